@@ -1,0 +1,3 @@
+//! Compose what a language model is sent.
+
+pub mod text;

@@ -1,0 +1,1 @@
+//! Measuring and cutting text without breaking a character.
