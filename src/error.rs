@@ -1,0 +1,115 @@
+//! One opaque error: what kind, which operation, and the cause.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+/// The result of everything here that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+///
+/// An error names its [kind](Self::kind), the [operation](Self::operation) that failed and what about
+/// it was wrong; the cause, where there is one, is its [`source`](StdError::source).
+///
+/// ```
+/// use memory_prompt::{ErrorKind, Truncate};
+///
+/// let error = Truncate::chars(0).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Invalid);
+/// assert_eq!(error.to_string(), "truncate: a limit of 0 would leave no text");
+/// ```
+pub struct Error(Box<Repr>);
+
+struct Repr {
+    kind: ErrorKind,
+    operation: &'static str,
+    message: String,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// The kind of an [`Error`]: what a program can act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// A value that makes no sense was given, for example a limit of 0. Nothing was changed.
+    Invalid,
+    /// With [`ToolGroups::Strict`](crate::ToolGroups::Strict): a tool call without its result, or a
+    /// result without its call.
+    ToolGroup,
+    /// The truncation processor failed.
+    Truncate,
+    /// What must be sent is larger than the token budget.
+    Budget {
+        /// The tokens that must be sent.
+        needed: usize,
+        /// The tokens that there are.
+        budget: usize,
+    },
+    /// Something was appended since the position that the caller expected.
+    Conflict {
+        /// Where the caller expected to append.
+        expected: u64,
+        /// Where the conversation stands.
+        actual: u64,
+    },
+    /// Bytes that can't be read, or a message that can't be written, in the format in question.
+    Codec,
+    /// The place where the memory is kept failed, or could not be reached.
+    Storage,
+}
+
+impl Error {
+    /// An error of this kind in this operation. The message is lower-case and has no full stop.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory) and
+    /// [`TruncateProcessor`](crate::TruncateProcessor).
+    pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Repr { kind, operation, message: message.into(), source: None }))
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn invalid(operation: &'static str, message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Invalid, operation, message)
+    }
+
+    /// What kind of error this is.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The operation that failed, for example `append`.
+    pub fn operation(&self) -> &'static str {
+        self.0.operation
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.0.operation, self.0.message)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = f.debug_struct("Error");
+        out.field("kind", &self.0.kind)
+            .field("operation", &self.0.operation)
+            .field("message", &self.0.message);
+        if let Some(source) = &self.0.source {
+            out.field("source", source);
+        }
+        out.finish()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}

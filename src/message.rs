@@ -1,0 +1,233 @@
+//! The five kinds of message: plain immutable data.
+//!
+//! A [`Message`] is what was said, and nothing else. When it was said and where it stands in the
+//! conversation is the business of a [`Record`](crate::Record), so two messages with the same
+//! content are equal.
+//!
+//! ```
+//! use memory_prompt::{Message, ToolCall, UserMessage};
+//!
+//! let question = Message::user("What is the weather in Oslo?");
+//! let call = Message::ai_calls([ToolCall::new("call_1", "weather", r#"{"city":"Oslo"}"#)]);
+//! let result = Message::tool("call_1", "weather", "sunny, 21 °C");
+//! let signed = Message::from(UserMessage::new("hi").with_name("Klaus"));
+//!
+//! assert_eq!(question.text(), "What is the weather in Oslo?");
+//! assert_eq!(call.tool_calls().count(), 1);
+//! assert_eq!(serde_json::to_string(&Message::user("hi"))?, r#"{"role":"user","content":"hi"}"#);
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+mod ai;
+mod content;
+mod custom;
+mod details;
+mod system;
+mod tool;
+mod user;
+
+use std::borrow::Cow;
+
+pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
+pub use content::{Content, Detail, Media, Part, Source, TextPart};
+pub use custom::CustomMessage;
+pub use details::Attributes;
+pub use system::SystemMessage;
+pub use tool::ToolMessage;
+pub use user::UserMessage;
+
+/// One message of a conversation.
+///
+/// Messages are immutable: a changed message is a new one. They are `Send + Sync` and small on the
+/// stack (40 bytes), with everything rare behind one pointer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Message {
+    /// What the model is told to be. A conversation has at most one, and it is sent first.
+    System(SystemMessage),
+    /// What the user said.
+    User(UserMessage),
+    /// What the model answered: text, reasoning, tool calls.
+    Ai(AiMessage),
+    /// What a tool returned for one call.
+    Tool(ToolMessage),
+    /// Anything else: the application's own records, or a role that this version does not know.
+    Custom(CustomMessage),
+}
+
+/// The kind of a message, without its content.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Role {
+    /// [`Message::System`].
+    System,
+    /// [`Message::User`].
+    User,
+    /// [`Message::Ai`].
+    #[serde(rename = "assistant")]
+    Ai,
+    /// [`Message::Tool`].
+    Tool,
+    /// [`Message::Custom`].
+    Custom,
+}
+
+impl Message {
+    /// A system message.
+    pub fn system(text: impl Into<String>) -> Self {
+        Self::System(SystemMessage::new(text))
+    }
+
+    /// A user message: a text, or a list of [`Part`]s.
+    pub fn user(content: impl Into<Content>) -> Self {
+        Self::User(UserMessage::new(content))
+    }
+
+    /// An answer of the model in plain text.
+    pub fn ai(text: impl Into<String>) -> Self {
+        Self::Ai(AiMessage::new(text))
+    }
+
+    /// An answer of the model that consists of tool calls alone.
+    pub fn ai_calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
+        Self::Ai(AiMessage::from_parts(calls.into_iter().map(AiPart::ToolCall)))
+    }
+
+    /// The result of the tool `name` for the call `call_id`.
+    pub fn tool(
+        call_id: impl Into<String>,
+        name: impl Into<String>,
+        content: impl Into<Content>,
+    ) -> Self {
+        Self::Tool(ToolMessage::new(call_id, name, content))
+    }
+
+    /// A message of the application's own, which consists of attributes.
+    pub fn custom(attributes: impl IntoIterator<Item = (String, serde_json::Value)>) -> Self {
+        Self::Custom(CustomMessage::new(attributes))
+    }
+
+    /// The kind of this message.
+    pub fn role(&self) -> Role {
+        match self {
+            Self::System(_) => Role::System,
+            Self::User(_) => Role::User,
+            Self::Ai(_) => Role::Ai,
+            Self::Tool(_) => Role::Tool,
+            Self::Custom(_) => Role::Custom,
+        }
+    }
+
+    /// Each text in this message, in order: the one of a plain message, or those of its parts.
+    ///
+    /// Reasoning, tool-call arguments and attributes are not text in this sense.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let (content, ai): (Option<&Content>, Option<&AiMessage>) = match self {
+            Self::User(m) => (Some(m.content()), None),
+            Self::Tool(m) => (Some(m.content()), None),
+            Self::Ai(m) => (None, Some(m)),
+            Self::System(_) | Self::Custom(_) => (None, None),
+        };
+        let system = match self {
+            Self::System(m) => Some(m.text()),
+            _ => None,
+        };
+        system
+            .into_iter()
+            .chain(content.into_iter().flat_map(Content::texts))
+            .chain(ai.into_iter().flat_map(AiMessage::texts))
+    }
+
+    /// All text of this message in one piece: borrowed where there is only one, else joined without
+    /// a separator. Empty where there is none.
+    pub fn text(&self) -> Cow<'_, str> {
+        join(self.texts())
+    }
+
+    /// The tool calls of this message, in order; none unless it is an `Ai` message.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.as_ai().into_iter().flat_map(AiMessage::tool_calls)
+    }
+
+    /// The `Ai` message, where it is one.
+    pub fn as_ai(&self) -> Option<&AiMessage> {
+        if let Self::Ai(m) = self { Some(m) } else { None }
+    }
+
+    /// The `Tool` message, where it is one.
+    pub fn as_tool(&self) -> Option<&ToolMessage> {
+        if let Self::Tool(m) = self { Some(m) } else { None }
+    }
+
+    /// Whether this is a `User` message.
+    pub fn is_user(&self) -> bool {
+        matches!(self, Self::User(_))
+    }
+
+    /// Whether this is a `System` message.
+    pub fn is_system(&self) -> bool {
+        matches!(self, Self::System(_))
+    }
+
+    /// Whether this is a `Tool` message.
+    pub fn is_tool(&self) -> bool {
+        matches!(self, Self::Tool(_))
+    }
+}
+
+impl Role {
+    /// The name of the role in this crate's JSON: `system`, `user`, `assistant`, `tool`, `custom`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::User => "user",
+            Self::Ai => "assistant",
+            Self::Tool => "tool",
+            Self::Custom => "custom",
+        }
+    }
+}
+
+impl std::fmt::Display for Role {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+macro_rules! into_message {
+    ($($kind:ident($inner:ty)),*) => {$(
+        impl From<$inner> for Message {
+            fn from(message: $inner) -> Self {
+                Self::$kind(message)
+            }
+        }
+    )*};
+}
+into_message!(
+    System(SystemMessage),
+    User(UserMessage),
+    Ai(AiMessage),
+    Tool(ToolMessage),
+    Custom(CustomMessage)
+);
+
+/// Joins texts without a copy where there is only one.
+fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
+    let first = texts.next().unwrap_or_default();
+    match texts.next() {
+        None => Cow::Borrowed(first),
+        Some(second) => {
+            let mut all = String::with_capacity(first.len() + second.len());
+            all.push_str(first);
+            all.push_str(second);
+            all.extend(texts);
+            Cow::Owned(all)
+        }
+    }
+}
+
+/// A million messages are a million of these: growing one is a decision, not an accident.
+const _: () = assert!(size_of::<Message>() <= 40);

@@ -1,0 +1,270 @@
+//! The model's message: text, reasoning and tool calls, in the order in which they came.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::content::{Part, TextPart};
+use super::details::{self, Attributes, Rare};
+
+/// What the model answered.
+///
+/// Providers that sign their reasoning refuse a request in which its place has changed, so the parts
+/// of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
+/// [`tool_calls`](Self::tool_calls) are views of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AiMessage {
+    pub(crate) body: Body,
+    pub(crate) rare: Rare,
+}
+
+/// Plain text is by far the commonest answer and costs no list.
+///
+/// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
+/// holds no bare text that is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Body {
+    Text(String),
+    Parts(Box<[AiPart]>),
+}
+
+/// One part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AiPart {
+    /// Text or media.
+    Content(Part),
+    /// What the model thought before it went on.
+    Reasoning(Reasoning),
+    /// A call that the model asks for.
+    ToolCall(ToolCall),
+}
+
+/// What a model thought, as far as its provider shows it.
+///
+/// The signature is the provider's proof that nobody changed it. Reasoning is never edited: it is
+/// sent back byte for byte, or left out with the message that holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reasoning {
+    /// The text; empty where the provider shows none.
+    pub text: String,
+    /// The provider's opaque signature or encrypted content.
+    pub signature: Option<String>,
+    /// What else the provider sent with it, kept and written again.
+    pub extra: Attributes,
+}
+
+/// A call that the model asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The id by which a [`ToolMessage`](super::ToolMessage) answers it.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments: JSON as the model wrote it, kept byte for byte, valid or not.
+    pub arguments: String,
+    /// The provider's opaque signature of the thought behind this call.
+    pub signature: Option<String>,
+    /// What else the provider sent with it, kept and written again.
+    pub extra: Attributes,
+}
+
+impl AiMessage {
+    /// An answer in plain text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { body: Body::Text(text.into()), rare: None }
+    }
+
+    /// An answer of these parts, in this order.
+    ///
+    /// Bare empty texts are left out: no provider sends them and some refuse them.
+    pub fn from_parts(parts: impl IntoIterator<Item = impl Into<AiPart>>) -> Self {
+        let parts = parts.into_iter().map(Into::into).collect();
+        Self { body: Body::normal(parts), rare: None }
+    }
+
+    /// The same answer with one part more at its end.
+    #[must_use]
+    pub fn with_part(mut self, part: impl Into<AiPart>) -> Self {
+        let mut parts = self.body.into_parts();
+        parts.push(part.into());
+        self.body = Body::normal(parts);
+        self
+    }
+
+    /// The same answer with one tool call more.
+    #[must_use]
+    pub fn with_tool_call(self, call: ToolCall) -> Self {
+        self.with_part(call)
+    }
+
+    /// The same answer with reasoning before everything else.
+    #[must_use]
+    pub fn with_reasoning(mut self, reasoning: Reasoning) -> Self {
+        let mut parts = self.body.into_parts();
+        parts.insert(0, AiPart::Reasoning(reasoning));
+        self.body = Body::normal(parts);
+        self
+    }
+
+    /// The same message under a name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        details::edit(&mut self.rare).name = Some(name.into());
+        self
+    }
+
+    /// The same message with one attribute more. Attributes are the application's: no provider is sent them.
+    #[must_use]
+    pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
+        details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// Each text, in order; reasoning is not text.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let one = if let Body::Text(text) = &self.body { Some(text.as_str()) } else { None };
+        one.into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))
+    }
+
+    /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    pub fn text(&self) -> Cow<'_, str> {
+        super::join(self.texts())
+    }
+
+    /// The parts in order; none where the answer is plain text.
+    pub fn parts(&self) -> &[AiPart] {
+        match &self.body {
+            Body::Text(_) => &[],
+            Body::Parts(parts) => parts,
+        }
+    }
+
+    /// The tool calls, in order.
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+        self.parts().iter().filter_map(|part| match part {
+            AiPart::ToolCall(call) => Some(call),
+            _ => None,
+        })
+    }
+
+    /// Whether the model asks for a tool.
+    pub fn has_tool_calls(&self) -> bool {
+        self.tool_calls().next().is_some()
+    }
+
+    /// The reasoning, in order.
+    pub fn reasoning(&self) -> impl Iterator<Item = &Reasoning> {
+        self.parts().iter().filter_map(|part| match part {
+            AiPart::Reasoning(reasoning) => Some(reasoning),
+            _ => None,
+        })
+    }
+
+    /// The name, where one was given.
+    pub fn name(&self) -> Option<&str> {
+        details::name(&self.rare)
+    }
+
+    /// The attributes; empty unless some were given.
+    pub fn attributes(&self) -> &Attributes {
+        details::attributes(&self.rare)
+    }
+}
+
+impl Body {
+    /// Brings parts into the normal form that [`Body`] promises.
+    pub(crate) fn normal(mut parts: Vec<AiPart>) -> Self {
+        parts.retain(|part| part.as_bare_text().is_none_or(|text| !text.is_empty()));
+        match parts.as_mut_slice() {
+            [] => Self::Text(String::new()),
+            [AiPart::Content(Part::Text(TextPart { text, extra }))] if extra.is_empty() => {
+                Self::Text(std::mem::take(text))
+            }
+            _ => Self::Parts(parts.into_boxed_slice()),
+        }
+    }
+
+    fn into_parts(self) -> Vec<AiPart> {
+        match self {
+            Self::Text(text) => vec![AiPart::Content(Part::text(text))],
+            Self::Parts(parts) => parts.into_vec(),
+        }
+    }
+}
+
+impl AiPart {
+    /// The text, where this part is one.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Content(part) = self { part.as_text() } else { None }
+    }
+
+    fn as_bare_text(&self) -> Option<&str> {
+        match self {
+            Self::Content(Part::Text(TextPart { text, extra })) if extra.is_empty() => Some(text),
+            _ => None,
+        }
+    }
+}
+
+impl Reasoning {
+    /// Reasoning without a signature.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), signature: None, extra: Attributes::new() }
+    }
+
+    /// The same reasoning with the provider's signature.
+    #[must_use]
+    pub fn with_signature(mut self, signature: impl Into<String>) -> Self {
+        self.signature = Some(signature.into());
+        self
+    }
+}
+
+impl ToolCall {
+    /// A call of the tool `name`. `arguments` is JSON text, kept as it is.
+    pub fn new(
+        id: impl Into<String>,
+        name: impl Into<String>,
+        arguments: impl Into<String>,
+    ) -> Self {
+        Self {
+            id: id.into(),
+            name: name.into(),
+            arguments: arguments.into(),
+            signature: None,
+            extra: Attributes::new(),
+        }
+    }
+
+    /// The same call with the provider's signature.
+    #[must_use]
+    pub fn with_signature(mut self, signature: impl Into<String>) -> Self {
+        self.signature = Some(signature.into());
+        self
+    }
+}
+
+impl From<Part> for AiPart {
+    fn from(part: Part) -> Self {
+        Self::Content(part)
+    }
+}
+
+impl From<&str> for AiPart {
+    fn from(text: &str) -> Self {
+        Self::Content(Part::text(text))
+    }
+}
+
+impl From<Reasoning> for AiPart {
+    fn from(reasoning: Reasoning) -> Self {
+        Self::Reasoning(reasoning)
+    }
+}
+
+impl From<ToolCall> for AiPart {
+    fn from(call: ToolCall) -> Self {
+        Self::ToolCall(call)
+    }
+}

@@ -1,0 +1,216 @@
+//! What a message holds: a text, or parts.
+
+use std::borrow::Cow;
+
+use super::details::Attributes;
+
+/// The content of a user or tool message: one text, or parts in order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// One text.
+    Text(String),
+    /// Text and media, in order.
+    Parts(Box<[Part]>),
+}
+
+/// One part of a content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Part {
+    /// A text.
+    Text(TextPart),
+    /// A picture.
+    Image(Media),
+    /// A recording.
+    Audio(Media),
+    /// A film.
+    Video(Media),
+    /// A document.
+    File(Media),
+    /// A kind of part that this version does not know, kept as it was read: all of its fields, `type` included.
+    Other(Attributes),
+}
+
+/// A text among other parts, with whatever else stood beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextPart {
+    /// The text.
+    pub text: String,
+    /// Fields that this version does not know, kept and written again.
+    pub extra: Attributes,
+}
+
+/// A picture, a recording, a film or a document: where it is and what it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Media {
+    /// Where the data is.
+    pub source: Source,
+    /// What it is, for example `image/png`.
+    pub media_type: Option<String>,
+    /// A file name, for documents.
+    pub name: Option<String>,
+    /// How closely the model should look, for images.
+    pub detail: Option<Detail>,
+    /// Fields that this version does not know, kept and written again.
+    pub extra: Attributes,
+}
+
+/// Where the data of a [`Media`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// At an address.
+    Url(String),
+    /// Here, in base64.
+    Base64(String),
+    /// At the provider, under an id that it gave.
+    FileId(String),
+}
+
+/// How closely a model should look at an image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Detail {
+    /// As the provider decides.
+    Auto,
+    /// Cheap.
+    Low,
+    /// Exact.
+    High,
+    /// A level that this version does not know, kept as it was read.
+    Other(String),
+}
+
+impl Content {
+    /// Each text, in order.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let (one, many): (Option<&str>, &[Part]) = match self {
+            Self::Text(text) => (Some(text), &[]),
+            Self::Parts(parts) => (None, parts),
+        };
+        one.into_iter().chain(many.iter().filter_map(Part::as_text))
+    }
+
+    /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    pub fn text(&self) -> Cow<'_, str> {
+        super::join(self.texts())
+    }
+
+    /// The parts; none where the content is one text.
+    pub fn parts(&self) -> &[Part] {
+        match self {
+            Self::Text(_) => &[],
+            Self::Parts(parts) => parts,
+        }
+    }
+}
+
+impl Part {
+    /// A text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(TextPart { text: text.into(), extra: Attributes::new() })
+    }
+
+    /// The text, where this part is one.
+    pub fn as_text(&self) -> Option<&str> {
+        if let Self::Text(part) = self { Some(&part.text) } else { None }
+    }
+
+    /// The media, where this part is some.
+    pub fn as_media(&self) -> Option<&Media> {
+        match self {
+            Self::Image(m) | Self::Audio(m) | Self::Video(m) | Self::File(m) => Some(m),
+            Self::Text(_) | Self::Other(_) => None,
+        }
+    }
+}
+
+impl Media {
+    /// Media at an address.
+    pub fn url(url: impl Into<String>) -> Self {
+        Self::new(Source::Url(url.into()))
+    }
+
+    /// Media as base64 data, for example `Media::base64("image/png", "AA==")`.
+    pub fn base64(media_type: impl Into<String>, data: impl Into<String>) -> Self {
+        Self { media_type: Some(media_type.into()), ..Self::new(Source::Base64(data.into())) }
+    }
+
+    /// Media that the provider already holds.
+    pub fn file_id(id: impl Into<String>) -> Self {
+        Self::new(Source::FileId(id.into()))
+    }
+
+    fn new(source: Source) -> Self {
+        Self { source, media_type: None, name: None, detail: None, extra: Attributes::new() }
+    }
+
+    /// The same media with its type, for example `audio/wav`.
+    #[must_use]
+    pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {
+        self.media_type = Some(media_type.into());
+        self
+    }
+
+    /// The same media under a file name.
+    #[must_use]
+    pub fn with_name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The same image, to be looked at this closely.
+    #[must_use]
+    pub fn with_detail(mut self, detail: Detail) -> Self {
+        self.detail = Some(detail);
+        self
+    }
+}
+
+impl Detail {
+    /// The level's name in JSON: `auto`, `low`, `high`, or the one that was read.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Auto => "auto",
+            Self::Low => "low",
+            Self::High => "high",
+            Self::Other(level) => level,
+        }
+    }
+}
+
+impl From<String> for Content {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for Content {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Vec<Part>> for Content {
+    fn from(parts: Vec<Part>) -> Self {
+        Self::Parts(parts.into_boxed_slice())
+    }
+}
+
+impl<const N: usize> From<[Part; N]> for Content {
+    fn from(parts: [Part; N]) -> Self {
+        Self::Parts(Box::new(parts))
+    }
+}
+
+impl From<&str> for Part {
+    fn from(text: &str) -> Self {
+        Self::text(text)
+    }
+}
+
+impl From<String> for Part {
+    fn from(text: String) -> Self {
+        Self::text(text)
+    }
+}

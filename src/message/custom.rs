@@ -1,0 +1,51 @@
+//! The application's own messages, and those of roles that this version does not know.
+
+use serde_json::Value;
+
+use super::details::Attributes;
+
+/// A message that consists of attributes.
+///
+/// What is read with a role that this version does not know becomes one of these, with the role and
+/// every field kept, and is written again as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomMessage {
+    pub(crate) body: Box<CustomBody>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CustomBody {
+    /// The role in JSON; `custom` unless it was read.
+    pub(crate) role: String,
+    pub(crate) attributes: Attributes,
+    /// Fields beside `role` and `attributes`.
+    pub(crate) unknown: Attributes,
+}
+
+impl CustomMessage {
+    /// A message with these attributes.
+    pub fn new(attributes: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self {
+            body: Box::new(CustomBody {
+                role: "custom".to_owned(),
+                attributes: attributes.into_iter().collect(),
+                unknown: Attributes::new(),
+            }),
+        }
+    }
+
+    /// The role as JSON names it: `custom`, or the unknown role that was read.
+    pub fn role(&self) -> &str {
+        &self.body.role
+    }
+
+    /// The attributes.
+    pub fn attributes(&self) -> &Attributes {
+        &self.body.attributes
+    }
+
+    /// The fields that stood beside the attributes when a message of an unknown role was read.
+    pub fn fields(&self) -> &Attributes {
+        &self.body.unknown
+    }
+}

@@ -1,0 +1,46 @@
+//! What few messages have, kept behind one pointer.
+
+use std::sync::LazyLock;
+
+use serde_json::{Map, Value};
+
+/// JSON data that the application or a provider attached to a message.
+pub type Attributes = Map<String, Value>;
+
+/// The rare fields that every kind of message shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Details {
+    pub(crate) name: Option<String>,
+    pub(crate) attributes: Attributes,
+    /// Fields that this version does not know: read, kept and written again.
+    pub(crate) unknown: Attributes,
+}
+
+/// `None` stands for details without content, so that equal messages are equal.
+pub(crate) type Rare = Option<Box<Details>>;
+
+impl Details {
+    pub(crate) fn into_rare(self) -> Rare {
+        let empty = self.name.is_none() && self.attributes.is_empty() && self.unknown.is_empty();
+        (!empty).then(|| Box::new(self))
+    }
+}
+
+pub(crate) fn name(rare: &Rare) -> Option<&str> {
+    rare.as_ref()?.name.as_deref()
+}
+
+pub(crate) fn attributes(rare: &Rare) -> &Attributes {
+    rare.as_ref().map_or(&EMPTY, |d| &d.attributes)
+}
+
+pub(crate) fn unknown(rare: &Rare) -> &Attributes {
+    rare.as_ref().map_or(&EMPTY, |d| &d.unknown)
+}
+
+pub(crate) fn edit(rare: &mut Rare) -> &mut Details {
+    rare.get_or_insert_default()
+}
+
+/// What a message without details lends out.
+static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);
