@@ -28,6 +28,7 @@ mod user;
 
 use std::borrow::Cow;
 
+pub(crate) use ai::Body;
 pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub use custom::CustomMessage;
@@ -150,6 +151,11 @@ impl Message {
     /// The tool calls of this message, in order; none unless it is an `Ai` message.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.as_ai().into_iter().flat_map(AiMessage::tool_calls)
+    }
+
+    /// Whether the model asks for a tool here.
+    pub fn has_tool_calls(&self) -> bool {
+        self.tool_calls().next().is_some()
     }
 
     /// The `Ai` message, where it is one.

@@ -1,0 +1,275 @@
+//! Putting the pieces together: system message, history, temporaries.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+
+use super::{Composer, Placement};
+use crate::composed::{Origin, Pieces, Prompt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::group::{OpenCalls, ToolGroups};
+use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
+use crate::record::{Record, Snapshot};
+use crate::report::{LeftOut, Repaired, Report, SystemSource, Truncated, Why};
+use crate::truncate::Verdict;
+use crate::window::Opening;
+
+/// A prompt in the making.
+pub(super) struct Assembly<'a> {
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    pieces: Pieces,
+    report: Report,
+    /// How many of the first messages the next prompt sends again.
+    durable: usize,
+    /// Where the history begins in the prompt, and where its last user message stands.
+    history_at: usize,
+    last_user: Option<usize>,
+    /// The group in which the history ends, while it waits for results: temporaries may bring them.
+    open: Option<(u64, OpenCalls<'a>)>,
+}
+
+impl<'a> Assembly<'a> {
+    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot) -> Self {
+        let report =
+            Report { stored: snapshot.end.saturating_sub(snapshot.start), ..Report::default() };
+        Self {
+            composer,
+            snapshot,
+            pieces: Pieces::with_capacity(4),
+            report,
+            durable: 0,
+            history_at: 0,
+            last_user: None,
+            open: None,
+        }
+    }
+
+    /// One system message: the prompt's own before the memory's. A temporary one adds its text.
+    pub(super) fn system(&mut self, temporaries: &[Arc<Message>]) {
+        let own = self.composer.system.as_ref();
+        let stored = self.snapshot.system.as_ref();
+        self.report.system_overridden = own.is_some() && stored.is_some();
+        let base = own.or(stored);
+        let mut added = temporaries.iter().filter(|m| m.is_system()).peekable();
+        if added.peek().is_some() {
+            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
+            let merged = Message::system(texts.join("\n\n"));
+            self.report.system = SystemSource::Temporary;
+            self.pieces.push(Arc::new(merged), Origin::System);
+        } else if let Some(message) = base {
+            let source = if own.is_some() { SystemSource::Prompt } else { SystemSource::Memory };
+            self.report.system = source;
+            self.pieces.push(Arc::clone(message), Origin::System);
+        }
+        self.history_at = self.pieces.len();
+    }
+
+    /// The records of the window, and the anchored user message before them.
+    pub(super) fn history(&mut self, opening: Opening) -> Result<()> {
+        let Opening { start, parted, anchor } = opening;
+        let snapshot = self.snapshot;
+        let records = &snapshot.records;
+        if let Some(anchor) = anchor.and_then(|anchor| records.iter().nth(anchor))
+            && self.message(anchor)?
+        {
+            self.report.anchored = Some(anchor.seq());
+        }
+        let mut rest = records.iter().skip(start - parted).peekable();
+        let first = rest.peek().map_or(snapshot.end, Record::seq);
+        let before = first.saturating_sub(snapshot.start);
+        self.report.older = before.saturating_sub(u64::from(anchor.is_some()));
+        for result in rest.by_ref().take(parted) {
+            self.leave_out(result, Why::Opening);
+        }
+        while let Some(record) = rest.next() {
+            match record.message() {
+                Message::System(_) => self.leave_out(record, Why::SecondSystem),
+                Message::Tool(tool) if self.checks_groups() => {
+                    self.orphan(record, tool.call_id())?;
+                }
+                Message::Ai(ai) if self.checks_groups() && ai.has_tool_calls() => {
+                    self.group(record, ai, &mut rest)?;
+                }
+                _ => {
+                    self.message(record)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The temporary messages, and what the end of the history still waits for.
+    pub(super) fn temporaries(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
+        self.report.temporaries = temporaries.len();
+        self.report.no_user_message = self.report.sent > 0
+            && self.last_user.is_none()
+            && !temporaries.iter().any(|message| message.is_user());
+        self.durable = self.pieces.len();
+        let mut block = Pieces::default();
+        let mut asked: Option<OpenCalls<'_>> = None;
+        for (index, temporary) in temporaries.iter().enumerate() {
+            match temporary.as_ref() {
+                Message::System(_) => continue,
+                Message::Tool(tool) if self.checks_groups() => {
+                    let id = tool.call_id();
+                    if asked.as_mut().is_some_and(|calls| calls.answer(id)) {
+                        // It stays where it is, behind its call.
+                    } else if self.open.as_mut().is_some_and(|(_, calls)| calls.answer(id)) {
+                        self.pieces.push(Arc::clone(temporary), Origin::Temporary);
+                        continue;
+                    } else if self.composer.tool_groups == ToolGroups::Strict {
+                        let text =
+                            format!("temporary {index} answers call {id:?}, which nothing made");
+                        return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+                    } else {
+                        self.report.orphan_temporaries.push(index);
+                    }
+                }
+                message => {
+                    self.close(asked.take(), None, &mut block)?;
+                    asked = message.as_ai().filter(|_| self.checks_groups()).map(OpenCalls::of);
+                }
+            }
+            block.push(Arc::clone(temporary), Origin::Temporary);
+        }
+        self.close(asked, None, &mut block)?;
+        if let Some((seq, calls)) = self.open.take() {
+            let mut placeholders = Pieces::default();
+            self.close(Some(calls), Some(seq), &mut placeholders)?;
+            self.pieces.insert(self.pieces.len(), placeholders);
+        }
+        if block.len() > 0 {
+            let at = match self.composer.placement {
+                Placement::AfterSystem => self.history_at,
+                Placement::BeforeLastUser => self.last_user.unwrap_or(self.pieces.len()),
+                Placement::End => self.pieces.len(),
+            };
+            self.durable = self.durable.min(at);
+            self.pieces.insert(at, block);
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> Prompt {
+        if self.report.system == SystemSource::Temporary {
+            self.durable = 0;
+        }
+        self.report.messages = self.pieces.len();
+        Prompt { pieces: self.pieces, durable: self.durable, report: self.report }
+    }
+
+    fn checks_groups(&self) -> bool {
+        self.composer.tool_groups != ToolGroups::Off
+    }
+
+    /// One record: shared where it fits, else a copy. False where the processor dropped it.
+    fn message(&mut self, record: Record<'_>) -> Result<bool> {
+        let message = record.message();
+        let verdict = match &self.composer.truncate {
+            Some(truncate) => truncate.judge(message, record.seq())?,
+            None => Verdict::Keep,
+        };
+        match verdict {
+            Verdict::Keep => self.pieces.share(record),
+            Verdict::Replace(copy) => {
+                self.report.truncated.push(Truncated {
+                    seq: record.seq(),
+                    role: message.role(),
+                    from: message.texts().map(str::len).sum(),
+                    to: copy.texts().map(str::len).sum(),
+                });
+                self.pieces.push(Arc::new(copy), Origin::Truncated(record.seq()));
+            }
+            Verdict::Drop => {
+                self.leave_out(record, Why::Dropped);
+                return Ok(false);
+            }
+        }
+        if message.is_user() {
+            self.last_user = Some(self.pieces.len() - 1);
+        }
+        self.report.sent += 1;
+        Ok(true)
+    }
+
+    /// A message with tool calls and the results that follow it: all of it, or nothing.
+    fn group(
+        &mut self,
+        record: Record<'a>,
+        ai: &'a AiMessage,
+        rest: &mut Peekable<impl Iterator<Item = Record<'a>>>,
+    ) -> Result<()> {
+        let mark = self.pieces.mark();
+        let (sent, truncated) = (self.report.sent, self.report.truncated.len());
+        let mut members = vec![(record, self.message(record)?)];
+        let mut calls = OpenCalls::of(ai);
+        while let Some(result) = rest.next_if(|next| next.message().is_tool()) {
+            let id = result.message().as_tool().map_or("", |tool| tool.call_id());
+            if calls.answer(id) {
+                members.push((result, self.message(result)?));
+            } else {
+                self.orphan(result, id)?;
+            }
+        }
+        if members.iter().any(|(_, kept)| !kept) {
+            self.pieces.back_to(mark);
+            self.report.sent = sent;
+            self.report.truncated.truncate(truncated);
+            for (member, _) in members.into_iter().filter(|(_, kept)| *kept) {
+                self.leave_out(member, Why::GroupDropped);
+            }
+        } else if rest.peek().is_none() {
+            self.open = Some((record.seq(), calls));
+        } else {
+            let mut placeholders = Pieces::default();
+            self.close(Some(calls), Some(record.seq()), &mut placeholders)?;
+            self.pieces.insert(self.pieces.len(), placeholders);
+        }
+        Ok(())
+    }
+
+    /// Answers in `pieces` what nothing has answered.
+    fn close(
+        &mut self,
+        calls: Option<OpenCalls<'_>>,
+        seq: Option<u64>,
+        pieces: &mut Pieces,
+    ) -> Result<()> {
+        for call in calls.iter().flat_map(OpenCalls::unanswered) {
+            if self.composer.tool_groups == ToolGroups::Strict {
+                let who =
+                    seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
+                let text =
+                    format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
+                return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+            }
+            self.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
+            pieces.push(Arc::new(no_result(call)), Origin::Repair);
+        }
+        Ok(())
+    }
+
+    /// A result without its call.
+    fn orphan(&mut self, record: Record<'_>, id: &str) -> Result<()> {
+        if self.composer.tool_groups == ToolGroups::Strict {
+            let seq = record.seq();
+            let text = format!("message {seq} answers call {id:?}, which nothing before it made");
+            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+        }
+        self.leave_out(record, Why::NoCall);
+        Ok(())
+    }
+
+    fn leave_out(&mut self, record: Record<'_>, why: Why) {
+        let (seq, role) = (record.seq(), record.message().role());
+        self.report.left_out.push(LeftOut { seq, role, why });
+    }
+}
+
+/// What stands for a result that nobody recorded.
+fn no_result(call: &ToolCall) -> Message {
+    let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
+    Message::Tool(result.with_error(true))
+}
+
+const NO_RESULT: &str = "No result was recorded for this call.";

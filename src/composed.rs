@@ -1,0 +1,306 @@
+//! What a build returns: the messages, shared, beside the report.
+
+use std::fmt;
+use std::iter::FusedIterator;
+use std::ops::Index;
+use std::sync::Arc;
+
+/*USE*/
+
+use crate::message::Message;
+use crate::record::{Record, Run};
+use crate::report::Report;
+
+/// The composed messages, in the order in which they are sent, and the [`Report`].
+///
+/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request that
+/// failed is sent again with the same prompt. As JSON it is the list of its messages.
+///
+/// ```
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+/// prompt.add(Message::user("hi"))?;
+/// let built = prompt.build()?;
+/// assert_eq!(built.len(), 2);
+/// assert_eq!(built[1].text(), "hi");
+/// assert!(built.iter().all(|message| !message.is_tool()));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Prompt {
+    pub(crate) pieces: Pieces,
+    pub(crate) durable: usize,
+    pub(crate) report: Report,
+}
+
+/// Where a message of a prompt came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Origin {
+    /// The system message.
+    System,
+    /// The history: the record at this position, as it is.
+    History(u64),
+    /// The history: a truncated copy of the record at this position.
+    Truncated(u64),
+    /// The answer to a call whose result nobody recorded.
+    Repair,
+    /// A temporary message.
+    Temporary,
+}
+
+/// Messages in order, shared in as few pieces as possible.
+#[derive(Clone, Default)]
+pub(crate) struct Pieces {
+    list: Vec<Piece>,
+    len: usize,
+}
+
+#[derive(Clone)]
+enum Piece {
+    /// Records as they are.
+    Run(Run),
+    One(Arc<Message>, Origin),
+}
+
+/// A place in [`Pieces`] to go back to.
+#[derive(Clone, Copy)]
+pub(crate) struct Mark(usize);
+
+impl Prompt {
+    /// How many messages there are.
+    pub fn len(&self) -> usize {
+        self.pieces.len
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The messages, in order.
+    pub fn iter(&self) -> Iter<'_> {
+        Iter { pieces: &self.pieces.list, within: 0, left: self.len() }
+    }
+
+    /// The `i`th message.
+    pub fn get(&self, i: usize) -> Option<&Message> {
+        self.iter().nth(i)
+    }
+
+    /// The messages, each with where it came from.
+    pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
+        self.pieces.iter()
+    }
+
+    /// The system message, which is the first where there is one.
+    pub fn system(&self) -> Option<&Message> {
+        self.get(0).filter(|message| message.is_system())
+    }
+
+    /// The durable boundary: how many of the first messages will be sent again by the next prompt,
+    /// in the same place and byte for byte, as long as the window does not move.
+    ///
+    /// Temporaries, and the answers to calls whose results may still come, are not durable, nor is
+    /// what stands behind them. A provider's cache mark belongs here.
+    pub fn durable(&self) -> usize {
+        self.durable
+    }
+
+    /// What the build did.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Copies of the messages.
+    pub fn to_messages(&self) -> Vec<Message> {
+        self.iter().cloned().collect()
+    }
+}
+
+/// The messages of a [`Prompt`], in order.
+#[derive(Clone)]
+pub struct Iter<'a> {
+    pieces: &'a [Piece],
+    /// How far into the first piece.
+    within: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Message;
+
+    fn next(&mut self) -> Option<&'a Message> {
+        self.nth(0)
+    }
+
+    fn nth(&mut self, mut n: usize) -> Option<&'a Message> {
+        loop {
+            let (piece, rest) = self.pieces.split_first()?;
+            let len = piece.len() - self.within;
+            if n < len {
+                let message = piece.message(self.within + n);
+                self.within += n + 1;
+                self.left -= n + 1;
+                return message;
+            }
+            n -= len;
+            self.left -= len;
+            self.within = 0;
+            self.pieces = rest;
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+impl FusedIterator for Iter<'_> {}
+
+impl Pieces {
+    pub(crate) fn with_capacity(pieces: usize) -> Self {
+        Self { list: Vec::with_capacity(pieces), len: 0 }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends a record as it is: one reference count for each block, not for each message.
+    pub(crate) fn share(&mut self, record: Record<'_>) {
+        self.len += 1;
+        match self.list.last_mut() {
+            Some(Piece::Run(run)) if record.continues(run) => run.len += 1,
+            _ => self.list.push(Piece::Run(record.to_run())),
+        }
+    }
+
+    pub(crate) fn push(&mut self, message: Arc<Message>, origin: Origin) {
+        self.len += 1;
+        self.list.push(Piece::One(message, origin));
+    }
+
+    /// Inserts `other` before the `at`th message.
+    pub(crate) fn insert(&mut self, at: usize, other: Self) {
+        let mut before = at;
+        let mut i = 0;
+        while let Some(piece) = self.list.get(i).filter(|piece| piece.len() <= before) {
+            before -= piece.len();
+            i += 1;
+        }
+        if before > 0
+            && let Some(Piece::Run(run)) = self.list.get(i)
+        {
+            let (head, tail) = run.clone().split(before);
+            self.list.splice(i..=i, [Piece::Run(head), Piece::Run(tail)]);
+            i += 1;
+        }
+        self.list.splice(i..i, other.list);
+        self.len += other.len;
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark(self.len)
+    }
+
+    /// Takes back everything since `mark`.
+    pub(crate) fn back_to(&mut self, mark: Mark) {
+        while self.len > mark.0
+            && let Some(piece) = self.list.last_mut()
+        {
+            let surplus = self.len - mark.0;
+            match piece {
+                Piece::Run(run) if run.len > surplus => {
+                    run.len -= surplus;
+                    self.len -= surplus;
+                }
+                _ => {
+                    self.len -= piece.len();
+                    self.list.pop();
+                }
+            }
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Origin, &Message)> {
+        self.list.iter().flat_map(|piece| {
+            let (run, one) = match piece {
+                Piece::Run(run) => (Some(run), None),
+                Piece::One(message, origin) => (None, Some((*origin, message.as_ref()))),
+            };
+            let records = run.into_iter().flat_map(Run::iter);
+            records.map(|record| (Origin::History(record.seq()), record.message())).chain(one)
+        })
+    }
+}
+
+impl Piece {
+    fn len(&self) -> usize {
+        match self {
+            Self::Run(run) => run.len,
+            Self::One(..) => 1,
+        }
+    }
+
+    fn message(&self, i: usize) -> Option<&Message> {
+        match self {
+            Self::Run(run) => run.message(i),
+            Self::One(message, _) => (i == 0).then_some(message),
+        }
+    }
+}
+
+impl Index<usize> for Prompt {
+    type Output = Message;
+
+    /// The `i`th message.
+    ///
+    /// # Panics
+    ///
+    /// Where there are not so many, as a slice does; [`Prompt::get`] does not.
+    #[expect(clippy::panic, reason = "the contract of Index")]
+    fn index(&self, i: usize) -> &Message {
+        match self.get(i) {
+            Some(message) => message,
+            None => panic!("message {i} of a prompt of {}", self.len()),
+        }
+    }
+}
+
+impl<'a> IntoIterator for &'a Prompt {
+    type Item = &'a Message;
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Iter<'a> {
+        self.iter()
+    }
+}
+
+impl PartialEq for Prompt {
+    /// Equal messages in equal places with equal reports, whatever they share.
+    fn eq(&self, other: &Self) -> bool {
+        self.durable == other.durable
+            && self.report == other.report
+            && self.pieces.iter().eq(other.pieces.iter())
+    }
+}
+
+/*SER*/
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Prompt")
+            .field("messages", &self.iter())
+            .field("durable", &self.durable)
+            .field("report", &self.report)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Iter<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}

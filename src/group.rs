@@ -1,0 +1,90 @@
+//! Tool groups: an `Ai` message with tool calls and the `Tool` messages that answer it.
+//!
+//! Results belong to a group when they follow its calls directly, in any order. What comes after
+//! another message answers nothing: every provider refuses something between a call and its results,
+//! and a call that was once sent as unanswered must look the same in every later prompt.
+
+use crate::message::{AiMessage, ToolCall};
+use crate::record::Snapshot;
+use crate::window::{Reach, more};
+
+/// What to do about tool calls without results, and results without calls.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
+pub enum ToolGroups {
+    /// Results that answer no call are left out, and calls without a result are answered with an
+    /// error result that says that none was recorded. The report tells.
+    #[default]
+    Repair,
+    /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message.
+    Strict,
+    /// The window is sent as it is.
+    Off,
+}
+
+/// The calls of one `Ai` message that wait for a result.
+///
+/// Ids may repeat, in one message too: then as many results are taken as there are calls.
+#[derive(Debug)]
+pub(crate) struct OpenCalls<'a> {
+    /// Sorted by id, then by place in the message.
+    waiting: Vec<Waiting<'a>>,
+}
+
+#[derive(Debug)]
+struct Waiting<'a> {
+    call: &'a ToolCall,
+    place: usize,
+    answered: bool,
+}
+
+impl<'a> OpenCalls<'a> {
+    pub(crate) fn of(message: &'a AiMessage) -> Self {
+        let calls = message.tool_calls().enumerate();
+        let mut waiting: Vec<_> =
+            calls.map(|(place, call)| Waiting { call, place, answered: false }).collect();
+        waiting.sort_by(|a, b| a.call.id.cmp(&b.call.id).then(a.place.cmp(&b.place)));
+        Self { waiting }
+    }
+
+    /// Takes a result for the call `id`; false where no call of that id waits for one.
+    pub(crate) fn answer(&mut self, id: &str) -> bool {
+        let first = self.waiting.partition_point(|w| w.call.id.as_str() < id);
+        let same = self.waiting[first..].iter_mut().take_while(|w| w.call.id == id);
+        match same.into_iter().find(|w| !w.answered) {
+            Some(waiting) => {
+                waiting.answered = true;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The calls that nothing answered, in the order of the message.
+    pub(crate) fn unanswered(&self) -> Vec<&'a ToolCall> {
+        let mut open: Vec<_> = self.waiting.iter().filter(|w| !w.answered).collect();
+        open.sort_by_key(|w| w.place);
+        open.into_iter().map(|w| w.call).collect()
+    }
+}
+
+/// Moves the start of a window out of a tool group: forward past the results that a cut has parted
+/// from their call, or back to the call where the history ends in that group, so that the newest
+/// group is sent whole even when it alone exceeds the window.
+pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize) -> Reach<usize> {
+    let records = &snapshot.records;
+    if start == 0 && snapshot.is_complete() {
+        return Reach::Found(0); // nothing was cut, so nothing was parted
+    }
+    let parted = records.messages().skip(start).take_while(|m| m.is_tool()).count();
+    if parted == 0 || start + parted < records.len() {
+        return Reach::Found(start + parted);
+    }
+    // The history ends in results, and all of the window is these.
+    let results = records.messages().rev().take_while(|m| m.is_tool()).count();
+    match records.messages().rev().nth(results) {
+        Some(before) if before.has_tool_calls() => Reach::Found(records.len() - results - 1),
+        None if !snapshot.is_complete() => Reach::ReadMore(more(records.len())),
+        _ => Reach::Found(start + parted),
+    }
+}

@@ -1,0 +1,106 @@
+//! What every memory can do beyond what it must.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::ChatMemory;
+use crate::error::Result;
+use crate::message::Message;
+use crate::record::{Records, Snapshot};
+
+/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it yourself.
+pub trait ChatMemoryExt: ChatMemory {
+    /// Appends one message; returns its position (for a `System` message, where the next one goes).
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`]. The message is then gone: append a batch where it must survive.
+    fn add(&self, message: impl Into<Message>) -> Result<u64> {
+        self.append(&mut vec![message.into()], None).map(|range| range.start)
+    }
+
+    /// Appends messages in one batch; returns their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
+        self.append(&mut messages.into_iter().collect(), None)
+    }
+
+    /// The newest `n` records.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn latest(&self, n: usize) -> Result<Records> {
+        self.read(None, n).map(|snapshot| snapshot.records)
+    }
+
+    /// Every record.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn all(&self) -> Result<Records> {
+        self.latest(usize::MAX)
+    }
+
+    /// The system message, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn system(&self) -> Result<Option<Arc<Message>>> {
+        self.read(None, 0).map(|snapshot| snapshot.system)
+    }
+
+    /// The position that the next record will have.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn end(&self) -> Result<u64> {
+        self.read(None, 0).map(|snapshot| snapshot.end)
+    }
+
+    /// The history in pages of `size` records, from the newest page to the oldest.
+    ///
+    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record. A size
+    /// of 0 counts as 1.
+    fn pages(&self, size: usize) -> Pages<'_, Self> {
+        Pages { memory: self, size: size.max(1), before: None, done: false }
+    }
+}
+
+impl<M: ChatMemory + ?Sized> ChatMemoryExt for M {}
+
+/// The pages of [`ChatMemoryExt::pages`].
+#[derive(Debug)]
+pub struct Pages<'a, M: ?Sized> {
+    memory: &'a M,
+    size: usize,
+    before: Option<u64>,
+    done: bool,
+}
+
+impl<M: ChatMemory + ?Sized> Iterator for Pages<'_, M> {
+    type Item = Result<Records>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.done {
+            return None;
+        }
+        let Snapshot { records, start, .. } = match self.memory.read(self.before, self.size) {
+            Ok(snapshot) => snapshot,
+            Err(error) => {
+                self.done = true;
+                return Some(Err(error));
+            }
+        };
+        let first = records.first()?.seq();
+        self.before = Some(first);
+        self.done = first <= start;
+        Some(Ok(records))
+    }
+}

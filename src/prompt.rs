@@ -1,0 +1,202 @@
+//! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::compose::{Composer, Composition, Placement};
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::group::ToolGroups;
+use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::message::Message;
+use crate::truncate::Truncate;
+use crate::window::Window;
+
+/// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
+///
+/// Building reads the memory and writes nothing. What it costs depends on what is sent, not on what
+/// was ever said.
+///
+/// ```
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+///     .system("You are a terse assistant.")
+///     .max_messages(10)
+///     .truncate(Truncate::chars(800)?);
+///
+/// prompt.add(Message::user("What is the weather in Oslo?"))?;
+/// prompt.add_temporary(Message::user("Today is Friday."));
+///
+/// assert_eq!(prompt.preview()?.len(), 3); // spends nothing
+/// assert_eq!(prompt.build()?.len(), 3); // spends the temporary message
+/// assert_eq!(prompt.build()?.len(), 2);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// Every setting can be changed later too:
+///
+/// ```
+/// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Truncate, Window};
+/// # let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+/// prompt.configure().window(Window::turns(3)).truncate(None);
+/// ```
+pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
+    memory: Arc<M>,
+    composer: Composer,
+    temporaries: Vec<Arc<Message>>,
+}
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    fn over(memory: Arc<M>) -> Self {
+        Self { memory, composer: Composer::new(), temporaries: Vec::new() }
+    }
+
+    /// The prompt with this system message, which takes the place of the memory's.
+    #[must_use]
+    pub fn system(mut self, text: impl Into<String>) -> Self {
+        self.composer.system(text);
+        self
+    }
+
+    /// The prompt with the last `n` messages of the history; 10 unless set.
+    #[must_use]
+    pub fn max_messages(mut self, n: usize) -> Self {
+        self.composer.max_messages(n);
+        self
+    }
+
+    /// The prompt with this window on the history.
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
+        self.composer.window(window);
+        self
+    }
+
+    /// The prompt with long messages shortened; off unless set.
+    #[must_use]
+    pub fn truncate(mut self, truncate: impl Into<Option<Truncate>>) -> Self {
+        self.composer.truncate(truncate);
+        self
+    }
+
+    /// The prompt with tool groups treated like this.
+    #[must_use]
+    pub fn tool_groups(mut self, tool_groups: ToolGroups) -> Self {
+        self.composer.tool_groups(tool_groups);
+        self
+    }
+
+    /// The prompt with temporary messages in this place.
+    #[must_use]
+    pub fn temporaries_at(mut self, placement: Placement) -> Self {
+        self.composer.temporaries_at(placement);
+        self
+    }
+
+    /// The configuration, to be changed from the next build on.
+    pub fn configure(&mut self) -> &mut Composer {
+        &mut self.composer
+    }
+
+    /// Adds a message for the next build only. It is stored nowhere.
+    ///
+    /// A temporary system message does not make a second one: its text is added to that of the
+    /// prompt or the memory, for one build.
+    pub fn add_temporary(&mut self, message: impl Into<Message>) -> &mut Self {
+        self.temporaries.push(Arc::new(message.into()));
+        self
+    }
+
+    /// The messages that wait for the next build.
+    pub fn temporaries(&self) -> impl ExactSizeIterator<Item = &Message> {
+        self.temporaries.iter().map(AsRef::as_ref)
+    }
+
+    /// Forgets the messages that wait for the next build.
+    pub fn clear_temporaries(&mut self) {
+        self.temporaries.clear();
+    }
+
+    /// The memory.
+    pub fn memory(&self) -> &Arc<M> {
+        &self.memory
+    }
+}
+
+impl MemoryPrompt<dyn ChatMemory> {
+    /// A prompt over this memory, with the defaults of [`Composer::new`].
+    ///
+    /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
+    /// [`memory`](Self::memory).
+    pub fn new(memory: impl ChatMemory + 'static) -> Self {
+        Self::over(Arc::new(memory))
+    }
+
+    /// Appends a message to the memory; returns its position.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    pub fn add(&self, message: impl Into<Message>) -> Result<u64> {
+        self.memory.add(message)
+    }
+
+    /// Appends messages to the memory in one batch; returns their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    pub fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
+        self.memory.add_all(messages)
+    }
+
+    /// Composes the prompt and spends the temporary messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails changes nothing:
+    /// temporaries wait for the next one.
+    pub fn build(&mut self) -> Result<Prompt> {
+        let prompt = self.preview()?;
+        self.temporaries.clear();
+        Ok(prompt)
+    }
+
+    /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub fn preview(&self) -> Result<Prompt> {
+        let mut n = self.composer.first_read();
+        loop {
+            let snapshot = self.memory.read(None, n)?;
+            if snapshot.records.len() < n {
+                // All that the memory has, even where it could not read its oldest rows.
+                return self.composer.compose_all(&snapshot, &self.temporaries);
+            }
+            match self.composer.compose(&snapshot, &self.temporaries)? {
+                Composition::Ready(prompt) => return Ok(prompt),
+                Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
+            }
+        }
+    }
+
+    /// Puts another memory in the place of this one and returns the old one. Configuration and
+    /// temporaries stay.
+    pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
+        std::mem::replace(&mut self.memory, Arc::new(memory))
+    }
+}
+
+impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryPrompt")
+            .field("memory", &&*self.memory)
+            .field("composer", &self.composer)
+            .field("temporaries", &self.temporaries.len())
+            .finish()
+    }
+}

@@ -1,0 +1,222 @@
+//! What a build did, as plain data and as a few lines for people.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::message::Role;
+
+/// Everything that a build did to the history on its way into the prompt.
+///
+/// ```
+/// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2);
+/// prompt.add_all(["one", "two", "three"].map(Message::user))?;
+/// let built = prompt.build()?;
+/// assert_eq!(built.report().older, 1);
+/// assert_eq!(
+///     built.report().to_string(),
+///     "2 messages: 2 of 3 from memory\n  left out   1 before the window\n"
+/// );
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// How many messages the prompt has in all.
+    pub messages: usize,
+    /// How many messages the memory holds, the system message not counted.
+    pub stored: u64,
+    /// How many of them are in the prompt, whole or shortened.
+    pub sent: usize,
+    /// How many are older than the window.
+    pub older: u64,
+    /// How many temporary messages are in the prompt.
+    pub temporaries: usize,
+    /// Where the system message came from.
+    pub system: SystemSource,
+    /// Whether the memory has a system message that another one took the place of.
+    pub system_overridden: bool,
+    /// The position of the user message that was kept before the window.
+    pub anchored: Option<u64>,
+    /// Whether history was sent without any message of the user in the whole prompt.
+    pub no_user_message: bool,
+    /// What was left out of the window, and why.
+    pub left_out: Vec<LeftOut>,
+    /// What was shortened or replaced by the truncation.
+    pub truncated: Vec<Truncated>,
+    /// The calls that were answered in place of a result that nobody recorded.
+    pub repaired: Vec<Repaired>,
+    /// The temporary tool results that answer no call: sent as they are, for they are the caller's
+    /// own word. Indices among the temporaries.
+    pub orphan_temporaries: Vec<usize>,
+}
+
+/// Where the system message of a prompt came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SystemSource {
+    /// There is none.
+    #[default]
+    None,
+    /// The prompt's own.
+    Prompt,
+    /// The memory's.
+    Memory,
+    /// A temporary one, alone or behind the text of the other.
+    Temporary,
+}
+
+/// A message that the window covers and the prompt does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// Its position.
+    pub seq: u64,
+    /// Its kind.
+    pub role: Role,
+    /// Why it was left out.
+    pub why: Why,
+}
+
+/// Why a message was left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Why {
+    /// A tool result on which the window would have opened: its call is older.
+    Opening,
+    /// A tool result that answers no call, or one that has been answered.
+    NoCall,
+    /// The truncation processor dropped it.
+    Dropped,
+    /// The truncation processor dropped another message of its tool group.
+    GroupDropped,
+    /// A system message among the records; a prompt has one, and it is first.
+    SecondSystem,
+}
+
+/// A message that was shortened, or replaced by a truncation processor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Truncated {
+    /// Its position.
+    pub seq: u64,
+    /// Its kind.
+    pub role: Role,
+    /// The bytes of its text before.
+    pub from: usize,
+    /// The bytes of its text after.
+    pub to: usize,
+}
+
+/// A tool call that was answered in place of a result that nobody recorded.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Repaired {
+    /// The position of the message that made the call; `None` for a temporary one.
+    pub seq: Option<u64>,
+    /// The id of the call.
+    pub call_id: String,
+}
+
+impl Report {
+    /// Whether all of the history is in the prompt as it was said.
+    pub fn is_untouched(&self) -> bool {
+        self.older == 0
+            && self.left_out.is_empty()
+            && self.truncated.is_empty()
+            && self.repaired.is_empty()
+            && !self.system_overridden
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", Count(self.messages as u64, "message"))?;
+        if self.system != SystemSource::None {
+            f.write_str("system, ")?;
+        }
+        write!(f, "{} of {} from memory", Grouped(self.sent as u64), Grouped(self.stored))?;
+        if self.temporaries > 0 {
+            write!(f, ", {} temporary", Grouped(self.temporaries as u64))?;
+        }
+        if !self.repaired.is_empty() {
+            write!(f, ", {} added", Grouped(self.repaired.len() as u64))?;
+        }
+        writeln!(f)?;
+        match (self.system, self.system_overridden) {
+            (SystemSource::Prompt, true) => {
+                writeln!(f, "  system     the prompt's own; the memory's is not sent")?
+            }
+            (SystemSource::Temporary, _) => writeln!(f, "  system     with a temporary one")?,
+            _ => {}
+        }
+        if let Some(seq) = self.anchored {
+            writeln!(f, "  anchored   {seq}: the question of this turn")?;
+        }
+        if self.older > 0 {
+            writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
+        }
+        for LeftOut { seq, role, why } in &self.left_out {
+            writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        }
+        for Truncated { seq, role, from, to } in &self.truncated {
+            let (from, to) = (Grouped(*from as u64), Grouped(*to as u64));
+            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Repaired { seq, call_id } in &self.repaired {
+            match seq {
+                Some(seq) => write!(f, "  repaired   {seq}: ")?,
+                None => f.write_str("  repaired   a temporary: ")?,
+            }
+            writeln!(f, "call {call_id:?} had no result")?;
+        }
+        for index in &self.orphan_temporaries {
+            writeln!(f, "  note       temporary {index} answers no call")?;
+        }
+        if self.no_user_message {
+            writeln!(f, "  note       no message of the user is left")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opening => "its call is before the window",
+            Self::NoCall => "it answers no call",
+            Self::Dropped => "dropped by the processor",
+            Self::GroupDropped => "the processor dropped a part of its tool group",
+            Self::SecondSystem => "a second system message",
+        })
+    }
+}
+
+/// A number with separators, for people.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (i, digit) in digits.char_indices() {
+            if i > 0 && (digits.len() - i) % 3 == 0 {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
+        }
+        Ok(())
+    }
+}
+
+/// So many of something.
+struct Count(u64, &'static str);
+
+impl fmt::Display for Count {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}{}", Grouped(self.0), self.1, if self.0 == 1 { "" } else { "s" })
+    }
+}

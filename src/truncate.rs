@@ -1,0 +1,301 @@
+//! Shortening copies of messages that are too long.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{
+    AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart, ToolMessage, UserMessage,
+};
+use crate::text::{Cut, Keep, Plan, Unit};
+
+/// How messages that are too long are shortened.
+///
+/// The limit holds for the text of one message as a whole: texts of several parts share it. Only
+/// text of user, assistant and tool messages is cut; tool calls, ids, media and reasoning are never
+/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters), and
+/// text never becomes empty.
+///
+/// ```
+/// use memory_prompt::{Keep, Message, Truncate};
+///
+/// let head = Truncate::chars(5)?;
+/// assert_eq!(head.shorten(&Message::user("Hello, world")), Some(Message::user("Hello")));
+/// assert_eq!(head.shorten(&Message::user("ok")), None); // fits, so nothing is copied
+///
+/// let ends = Truncate::chars(9)?.keep(Keep::Ends).marker(" … ");
+/// assert_eq!(ends.shorten(&Message::user("Hello, world")), Some(Message::user("Hel … rld")));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// A [processor](Self::processor) decides by itself what becomes of a message.
+#[derive(Clone)]
+pub struct Truncate {
+    cut: Cut,
+    processor: Option<Arc<dyn TruncateProcessor>>,
+    bounded: bool,
+}
+
+/// Decides what becomes of a message of the history on its way into a prompt.
+///
+/// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to keep
+/// the message as it is.
+///
+/// # Contract
+///
+/// The same message in the same place must always get the same verdict. What a processor sees does
+/// not tell it how far a message is from the end, so that a message that was sent cut yesterday is
+/// sent cut the same way tomorrow; neither should it look at a clock. A replacement keeps the role
+/// and the ids of tool calls; the build fails where it does not.
+///
+/// ```
+/// use memory_prompt::{Message, Truncate, TruncateContext, TruncateProcessor, Verdict};
+///
+/// /// Leaves out what a noisy tool said, beyond the first lines.
+/// struct FirstLines(usize);
+///
+/// impl TruncateProcessor for FirstLines {
+///     fn process(
+///         &self,
+///         message: &Message,
+///         _: &TruncateContext,
+///     ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+///         let Some(tool) = message.as_tool() else { return Ok(Verdict::Keep) };
+///         let text = tool.content().text();
+///         let lines: Vec<_> = text.lines().take(self.0).collect();
+///         Ok(Verdict::Replace(Message::tool(tool.call_id(), tool.tool_name(), lines.join("\n"))))
+///     }
+/// }
+///
+/// let truncate = Truncate::default().processor(FirstLines(3));
+/// let shout = Truncate::default().processor(|m: &Message| Some(Message::user(m.text().to_uppercase())));
+/// ```
+pub trait TruncateProcessor: Send + Sync {
+    /// Says what becomes of `message`.
+    ///
+    /// # Errors
+    ///
+    /// An error fails the build; nothing is lost, and temporaries are kept for the next one.
+    fn process(
+        &self,
+        message: &Message,
+        context: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn StdError + Send + Sync>>;
+}
+
+/// What a [`TruncateProcessor`] decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The message is sent as it is.
+    Keep,
+    /// This is sent in its place.
+    Replace(Message),
+    /// The message is left out, and with it the tool group that it belongs to.
+    Drop,
+}
+
+/// What a [`TruncateProcessor`] is told beside the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TruncateContext {
+    /// The configured limit.
+    pub limit: usize,
+    /// What the limit counts.
+    pub unit: Unit,
+    /// The kind of the message.
+    pub role: Role,
+    /// Its position since the conversation began.
+    pub seq: u64,
+}
+
+impl Truncate {
+    /// At most `limit` characters as a reader sees them (extended grapheme clusters, UAX #29).
+    ///
+    /// A cluster of more than 32 scalar values counts as one character for each 32 that it holds or
+    /// begins.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for a limit of 0.
+    pub fn chars(limit: usize) -> Result<Self> {
+        Self::new(limit, Unit::Graphemes)
+    }
+
+    /// At most `limit` of `unit`. Whatever the unit, a cut falls between two characters.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for a limit of 0.
+    pub fn new(limit: usize, unit: Unit) -> Result<Self> {
+        let limit = NonZeroUsize::new(limit)
+            .ok_or_else(|| Error::invalid("truncate", "a limit of 0 would leave no text"))?;
+        Ok(Self::of(Cut::new(limit, unit)))
+    }
+
+    const fn of(cut: Cut) -> Self {
+        Self { cut, processor: None, bounded: false }
+    }
+
+    /// The same with this end of the text kept; [`Keep::Head`] unless set.
+    #[must_use]
+    pub fn keep(mut self, keep: Keep) -> Self {
+        self.cut = self.cut.keep(keep);
+        self
+    }
+
+    /// The same with a marker where text was left out, for example
+    /// `… [{left_out} characters left out] …`. It counts within the limit.
+    #[must_use]
+    pub fn marker(mut self, marker: impl Into<String>) -> Self {
+        self.cut = self.cut.marker(marker);
+        self
+    }
+
+    /// The same with each message handed to `processor`, which decides in place of the cut.
+    #[must_use]
+    pub fn processor(mut self, processor: impl TruncateProcessor + 'static) -> Self {
+        self.processor = Some(Arc::new(processor));
+        self
+    }
+
+    /// The same with the limit enforced on what the processor returns, too.
+    #[must_use]
+    pub fn bounded(mut self) -> Self {
+        self.bounded = true;
+        self
+    }
+
+    /// A shortened copy of `message`, or `None` where it fits. The processor is not asked.
+    pub fn shorten(&self, message: &Message) -> Option<Message> {
+        match message {
+            Message::User(m) => {
+                let content = self.content(&m.content)?;
+                Some(Message::User(UserMessage { content, rare: m.rare.clone() }))
+            }
+            Message::Tool(m) => {
+                let content = self.content(&m.content)?;
+                Some(Message::Tool(ToolMessage { content, answer: m.answer.clone() }))
+            }
+            Message::Ai(m) => self.ai(m).map(Message::Ai),
+            Message::System(_) | Message::Custom(_) => None,
+        }
+    }
+
+    /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.
+    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
+        let Some(processor) = &self.processor else {
+            return Ok(self.shorten(message).map_or(Verdict::Keep, Verdict::Replace));
+        };
+        let context = TruncateContext {
+            limit: self.cut.limit().get(),
+            unit: self.cut.unit(),
+            role: message.role(),
+            seq,
+        };
+        let verdict = processor.process(message, &context).map_err(|source| {
+            let text = format!("the processor failed on message {seq} ({})", message.role());
+            Error::new(ErrorKind::Truncate, "truncate", text).with_source(source)
+        })?;
+        match verdict {
+            Verdict::Replace(new) if !same_shape(message, &new) => {
+                let text = format!(
+                    "the processor changed the role or the call ids of message {seq} ({})",
+                    message.role()
+                );
+                Err(Error::new(ErrorKind::Truncate, "truncate", text))
+            }
+            Verdict::Replace(new) if self.bounded => {
+                Ok(Verdict::Replace(self.shorten(&new).unwrap_or(new)))
+            }
+            Verdict::Keep if self.bounded => {
+                Ok(self.shorten(message).map_or(Verdict::Keep, Verdict::Replace))
+            }
+            verdict => Ok(verdict),
+        }
+    }
+
+    fn content(&self, content: &Content) -> Option<Content> {
+        match content {
+            Content::Text(text) => {
+                let plan = self.cut.plan(&[text])?;
+                Some(Content::Text(plan.piece(0, text)?.into_owned()))
+            }
+            Content::Parts(parts) => {
+                let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
+                let plan = self.cut.plan(&texts)?;
+                let mut place = 0..;
+                let parts = parts.iter().filter_map(|part| cut_part(part, &plan, &mut place));
+                Some(Content::Parts(parts.collect()))
+            }
+        }
+    }
+
+    fn ai(&self, message: &AiMessage) -> Option<AiMessage> {
+        let body = match &message.body {
+            Body::Text(text) => {
+                let plan = self.cut.plan(&[text])?;
+                Body::Text(plan.piece(0, text)?.into_owned())
+            }
+            Body::Parts(parts) => {
+                let texts: Vec<&str> = parts.iter().filter_map(AiPart::as_text).collect();
+                let plan = self.cut.plan(&texts)?;
+                let mut place = 0..;
+                let parts = parts.iter().filter_map(|part| match part {
+                    AiPart::Content(part) => cut_part(part, &plan, &mut place).map(AiPart::Content),
+                    other => Some(other.clone()),
+                });
+                Body::normal(parts.collect())
+            }
+        };
+        Some(AiMessage { body, rare: message.rare.clone() })
+    }
+}
+
+/// The part as `plan` leaves it; `None` for a text of which nothing is left. `place` counts texts.
+fn cut_part(part: &Part, plan: &Plan, place: &mut impl Iterator<Item = usize>) -> Option<Part> {
+    let Part::Text(TextPart { text, extra }) = part else { return Some(part.clone()) };
+    let text = plan.piece(place.next()?, text)?.into_owned();
+    Some(Part::Text(TextPart { text, extra: extra.clone() }))
+}
+
+/// Whether `new` may stand in the place of `old`: the same role, calls and answered call.
+fn same_shape(old: &Message, new: &Message) -> bool {
+    let answered = |m: &Message| m.as_tool().map(|tool| tool.call_id().to_owned());
+    old.role() == new.role()
+        && answered(old) == answered(new)
+        && old.tool_calls().map(|call| &call.id).eq(new.tool_calls().map(|call| &call.id))
+}
+
+impl Default for Truncate {
+    /// The first 1000 characters.
+    fn default() -> Self {
+        const LIMIT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
+        Self::of(Cut::new(LIMIT, Unit::Graphemes))
+    }
+}
+
+impl<F> TruncateProcessor for F
+where
+    F: Fn(&Message) -> Option<Message> + Send + Sync,
+{
+    fn process(
+        &self,
+        message: &Message,
+        _: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn StdError + Send + Sync>> {
+        Ok(self(message).map_or(Verdict::Keep, Verdict::Replace))
+    }
+}
+
+impl fmt::Debug for Truncate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Truncate")
+            .field("cut", &self.cut)
+            .field("processor", &self.processor.is_some())
+            .field("bounded", &self.bounded)
+            .finish()
+    }
+}

@@ -1,0 +1,470 @@
+//! The rules of composing, each a property over conversations that are as nasty as we could make
+//! them: parallel calls, results out of order, twice, missing or of nobody's, ids that repeat or are
+//! empty, several system messages, empty texts, parts, and text that is hard to cut.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a test that panics has failed
+
+#[path = "common/conversations.rs"]
+mod conversations;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use conversations::*;
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, Keep, MemoryId,
+    MemoryPrompt, Message, Origin, Placement, Prompt, Snapshot, ToolGroups, Truncate, Window,
+    report::Why,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+
+fn remember(conversation: &[Message]) -> DefaultChatMemory {
+    let memory = DefaultChatMemory::with_id("laws");
+    memory.add_all(conversation.to_vec()).unwrap();
+    memory
+}
+
+fn windows() -> impl Strategy<Value = Window> {
+    let kind = prop_oneof![
+        4 => (0usize..12).prop_map(Window::last),
+        2 => (0usize..5).prop_map(Window::turns),
+        1 => Just(Window::all()),
+    ];
+    (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, anchored)| {
+        let window = if user { window.starting_with_user() } else { window };
+        if anchored { window.anchored() } else { window }
+    })
+}
+
+fn placements() -> impl Strategy<Value = Placement> {
+    proptest::sample::select(vec![
+        Placement::End,
+        Placement::BeforeLastUser,
+        Placement::AfterSystem,
+    ])
+}
+
+fn truncations() -> impl Strategy<Value = Option<Truncate>> {
+    let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
+    proptest::option::of((1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
+        let truncate = Truncate::chars(limit).unwrap().keep(keep);
+        if marked { truncate.marker("[…{left_out}…]") } else { truncate }
+    }))
+}
+
+/// Any configuration that sends prompts which providers take.
+fn composers() -> impl Strategy<Value = Composer> {
+    let system = proptest::option::of("[a-z]{0,5}");
+    (windows(), placements(), truncations(), system).prop_map(|(window, at, truncate, system)| {
+        let mut composer = Composer::new();
+        composer.window(window).temporaries_at(at).truncate(truncate);
+        if let Some(system) = system {
+            composer.system(system);
+        }
+        composer
+    })
+}
+
+fn shared(messages: &[Message]) -> Vec<Arc<Message>> {
+    messages.iter().cloned().map(Arc::new).collect()
+}
+
+fn compose(composer: &Composer, conversation: &[Message], temporaries: &[Message]) -> Prompt {
+    let snapshot = Snapshot::from_messages(conversation.to_vec());
+    composer.compose_all(&snapshot, &shared(temporaries)).unwrap()
+}
+
+/// The messages of a prompt that came from the history, as they stand in it.
+fn history(prompt: &Prompt) -> Vec<Message> {
+    let sent = prompt.with_origins();
+    sent.filter(|(origin, _)| matches!(origin, Origin::History(_) | Origin::Truncated(_)))
+        .map(|(_, message)| message.clone())
+        .collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+
+    // Rule 1
+
+    #[test]
+    fn without_tools_a_window_is_exactly_the_last_n(conversation in conversation(16), n in 0usize..20) {
+        let plain: Vec<_> = stored(&conversation).into_iter()
+            .filter(|m| !m.is_tool() && m.tool_calls().next().is_none()).collect();
+        let prompt = compose(Composer::new().max_messages(n), &plain, &[]);
+        prop_assert_eq!(history(&prompt), &plain[plain.len().saturating_sub(n)..]);
+    }
+
+    #[test]
+    fn n_counts_neither_system_nor_temporaries(
+        conversation in conversation(16), temporaries in temporaries(), n in 0usize..20,
+    ) {
+        let mut composer = Composer::new();
+        composer.max_messages(n);
+        let bare = compose(&composer, &stored(&conversation), &[]);
+        let full = compose(composer.system("Be brief."), &conversation, &temporaries);
+        prop_assert_eq!(history(&bare), history(&full));
+    }
+
+    #[test]
+    fn off_sends_the_last_n_as_they_are(conversation in conversation(16), n in 0usize..20) {
+        let prompt = compose(Composer::new().max_messages(n).tool_groups(ToolGroups::Off), &conversation, &[]);
+        let stored = stored(&conversation);
+        prop_assert_eq!(history(&prompt), &stored[stored.len().saturating_sub(n)..]);
+    }
+
+    #[test]
+    fn turns_are_whole(conversation in conversation(16), n in 1usize..6) {
+        let prompt = compose(Composer::new().window(Window::turns(n)), &conversation, &[]);
+        let stored = stored(&conversation);
+        let users: Vec<_> = (0..stored.len()).filter(|i| stored[*i].is_user()).collect();
+        let start = users.iter().rev().nth(n - 1).or(users.first()).copied().unwrap_or(0);
+        let expected = compose(Composer::new().window(Window::all()), &stored[start..], &[]);
+        prop_assert_eq!(history(&prompt), history(&expected));
+        prop_assert!(users.is_empty() || history(&prompt)[0].is_user());
+    }
+
+    #[test]
+    fn a_window_starts_with_the_user_where_there_is_one(conversation in conversation(16), n in 1usize..12) {
+        let prompt = compose(Composer::new().window(Window::last(n).starting_with_user()), &conversation, &[]);
+        if stored(&conversation).iter().any(Message::is_user) {
+            prop_assert!(history(&prompt)[0].is_user());
+        }
+    }
+
+    #[test]
+    fn an_anchored_window_holds_the_question_of_the_turn(conversation in conversation(16), n in 1usize..12) {
+        let plain = compose(Composer::new().max_messages(n), &conversation, &[]);
+        let prompt = compose(Composer::new().window(Window::last(n).anchored()), &conversation, &[]);
+        let stored = stored(&conversation);
+        let question = stored.iter().rposition(Message::is_user);
+        let seqs: Vec<u64> = prompt.with_origins().filter_map(|(origin, _)| match origin {
+            Origin::History(seq) => Some(seq),
+            _ => None,
+        }).collect();
+        prop_assert!(question.is_none_or(|q| seqs.contains(&(q as u64))));
+        let extra = usize::from(prompt.report().anchored.is_some());
+        prop_assert_eq!(&history(&prompt)[extra..], history(&plain));
+    }
+
+    // Rule 2
+
+    #[test]
+    fn a_window_consists_of_whole_units(conversation in conversation(16), n in 0usize..20) {
+        let prompt = compose(Composer::new().max_messages(n), &conversation, &[]);
+        let stored = stored(&conversation);
+        let expected = compose(Composer::new().window(Window::all()), last_whole_units(&stored, n), &[]);
+        prop_assert_eq!(
+            prompt.iter().filter(|m| !m.is_system()).collect::<Vec<_>>(),
+            expected.iter().collect::<Vec<_>>()
+        );
+    }
+
+    #[test]
+    fn repair_leaves_only_whole_groups(
+        composer in composers(), conversation in conversation(16), temporaries in temporaries(),
+    ) {
+        let prompt = compose(&composer, &conversation, &temporaries);
+        let orphans = &prompt.report().orphan_temporaries;
+        // A temporary result that answers nothing is the caller's own word and stays.
+        let sent = prompt.with_origins().filter(|(origin, message)| {
+            *origin != Origin::Temporary || !orphans.iter().any(|i| temporaries[*i] == **message)
+        });
+        let wrong = broken_groups(sent.map(|(_, message)| message));
+        if orphans.is_empty() {
+            prop_assert!(wrong.is_empty(), "{wrong:?}\n{prompt:#?}");
+        } else {
+            prop_assert!(wrong.len() <= 2 * orphans.len(), "{wrong:?}\n{prompt:#?}");
+        }
+    }
+
+    #[test]
+    fn repair_drops_no_result_that_answers_a_call(conversation in conversation(16)) {
+        let prompt = compose(Composer::new().window(Window::all()), &conversation, &[]);
+        let stored = stored(&conversation);
+        let mut waiting: Vec<&str> = Vec::new();
+        let mut expected = Vec::new();
+        for message in &stored {
+            if let Some(tool) = message.as_tool() {
+                let Some(i) = waiting.iter().position(|id| *id == tool.call_id()) else { continue };
+                waiting.remove(i);
+            } else {
+                waiting = message.tool_calls().map(|call| call.id.as_str()).collect();
+            }
+            expected.push(message.clone());
+        }
+        prop_assert_eq!(history(&prompt), expected);
+    }
+
+    #[test]
+    fn strict_fails_exactly_where_repair_had_something_to_do(
+        conversation in conversation(16), temporaries in temporaries(), n in 0usize..20,
+    ) {
+        let snapshot = Snapshot::from_messages(conversation.clone());
+        let repaired = compose(Composer::new().max_messages(n), &conversation, &temporaries);
+        let strict = Composer::new().max_messages(n).tool_groups(ToolGroups::Strict)
+            .compose_all(&snapshot, &shared(&temporaries));
+        let report = repaired.report();
+        let whole = report.repaired.is_empty() && report.orphan_temporaries.is_empty()
+            && report.left_out.iter().all(|left| left.why == Why::Opening);
+        match strict {
+            Ok(prompt) => {
+                prop_assert!(whole);
+                prop_assert_eq!(prompt, repaired);
+            }
+            Err(error) => {
+                prop_assert!(!whole);
+                prop_assert_eq!(error.kind(), ErrorKind::ToolGroup);
+                let text = error.to_string();
+                prop_assert!(text.starts_with("compose: message ") || text.contains("temporary"), "{text}");
+            }
+        }
+    }
+
+    // Rule 3
+
+    #[test]
+    fn truncation_cuts_text_and_nothing_else(
+        conversation in conversation(12), limit in 1usize..30,
+        keep in proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]), marked in any::<bool>(),
+    ) {
+        let mut truncate = Truncate::chars(limit).unwrap().keep(keep);
+        if marked { truncate = truncate.marker(" … "); }
+        let mut composer = Composer::new();
+        composer.window(Window::all());
+        let whole = compose(&composer, &conversation, &[]);
+        let cut = compose(composer.truncate(truncate), &conversation, &[]);
+        prop_assert_eq!(whole.len(), cut.len());
+        for ((was, old), (is, new)) in whole.with_origins().zip(cut.with_origins()) {
+            let texts = |m: &Message| m.texts().map(characters).sum::<usize>();
+            if !matches!(was, Origin::History(_)) || texts(old) <= limit {
+                prop_assert_eq!((was, old), (is, new));
+                continue;
+            }
+            prop_assert!(matches!(is, Origin::Truncated(_)));
+            prop_assert!(texts(new) <= limit, "{} > {limit}: {new:?}", texts(new));
+            prop_assert!(!new.text().is_empty());
+            prop_assert_eq!(old.role(), new.role());
+            prop_assert!(old.tool_calls().eq(new.tool_calls()));
+            let reasoning = |m: &Message| m.as_ai().map(|ai| ai.reasoning().cloned().collect::<Vec<_>>());
+            prop_assert_eq!(reasoning(old), reasoning(new));
+            let media = |m: &Message| match m {
+                Message::User(m) => m.content().parts().iter().filter(|p| p.as_media().is_some()).count(),
+                _ => 0,
+            };
+            prop_assert_eq!(media(old), media(new));
+            if keep == Keep::Head && !marked && !matches!(&*new.text(), "…" | ".") {
+                prop_assert!(old.text().starts_with(&*new.text()));
+            }
+        }
+    }
+
+    #[test]
+    fn what_fits_is_shared_and_not_copied(conversation in conversation(12), limit in 1usize..30) {
+        let memory = remember(&conversation);
+        let mut prompt = MemoryPrompt::new(memory).window(Window::all()).truncate(Truncate::chars(limit).unwrap());
+        let built = prompt.build().unwrap();
+        let held = prompt.memory().all().unwrap();
+        for (origin, message) in built.with_origins() {
+            if let Origin::History(seq) = origin {
+                let record = held.iter().find(|r| r.seq() == seq).unwrap();
+                prop_assert!(std::ptr::eq(record.message(), message));
+            }
+        }
+    }
+
+    // Rule 4
+
+    #[test]
+    fn one_system_message_and_it_is_first(
+        composer in composers(), conversation in conversation(12),
+        temporaries in temporaries(), extra in proptest::option::of(text()),
+    ) {
+        let mut temporaries = temporaries;
+        temporaries.extend(extra.map(Message::system));
+        let prompt = compose(&composer, &conversation, &temporaries);
+        let systems: Vec<_> = prompt.iter().enumerate().filter(|(_, m)| m.is_system()).map(|(i, _)| i).collect();
+        prop_assert!(systems.is_empty() || systems == [0]);
+        let stored = conversation.iter().rfind(|m| m.is_system());
+        let own = format!("{composer:?}").contains("system: Some");
+        let any = own || stored.is_some() || temporaries.iter().any(Message::is_system);
+        prop_assert_eq!(any, !systems.is_empty());
+        prop_assert_eq!(prompt.report().system_overridden, own && stored.is_some());
+    }
+
+    // Rule 5
+
+    #[test]
+    fn temporaries_are_sent_in_order_and_as_they_are(
+        composer in composers(), conversation in conversation(12), temporaries in temporaries(),
+    ) {
+        let prompt = compose(&composer, &conversation, &temporaries);
+        let sent: Vec<_> = prompt.with_origins().filter(|(o, _)| *o == Origin::Temporary).map(|(_, m)| m.clone()).collect();
+        // Results for the call at the end of the history go to it; the others keep their order.
+        let mut sorted = (sent.clone(), temporaries.clone());
+        let key = |m: &Message| format!("{m:?}");
+        sorted.0.sort_by_key(key);
+        sorted.1.sort_by_key(key);
+        prop_assert_eq!(sorted.0, sorted.1);
+        let others = |list: &[Message]| list.iter().filter(|m| !m.is_tool()).cloned().collect::<Vec<_>>();
+        prop_assert_eq!(others(&sent), others(&temporaries));
+    }
+
+    #[test]
+    fn temporaries_stand_where_they_were_placed(conversation in conversation(12), place in placements()) {
+        let mut composer = Composer::new();
+        composer.window(Window::all()).temporaries_at(place).system("s");
+        let prompt = compose(&composer, &conversation, &[Message::user("Today is Friday.")]);
+        let origins: Vec<_> = prompt.with_origins().collect();
+        let at = origins.iter().position(|(o, _)| *o == Origin::Temporary).unwrap();
+        let last_user = origins.iter().rposition(|(o, m)| *o != Origin::Temporary && m.is_user());
+        match place {
+            Placement::AfterSystem => prop_assert_eq!(at, 1),
+            Placement::BeforeLastUser if last_user.is_some() => prop_assert_eq!(at + 1, last_user.unwrap()),
+            _ => prop_assert_eq!(at, prompt.len() - 1),
+        }
+    }
+
+    #[test]
+    fn temporaries_are_spent_by_a_build_that_succeeds_and_by_nothing_else(
+        conversation in conversation(12), temporaries in temporaries(),
+    ) {
+        let memory = Arc::new(remember(&conversation));
+        let failing = Truncate::default().processor(Fails);
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all()).truncate(failing);
+        for temporary in &temporaries { prompt.add_temporary(temporary.clone()); }
+        // An orphan at the very beginning is left out before a processor sees it.
+        let fails = stored(&conversation).iter().any(|m| !m.is_tool());
+        if fails {
+            prop_assert_eq!(prompt.build().unwrap_err().kind(), ErrorKind::Truncate);
+        }
+        prompt.configure().truncate(None);
+        let seen = prompt.preview().unwrap();
+        prop_assert_eq!(prompt.temporaries().len(), temporaries.len());
+        prop_assert_eq!(prompt.build().unwrap(), seen);
+        prop_assert_eq!(prompt.temporaries().len(), 0);
+        prop_assert_eq!(prompt.build().unwrap().report().temporaries, 0);
+    }
+
+    // Rules 8 and 9, and the promise
+
+    #[test]
+    fn the_report_adds_up(
+        composer in composers(), conversation in conversation(16), temporaries in temporaries(),
+    ) {
+        let prompt = compose(&composer, &conversation, &temporaries);
+        let report = prompt.report();
+        let system = usize::from(prompt.system().is_some());
+        prop_assert_eq!(report.messages, prompt.len());
+        prop_assert_eq!(prompt.len(), system + report.sent + report.temporaries + report.repaired.len());
+        prop_assert_eq!(report.stored as usize, stored(&conversation).len());
+        prop_assert_eq!(report.stored as usize, report.sent + report.older as usize + report.left_out.len());
+        prop_assert_eq!(history(&prompt).len(), report.sent);
+        prop_assert_eq!(report.no_user_message, report.sent > 0 && !prompt.iter().any(Message::is_user));
+        prop_assert!(prompt.durable() <= prompt.len());
+        prop_assert!(report.to_string().lines().count() >= 1 + report.left_out.len() + report.truncated.len());
+    }
+
+    #[test]
+    fn building_is_a_pure_function_that_leaves_the_memory_alone(
+        composer in composers(), conversation in conversation(16), temporaries in temporaries(),
+    ) {
+        let memory = Arc::new(remember(&conversation));
+        let before = memory.read(None, usize::MAX).unwrap();
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        *prompt.configure() = composer.clone();
+        for temporary in &temporaries { prompt.add_temporary(temporary.clone()); }
+        let first = prompt.preview().unwrap();
+        let second = prompt.build().unwrap();
+        prop_assert_eq!(&first, &second);
+        // What the shell reads in steps, the composer composes from everything at once.
+        prop_assert_eq!(&first, &compose(&composer, &conversation, &temporaries));
+        let after = memory.read(None, usize::MAX).unwrap();
+        prop_assert_eq!(after.system, before.system);
+        prop_assert_eq!(after.records, before.records);
+        prop_assert_eq!(stored(&conversation), memory.all().unwrap().messages().cloned().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_prompt_begins_with_the_durable_part_of_the_one_before(
+        conversation in conversation(16), temporaries in temporaries(),
+        truncate in truncations(), place in placements(),
+    ) {
+        let mut composer = Composer::new();
+        composer.window(Window::all()).truncate(truncate).temporaries_at(place).system("s");
+        let mut before: Vec<Message> = Vec::new();
+        let stored = stored(&conversation);
+        for end in 0..=stored.len() {
+            // Temporaries of this prompt may stand before what the last one held, unless they stand
+            // at the end; those of the last one never matter.
+            let bare = compose(&composer, &stored[..end], &[]);
+            prop_assert!(bare.to_messages().starts_with(&before), "at {end}: {before:#?}\n{bare:#?}");
+            let prompt = compose(&composer, &stored[..end], &temporaries);
+            if place == Placement::End {
+                prop_assert!(prompt.to_messages().starts_with(&before), "at {end}: {before:#?}\n{prompt:#?}");
+            }
+            before = prompt.to_messages()[..prompt.durable()].to_vec();
+        }
+    }
+
+    #[test]
+    fn a_build_reads_what_it_sends_and_no_more(conversation in conversation(40), n in 0usize..12) {
+        let memory = Counting { memory: remember(&conversation), read: AtomicUsize::new(0) };
+        let memory = Arc::new(memory);
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(n);
+        let sent = prompt.build().unwrap();
+        let read = memory.read.load(Ordering::Relaxed);
+        // More than the window is read only to find the call of a group that is larger than it.
+        let needed = n.max(sent.report().sent + sent.report().left_out.len() + 1);
+        prop_assert!(read <= (4 * needed).max(32), "read {read} to send {}", sent.len());
+    }
+}
+
+/// A processor that always fails.
+struct Fails;
+
+impl memory_prompt::TruncateProcessor for Fails {
+    fn process(
+        &self,
+        _: &Message,
+        _: &memory_prompt::TruncateContext,
+    ) -> Result<memory_prompt::Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Err("no summary today".into())
+    }
+}
+
+/// Counts the records that were read.
+#[derive(Debug)]
+struct Counting {
+    memory: DefaultChatMemory,
+    read: AtomicUsize,
+}
+
+impl ChatMemory for Counting {
+    fn id(&self) -> &MemoryId {
+        self.memory.id()
+    }
+    fn append(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> memory_prompt::Result<Range<u64>> {
+        self.memory.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+        let snapshot = self.memory.read(before, n)?;
+        self.read.fetch_add(snapshot.records.len(), Ordering::Relaxed);
+        Ok(snapshot)
+    }
+    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
+        self.memory.evict(before)
+    }
+    fn clear(&self) -> memory_prompt::Result<()> {
+        self.memory.clear()
+    }
+}
