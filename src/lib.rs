@@ -24,7 +24,7 @@ pub use message::{
     Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 pub use prompt::MemoryPrompt;
-pub use record::{Record, Records, Snapshot};
+pub use record::{Record, Records, Snapshot, Unreadable};
 pub use report::Report;
 pub use text::{Keep, Unit};
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};

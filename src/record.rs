@@ -9,6 +9,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use crate::error::Error;
 use crate::message::Message;
 
 /// One message as a memory holds it: what was said, where it stands, and when it came.
@@ -42,6 +43,18 @@ pub struct Snapshot {
     pub start: u64,
     /// The position that the next record will have.
     pub end: u64,
+    /// The rows among those that were asked for which the memory holds and can't read. They do not
+    /// hide the others.
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// A row that a memory holds and can't read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Its position.
+    pub seq: u64,
+    /// Why it can't be read.
+    pub error: Arc<Error>,
 }
 
 /// A message with its time of append in milliseconds since 1970.
@@ -212,7 +225,7 @@ impl Snapshot {
             }
         }
         let end = rows.len() as u64;
-        Self { system, records: Records::from_rows(rows), start: 0, end }
+        Self { system, records: Records::from_rows(rows), start: 0, end, unreadable: Vec::new() }
     }
 
     /// The position of the oldest of these records.

@@ -44,6 +44,8 @@ pub struct Report {
     pub no_user_message: bool,
     /// What was left out of the window, and why.
     pub left_out: Vec<LeftOut>,
+    /// The positions in the window that the memory could not read.
+    pub unreadable: Vec<u64>,
     /// What was shortened or replaced by the truncation.
     pub truncated: Vec<Truncated>,
     /// The calls that were answered in place of a result that nobody recorded.
@@ -127,6 +129,7 @@ impl Report {
     pub fn is_untouched(&self) -> bool {
         self.older == 0
             && self.left_out.is_empty()
+            && self.unreadable.is_empty()
             && self.truncated.is_empty()
             && self.repaired.is_empty()
             && !self.system_overridden
@@ -162,6 +165,9 @@ impl fmt::Display for Report {
         }
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        }
+        for seq in &self.unreadable {
+            writeln!(f, "  left out   {seq}: the memory can't read it")?;
         }
         for Truncated { seq, role, from, to } in &self.truncated {
             let (from, to) = (Grouped(*from as u64), Grouped(*to as u64));

@@ -78,6 +78,8 @@ impl<'a> Assembly<'a> {
         let first = rest.peek().map_or(snapshot.end, Record::seq);
         let before = first.saturating_sub(snapshot.start);
         self.report.older = before.saturating_sub(u64::from(anchor.is_some()));
+        let lost = snapshot.unreadable.iter().map(|row| row.seq).filter(|seq| *seq >= first);
+        self.report.unreadable = lost.collect();
         for result in rest.by_ref().take(parted) {
             self.leave_out(result, Why::Opening);
         }

@@ -83,6 +83,7 @@ impl ChatMemory for DefaultChatMemory {
             records: state.newest(before.unwrap_or(state.end), n),
             start: state.start(),
             end: state.end,
+            unreadable: Vec::new(),
         })
     }
 
