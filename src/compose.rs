@@ -22,11 +22,10 @@ use std::sync::Arc;
 
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::group::{ToolGroups, whole_groups};
 use crate::message::Message;
 use crate::record::Snapshot;
 use crate::truncate::Truncate;
-use crate::window::{Opening, Reach, Window};
+use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
 use assemble::Assembly;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -163,7 +162,7 @@ impl Composer {
             Reach::Found(opening) if self.tool_groups != ToolGroups::Off => opening,
             other => return other,
         };
-        match whole_groups(snapshot, opening.start) {
+        match whole_groups(snapshot, opening.start, self.window.is_stable()) {
             Reach::Found(start) => {
                 let parted = start.saturating_sub(opening.start);
                 Reach::Found(Opening { start, parted, ..opening })

@@ -1,5 +1,7 @@
 //! What a build returns: the messages, shared, beside the report.
 
+mod report;
+
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
@@ -9,7 +11,7 @@ use std::sync::Arc;
 
 use crate::message::Message;
 use crate::record::{Record, Run};
-use crate::report::Report;
+pub use report::{LeftOut, Repaired, Report, SystemSource, Truncated, Why};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///

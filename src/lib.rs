@@ -3,21 +3,18 @@
 pub mod compose;
 mod composed;
 pub mod error;
-mod group;
 pub mod memory;
 pub mod message;
 mod prompt;
 pub mod record;
-pub mod report;
 pub mod text;
 pub mod truncate;
 
 mod window;
 
 pub use compose::{Composer, Composition, Placement};
-pub use composed::{Iter, Origin, Prompt};
+pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
 pub use error::{Error, ErrorKind, Result};
-pub use group::ToolGroups;
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
 pub use message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -25,7 +22,6 @@ pub use message::{
 };
 pub use prompt::MemoryPrompt;
 pub use record::{Record, Records, Snapshot, Unreadable};
-pub use report::Report;
 pub use text::{Keep, Unit};
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
-pub use window::Window;
+pub use window::{Prices, ToolGroups, Window};

@@ -7,11 +7,10 @@ use std::sync::Arc;
 use crate::compose::{Composer, Composition, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::group::ToolGroups;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
 use crate::truncate::Truncate;
-use crate::window::Window;
+use crate::window::{ToolGroups, Window};
 
 /// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
 ///

@@ -1,5 +1,11 @@
 //! Which records are sent: index arithmetic, and nothing else.
 
+mod groups;
+
+pub use groups::ToolGroups;
+pub(crate) use groups::{OpenCalls, whole_groups};
+
+use crate::error::{Error, Result};
 use crate::record::{Record, Snapshot};
 
 /// Which records of the history are sent.
@@ -9,6 +15,8 @@ use crate::record::{Record, Snapshot};
 /// | [`last(n)`](Self::last) | the last `n` messages | short conversations; the default, with 10 |
 /// | [`turns(n)`](Self::turns) | the last `n` turns, each from its user message on | agents with tool loops |
 /// | [`all()`](Self::all) | everything | conversations with an end |
+/// | [`stepped(low, step)`](Self::stepped) | at least the last `low`, and up to `step - 1` more | long conversations with a provider that caches prompts |
+/// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
 ///
 /// The system message and temporaries are not counted. A window is then moved so that it does not
 /// open in the middle of a tool group: see [`ToolGroups`](crate::ToolGroups).
@@ -31,6 +39,24 @@ enum Kind {
     Last(usize),
     Turns(usize),
     All,
+    Stepped { low: usize, step: usize },
+}
+
+/// What a provider asks for a token of the prompt, in any unit: only the ratio counts.
+///
+/// ```
+/// use memory_prompt::{Prices, Window};
+///
+/// let tenth = Prices { write: 1.0, read: 0.1 };
+/// assert_eq!(Window::stepped_for(40, tenth)?, Window::stepped(40, 38)?);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prices {
+    /// A token that is not in the cache, and is written to it.
+    pub write: f64,
+    /// A token that is read from the cache.
+    pub read: f64,
 }
 
 /// Where a window begins among the records of a snapshot.
@@ -69,6 +95,55 @@ impl Window {
         Self::of(Kind::All)
     }
 
+    /// At least the last `low` messages, and up to `step - 1` more: the start of the window moves
+    /// only once every `step` messages.
+    ///
+    /// In between prompts only grow at their end, so the provider's prompt cache serves all that was
+    /// sent before. The start is `floor((end - low) / step) * step` in positions: a pure function of
+    /// where the conversation stands, the same in every process. Where it falls into a tool group,
+    /// the whole group is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `low` or `step` is 0.
+    pub fn stepped(low: usize, step: usize) -> Result<Self> {
+        if low == 0 {
+            return Err(Error::invalid("window", "a low mark of 0 would leave no messages"));
+        }
+        if step == 0 {
+            return Err(Error::invalid("window", "a step of 0 would never move"));
+        }
+        Ok(Self::of(Kind::Stepped { low, step }))
+    }
+
+    /// A [`stepped`](Self::stepped) window with the step that costs least at these prices:
+    /// `2 * sqrt(low * (write - read) / read)` messages, and at least 1.
+    ///
+    /// A longer step pays for more messages at the price of reading, a shorter one pays for the
+    /// whole window at the price of writing more often.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `low` is 0, or a price is not a
+    /// positive number.
+    pub fn stepped_for(low: usize, prices: Prices) -> Result<Self> {
+        for (name, price) in [("write", prices.write), ("read", prices.read)] {
+            if !(price.is_finite() && price > 0.0) {
+                let text = format!("the {name} price is {price}, which is not a positive number");
+                return Err(Error::invalid("window", text));
+            }
+        }
+        let saved = (prices.write - prices.read).max(0.0) / prices.read;
+        #[expect(clippy::cast_precision_loss, reason = "a window of 2^53 messages is no window")]
+        let step = 2.0 * (low as f64 * saved).sqrt();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "not negative, and `as` stops at the largest number"
+        )]
+        Self::stepped(low, (step.round() as usize).max(1))
+    }
+
     const fn of(kind: Kind) -> Self {
         Self { kind, starting_with_user: false, anchored: false }
     }
@@ -98,6 +173,7 @@ impl Window {
             // A guess: a question, a tool call, its result and an answer.
             Kind::Turns(n) => n.saturating_mul(4),
             Kind::All => usize::MAX,
+            Kind::Stepped { low, step } => low.saturating_add(step - 1),
         }
     }
 
@@ -116,6 +192,14 @@ impl Window {
             },
             Kind::All if complete => 0,
             Kind::All => return Reach::ReadMore(usize::MAX),
+            Kind::Stepped { low, step } => {
+                let (low, step) = (low as u64, step as u64);
+                let position = snapshot.end.saturating_sub(low) / step * step;
+                if snapshot.oldest() > position && !complete {
+                    return Reach::ReadMore(more(have));
+                }
+                snapshot.records.iter().take_while(|r| r.seq() < position).count()
+            }
         };
         if start == have && self.sends_nothing() {
             return Reach::Found(Opening { start, parted: 0, anchor: None });
@@ -132,6 +216,12 @@ impl Window {
             None if complete => Reach::Found(Opening { start, parted: 0, anchor: None }),
             None => Reach::ReadMore(more(have)),
         }
+    }
+
+    /// Whether the start stays in its place while the conversation grows. Such a start moves back to
+    /// the call of a tool group: forward would be forward for one prompt and back for the next.
+    pub(crate) const fn is_stable(&self) -> bool {
+        matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
     const fn sends_nothing(&self) -> bool {
@@ -152,6 +242,9 @@ impl std::fmt::Display for Window {
             Kind::Last(n) => write!(f, "the last {n} messages")?,
             Kind::Turns(n) => write!(f, "the last {n} turns")?,
             Kind::All => f.write_str("everything")?,
+            Kind::Stepped { low, step } => {
+                write!(f, "at least the last {low} messages, in steps of {step}")?;
+            }
         }
         if self.starting_with_user {
             f.write_str(", starting with the user")?;

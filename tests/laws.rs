@@ -14,8 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use conversations::*;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, Keep, MemoryId,
-    MemoryPrompt, Message, Origin, Placement, Prompt, Snapshot, ToolGroups, Truncate, Window,
-    report::Why,
+    MemoryPrompt, Message, Origin, Placement, Prompt, Snapshot, ToolGroups, Truncate, Why, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -31,6 +30,7 @@ fn windows() -> impl Strategy<Value = Window> {
         4 => (0usize..12).prop_map(Window::last),
         2 => (0usize..5).prop_map(Window::turns),
         1 => Just(Window::all()),
+        2 => (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ];
     (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, anchored)| {
         let window = if user { window.starting_with_user() } else { window };
@@ -407,6 +407,39 @@ proptest! {
             let prompt = compose(&composer, &stored[..end], &temporaries);
             if place == Placement::End {
                 prop_assert!(prompt.to_messages().starts_with(&before), "at {end}: {before:#?}\n{prompt:#?}");
+            }
+            before = prompt.to_messages()[..prompt.durable()].to_vec();
+        }
+    }
+
+    #[test]
+    fn between_two_steps_a_prompt_only_grows_at_its_end(
+        conversation in conversation(60), low in 1usize..12, step in 1usize..12,
+        truncate in truncations(), user in any::<bool>(), anchored in any::<bool>(),
+    ) {
+        let window = Window::stepped(low, step).unwrap();
+        let window = if user { window.starting_with_user() } else { window };
+        let window = if anchored { window.anchored() } else { window };
+        let mut composer = Composer::new();
+        composer.window(window).truncate(truncate).system("s");
+        let stored = stored(&conversation);
+        let start = |end: usize| end.saturating_sub(low) / step * step;
+        let mut before: Vec<Message> = Vec::new();
+        for end in 0..=stored.len() {
+            let prompt = compose(&composer, &stored[..end], &[]);
+            let released = (user || anchored) && end > 0 && stored[end - 1].is_user();
+            let stepped = end > 0 && start(end) != start(end - 1);
+            if !released && !stepped {
+                prop_assert!(prompt.to_messages().starts_with(&before), "at {end}: {before:#?}\n{prompt:#?}");
+            }
+            if !user && !anchored {
+                // Never less than the low mark, and never more than a step above it, except for the
+                // tool group on which the window opens.
+                let group = stored[..start(end)].iter().rev().take_while(|m| m.is_tool()).count() + 1;
+                let report = prompt.report();
+                let covered = report.sent + report.left_out.len();
+                prop_assert!(covered >= low.min(end), "{covered} < {low}");
+                prop_assert!(covered < low + step + group, "{covered} >= {low} + {step} + {group}");
             }
             before = prompt.to_messages()[..prompt.durable()].to_vec();
         }

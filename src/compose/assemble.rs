@@ -4,14 +4,14 @@ use std::iter::Peekable;
 use std::sync::Arc;
 
 use super::{Composer, Placement};
-use crate::composed::{Origin, Pieces, Prompt};
+use crate::composed::{
+    LeftOut, Origin, Pieces, Prompt, Repaired, Report, SystemSource, Truncated, Why,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::group::{OpenCalls, ToolGroups};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Record, Snapshot};
-use crate::report::{LeftOut, Repaired, Report, SystemSource, Truncated, Why};
 use crate::truncate::Verdict;
-use crate::window::Opening;
+use crate::window::{OpenCalls, Opening, ToolGroups};
 
 /// A prompt in the making.
 pub(super) struct Assembly<'a> {

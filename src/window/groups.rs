@@ -4,9 +4,9 @@
 //! another message answers nothing: every provider refuses something between a call and its results,
 //! and a call that was once sent as unanswered must look the same in every later prompt.
 
+use super::{Reach, more};
 use crate::message::{AiMessage, ToolCall};
 use crate::record::Snapshot;
-use crate::window::{Reach, more};
 
 /// What to do about tool calls without results, and results without calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
@@ -68,23 +68,31 @@ impl<'a> OpenCalls<'a> {
     }
 }
 
-/// Moves the start of a window out of a tool group: forward past the results that a cut has parted
-/// from their call, or back to the call where the history ends in that group, so that the newest
-/// group is sent whole even when it alone exceeds the window.
-pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize) -> Reach<usize> {
+/// Moves the start of a window out of a tool group.
+///
+/// A sliding window leaves the group out: the start moves forward past its results, or back to its
+/// call where the history ends in that group, so that the newest group is sent whole even when it
+/// alone exceeds the window. A `stable` window always moves back.
+pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize, stable: bool) -> Reach<usize> {
     let records = &snapshot.records;
     if start == 0 && snapshot.is_complete() {
         return Reach::Found(0); // nothing was cut, so nothing was parted
     }
     let parted = records.messages().skip(start).take_while(|m| m.is_tool()).count();
-    if parted == 0 || start + parted < records.len() {
-        return Reach::Found(start + parted);
+    let forward = start + parted;
+    if parted == 0 || (forward < records.len() && !stable) {
+        return Reach::Found(forward);
     }
-    // The history ends in results, and all of the window is these.
-    let results = records.messages().rev().take_while(|m| m.is_tool()).count();
-    match records.messages().rev().nth(results) {
-        Some(before) if before.has_tool_calls() => Reach::Found(records.len() - results - 1),
-        None if !snapshot.is_complete() => Reach::ReadMore(more(records.len())),
-        _ => Reach::Found(start + parted),
+    // Back over the results to what stands before them.
+    let mut back = records.messages().rev().skip(records.len() - start);
+    let mut call = start;
+    loop {
+        call = call.wrapping_sub(1);
+        match back.next() {
+            Some(message) if message.is_tool() => {}
+            Some(message) if message.has_tool_calls() => return Reach::Found(call),
+            None if !snapshot.is_complete() => return Reach::ReadMore(more(records.len())),
+            _ => return Reach::Found(forward),
+        }
     }
 }

@@ -1,0 +1,114 @@
+//! The house: which file may import which. Imports go down, never up and never across a floor.
+
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// From the ground up. A room is a file under `src/` with the folder of the same name.
+const FLOORS: &[&[&str]] = &[
+    &["error", "message", "text"],
+    &["codec", "record", "token", "truncate"],
+    &["composed", "window"],
+    &["compose", "memory", "wire"],
+    &["conformance", "store"],
+    &["prompt"],
+];
+
+/// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.
+const PURE: usize = 3;
+
+fn floor(room: &str) -> usize {
+    let found = FLOORS.iter().position(|rooms| rooms.contains(&room));
+    found.unwrap_or_else(|| panic!("src/{room}.rs has no floor in tests/house.rs"))
+}
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|ext| ext == "rs") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Each source file but `lib.rs`: its room, its path, and its code without comments.
+fn rooms() -> Vec<(String, String, String)> {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut rooms = Vec::new();
+    for path in sources(&src) {
+        let inside = path.strip_prefix(&src).unwrap();
+        let first = inside.components().next().unwrap().as_os_str().to_str().unwrap();
+        let room = first.trim_end_matches(".rs").to_owned();
+        if room == "lib" {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+        let code = code.collect::<Vec<_>>().join("\n");
+        rooms.push((room, inside.display().to_string(), code));
+    }
+    assert!(rooms.len() > 20, "the sources are where this test looks for them");
+    rooms
+}
+
+#[test]
+fn imports_go_down() {
+    let mut upwards = Vec::new();
+    for (room, path, code) in rooms() {
+        for rest in code.split("crate::").skip(1) {
+            let end =
+                rest.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(rest.len());
+            let target = &rest[..end];
+            let known = FLOORS.iter().any(|rooms| rooms.contains(&target));
+            if known && target != room && floor(target) >= floor(&room) {
+                upwards.push(format!(
+                    "{path} (floor {}) imports {target} (floor {})",
+                    floor(&room),
+                    floor(target)
+                ));
+            }
+        }
+    }
+    assert!(upwards.is_empty(), "{upwards:#?}");
+}
+
+#[test]
+fn names_are_imported_from_their_room() {
+    // `use crate::Message` would hide on which floor it lives.
+    for (_, path, code) in rooms() {
+        let bad = code.lines().find(|line| {
+            line.contains("use crate::{")
+                || line.split("crate::").nth(1).is_some_and(|rest| {
+                    !line.contains("pub(crate)")
+                        && rest.starts_with(|c: char| c.is_ascii_uppercase())
+                })
+        });
+        assert!(bad.is_none(), "{path}: {bad:?}");
+    }
+}
+
+#[test]
+fn composing_touches_nothing_outside() {
+    for (room, path, code) in rooms() {
+        if floor(&room) >= PURE && room != "compose" {
+            continue;
+        }
+        for word in [
+            "std::fs",
+            "std::net",
+            "std::io",
+            "parking_lot",
+            "Mutex",
+            "RwLock",
+            "::now()",
+            "println!",
+        ] {
+            assert!(!code.contains(word), "{path} uses {word}");
+        }
+    }
+}
