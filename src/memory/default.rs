@@ -80,7 +80,7 @@ impl ChatMemory for DefaultChatMemory {
         let state = self.state.lock();
         Ok(Snapshot {
             system: state.system.clone(),
-            records: state.newest(before.unwrap_or(state.end), n),
+            records: state.newest(before, n),
             start: state.start(),
             end: state.end,
             unreadable: Vec::new(),
@@ -127,8 +127,12 @@ impl State {
         }
     }
 
-    fn newest(&self, before: u64, n: usize) -> Records {
-        let last = self.runs.partition_point(|run| run.seq < before);
+    fn newest(&self, before: Option<u64>, n: usize) -> Records {
+        // Without a position nothing is searched: a million messages cost what a hundred do.
+        let (before, last) = match before {
+            Some(before) => (before, self.runs.partition_point(|run| run.seq < before)),
+            None => (self.end, self.runs.len()),
+        };
         let mut wanted = n;
         let mut runs = Vec::new();
         for run in self.runs.range(..last).rev() {

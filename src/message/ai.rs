@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::content::{Part, TextPart};
+use super::content::{Part, TextPart, tight};
 use super::details::{self, Attributes, Rare};
 
 /// What the model answered.
@@ -72,7 +72,7 @@ pub struct ToolCall {
 impl AiMessage {
     /// An answer in plain text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { body: Body::Text(text.into()), rare: None }
+        Self { body: Body::Text(tight(text.into())), rare: None }
     }
 
     /// An answer of these parts, in this order.

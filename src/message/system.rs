@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::content::tight;
 use super::details::{self, Attributes, Rare};
 
 /// What the model is told to be: text.
@@ -14,7 +15,7 @@ pub struct SystemMessage {
 impl SystemMessage {
     /// A system message with this text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), rare: None }
+        Self { text: tight(text.into()), rare: None }
     }
 
     /// The same message under a name.
