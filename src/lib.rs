@@ -15,6 +15,8 @@ mod window;
 pub use compose::{Composer, Composition, Placement};
 pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "async")]
+pub use memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
 pub use message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,

@@ -1,5 +1,8 @@
 //! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
 
+#[cfg(feature = "async")]
+mod asynchronous;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,6 +12,7 @@ use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
+use crate::record::Snapshot;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
 
@@ -118,6 +122,16 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
+    /// What all shells do with what they read.
+    fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
+        if snapshot.rows() < n {
+            // All that the memory has, even where it could not read its oldest rows.
+            self.composer.compose_all(snapshot, &self.temporaries).map(Composition::Ready)
+        } else {
+            self.composer.compose(snapshot, &self.temporaries)
+        }
+    }
+
     /// The memory.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
@@ -171,12 +185,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            let snapshot = self.memory.read(None, n)?;
-            if snapshot.records.len() < n {
-                // All that the memory has, even where it could not read its oldest rows.
-                return self.composer.compose_all(&snapshot, &self.temporaries);
-            }
-            match self.composer.compose(&snapshot, &self.temporaries)? {
+            match self.compose(&self.memory.read(None, n)?, n)? {
                 Composition::Ready(prompt) => return Ok(prompt),
                 Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
             }
