@@ -7,6 +7,7 @@ pub mod memory;
 pub mod message;
 mod prompt;
 pub mod record;
+pub mod store;
 pub mod text;
 pub mod truncate;
 
@@ -24,6 +25,9 @@ pub use message::{
 };
 pub use prompt::MemoryPrompt;
 pub use record::{Record, Records, Snapshot, Unreadable};
+#[cfg(feature = "async")]
+pub use store::AsyncChatMemoryStore;
+pub use store::{ChatMemoryStore, InMemoryStore};
 pub use text::{Keep, Unit};
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 pub use window::{Prices, ToolGroups, Window};
