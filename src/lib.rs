@@ -1,5 +1,7 @@
 //! Compose what a language model is sent.
 
+#[cfg(feature = "tokio")]
+pub mod adapt;
 pub mod compose;
 mod composed;
 pub mod error;
@@ -13,6 +15,8 @@ pub mod truncate;
 
 mod window;
 
+#[cfg(feature = "tokio")]
+pub use adapt::{Blocking, Unblock};
 pub use compose::{Composer, Composition, Placement};
 pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
 pub use error::{Error, ErrorKind, Result};
