@@ -179,6 +179,17 @@ impl Detail {
     }
 }
 
+impl From<String> for Detail {
+    fn from(level: String) -> Self {
+        match level.as_str() {
+            "auto" => Self::Auto,
+            "low" => Self::Low,
+            "high" => Self::High,
+            _ => Self::Other(level),
+        }
+    }
+}
+
 impl From<String> for Content {
     fn from(text: String) -> Self {
         Self::Text(text)
