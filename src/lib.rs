@@ -1,5 +1,6 @@
 //! Compose what a language model is sent.
 
+pub mod codec;
 pub mod compose;
 mod composed;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod truncate;
 
 mod window;
 
+pub use codec::Codec;
 pub use compose::{Composer, Composition, Placement};
 pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
 pub use error::{Error, ErrorKind, Result};
