@@ -2,6 +2,7 @@
 
 #[cfg(feature = "tokio")]
 pub mod adapt;
+pub mod codec;
 pub mod compose;
 mod composed;
 pub mod error;
@@ -17,6 +18,7 @@ mod window;
 
 #[cfg(feature = "tokio")]
 pub use adapt::{Blocking, Unblock};
+pub use codec::Codec;
 pub use compose::{Composer, Composition, Placement};
 pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
 pub use error::{Error, ErrorKind, Result};
