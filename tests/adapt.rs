@@ -1,7 +1,7 @@
 //! The adapters between blocking and async memories, in every place they can be called from.
 
 #![cfg(feature = "tokio")]
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -246,8 +246,9 @@ fn stores_go_both_ways() {
     assert!(store.delete(&"a:b:c".into()).unwrap());
     assert!(memory.all().unwrap().is_empty());
 
-    fn check<T: AsyncChatMemoryStore>(_: &T) {}
-    check(&Arc::new(Unblock::new(InMemoryStore::new())));
+    let asynchronous: Box<dyn AsyncChatMemoryStore> = Box::new(Unblock::new(InMemoryStore::new()));
+    let ids = current_thread().block_on(async { asynchronous.ids(None, 10).await });
+    assert!(ids.unwrap().is_empty());
 }
 
 #[test]

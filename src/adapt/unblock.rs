@@ -50,6 +50,13 @@ impl<T> Unblock<T> {
     }
 }
 
+impl<T> Clone for Unblock<T> {
+    /// Another handle on the same memory or store.
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
 impl<S: ChatMemoryStore> Unblock<S> {
     /// The memory of the conversation under this id, for async code.
     ///
