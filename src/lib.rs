@@ -5,6 +5,8 @@ pub mod adapt;
 pub mod codec;
 pub mod compose;
 mod composed;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod memory;
 pub mod message;
