@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use proptest::prelude::*;
+
 use super::FaultFixture;
 use super::model::{self, Model};
 use super::support::ID;
@@ -10,7 +12,8 @@ use super::support::ID;
 /// a list of operations. Once healed, the memory goes on.
 pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fixture: &F) {
     let case = AtomicU64::new(0);
-    let faulty = (proptest::option::of(0u64..60), model::op());
+    let steps = prop_oneof![2 => (0u64..60).prop_map(Some), 2 => (0u64..3000).prop_map(Some), 1 => Just(None)];
+    let faulty = (steps, model::op());
     let failures = AtomicU64::new(0);
     model::try_all(&proptest::collection::vec(faulty, 0..30), |steps| {
         let case = case.fetch_add(1, Ordering::Relaxed);
