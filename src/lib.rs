@@ -36,6 +36,8 @@ pub use record::{Record, Records, Snapshot, Unreadable};
 #[cfg(feature = "async")]
 pub use store::AsyncChatMemoryStore;
 pub use store::{ChatMemoryStore, InMemoryStore};
+#[cfg(feature = "sqlite")]
+pub use store::{Durability, SqliteOptions, SqliteStore};
 pub use text::{Keep, Unit};
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 pub use window::{Prices, ToolGroups, Window};

@@ -3,6 +3,7 @@
 //! | store | feature | for |
 //! |---|---|---|
 //! | [`InMemoryStore`] | always there | tests, and one process |
+//! | `SqliteStore` | `sqlite` | the embedded default: one file, durable, readable with any SQLite tool |
 //!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!
@@ -20,6 +21,8 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 mod in_memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -28,6 +31,8 @@ use std::time::SystemTime;
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncChatMemoryStore;
 pub use in_memory::{InMemory, InMemoryStore};
+#[cfg(feature = "sqlite")]
+pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
 
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};

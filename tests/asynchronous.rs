@@ -168,5 +168,5 @@ fn futures_cross_threads_and_pointers_are_memories() {
     check(&prompt.preview());
     check(&prompt.add(Message::user("hi")));
     block_on(boxed.add(Message::user("hi"))).unwrap();
-    assert_eq!(block_on((&*memory).latest(5)).unwrap().len(), 1);
+    assert_eq!(block_on((*memory).latest(5)).unwrap().len(), 1);
 }
