@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::message::Message;
 use crate::record::{Record, Run};
-pub use report::{LeftOut, Repaired, Report, SystemSource, Truncated, Why};
+pub use report::{LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
@@ -64,6 +64,15 @@ enum Piece {
     /// Records as they are.
     Run(Run),
     One(Arc<Message>, Origin),
+}
+
+/// A message as [`Pieces`] hold it.
+#[derive(Clone, Copy)]
+pub(crate) enum Held<'a> {
+    /// In the memory's block.
+    Record(&'a Message),
+    /// By itself.
+    Own(&'a Arc<Message>),
 }
 
 /// A place in [`Pieces`] to go back to.
@@ -228,14 +237,27 @@ impl Pieces {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Origin, &Message)> {
+        self.held().map(|(origin, held)| (origin, held.message()))
+    }
+
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Origin, Held<'_>)> {
         self.list.iter().flat_map(|piece| {
             let (run, one) = match piece {
                 Piece::Run(run) => (Some(run), None),
-                Piece::One(message, origin) => (None, Some((*origin, message.as_ref()))),
+                Piece::One(message, origin) => (None, Some((*origin, Held::Own(message)))),
             };
             let records = run.into_iter().flat_map(Run::iter);
-            records.map(|record| (Origin::History(record.seq()), record.message())).chain(one)
+            records.map(|r| (Origin::History(r.seq()), Held::Record(r.message()))).chain(one)
         })
+    }
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn message(self) -> &'a Message {
+        match self {
+            Self::Record(message) => message,
+            Self::Own(message) => message,
+        }
     }
 }
 

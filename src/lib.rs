@@ -8,12 +8,15 @@ pub mod message;
 mod prompt;
 pub mod record;
 pub mod text;
+pub mod token;
 pub mod truncate;
 
 mod window;
 
-pub use compose::{Composer, Composition, Placement};
-pub use composed::{Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Truncated, Why};
+pub use compose::{Budget, Composer, Composition, Counts, Placement};
+pub use composed::{
+    Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+};
 pub use error::{Error, ErrorKind, Result};
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
 pub use message::{
@@ -23,5 +26,6 @@ pub use message::{
 pub use prompt::MemoryPrompt;
 pub use record::{Record, Records, Snapshot, Unreadable};
 pub use text::{Keep, Unit};
+pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 pub use window::{Prices, ToolGroups, Window};

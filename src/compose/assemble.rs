@@ -13,6 +13,38 @@ use crate::record::{Record, Snapshot};
 use crate::truncate::Verdict;
 use crate::window::{OpenCalls, Opening, ToolGroups};
 
+/// The one system message.
+pub(super) struct System {
+    pub(super) message: Option<Arc<Message>>,
+    source: SystemSource,
+    /// Whether the memory has one that is not sent.
+    overridden: bool,
+}
+
+impl System {
+    /// The composer's own before the memory's. A temporary one adds its text.
+    pub(super) fn choose(
+        own: Option<&Arc<Message>>,
+        stored: Option<&Arc<Message>>,
+        temporaries: &[Arc<Message>],
+    ) -> Self {
+        let overridden = own.is_some() && stored.is_some();
+        let base = own.or(stored);
+        if temporaries.iter().any(|m| m.is_system()) {
+            let added = temporaries.iter().filter(|m| m.is_system());
+            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
+            let message = Some(Arc::new(Message::system(texts.join("\n\n"))));
+            return Self { message, source: SystemSource::Temporary, overridden };
+        }
+        let source = match (own, stored) {
+            (Some(_), _) => SystemSource::Prompt,
+            (None, Some(_)) => SystemSource::Memory,
+            (None, None) => SystemSource::None,
+        };
+        Self { message: base.cloned(), source, overridden }
+    }
+}
+
 /// A prompt in the making.
 pub(super) struct Assembly<'a> {
     composer: &'a Composer,
@@ -29,39 +61,28 @@ pub(super) struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot) -> Self {
-        let report =
-            Report { stored: snapshot.end.saturating_sub(snapshot.start), ..Report::default() };
+    /// A prompt that so far consists of its system message.
+    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot, system: &System) -> Self {
+        let report = Report {
+            stored: snapshot.end.saturating_sub(snapshot.start),
+            system: system.source,
+            system_overridden: system.overridden,
+            ..Report::default()
+        };
+        let mut pieces = Pieces::with_capacity(4);
+        if let Some(message) = &system.message {
+            pieces.push(Arc::clone(message), Origin::System);
+        }
         Self {
             composer,
             snapshot,
-            pieces: Pieces::with_capacity(4),
+            history_at: pieces.len(),
+            pieces,
             report,
             durable: 0,
-            history_at: 0,
             last_user: None,
             open: None,
         }
-    }
-
-    /// One system message: the prompt's own before the memory's. A temporary one adds its text.
-    pub(super) fn system(&mut self, temporaries: &[Arc<Message>]) {
-        let own = self.composer.system.as_ref();
-        let stored = self.snapshot.system.as_ref();
-        self.report.system_overridden = own.is_some() && stored.is_some();
-        let base = own.or(stored);
-        let mut added = temporaries.iter().filter(|m| m.is_system()).peekable();
-        if added.peek().is_some() {
-            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
-            let merged = Message::system(texts.join("\n\n"));
-            self.report.system = SystemSource::Temporary;
-            self.pieces.push(Arc::new(merged), Origin::System);
-        } else if let Some(message) = base {
-            let source = if own.is_some() { SystemSource::Prompt } else { SystemSource::Memory };
-            self.report.system = source;
-            self.pieces.push(Arc::clone(message), Origin::System);
-        }
-        self.history_at = self.pieces.len();
     }
 
     /// The records of the window, and the anchored user message before them.

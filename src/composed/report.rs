@@ -32,6 +32,10 @@ pub struct Report {
     pub sent: usize,
     /// How many are older than the window.
     pub older: u64,
+    /// How many of the window did not fit into the token budget.
+    pub over_budget: u64,
+    /// What the prompt counts, where it has a token budget.
+    pub tokens: Option<Tokens>,
     /// How many temporary messages are in the prompt.
     pub temporaries: usize,
     /// Where the system message came from.
@@ -53,6 +57,18 @@ pub struct Report {
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
     pub orphan_temporaries: Vec<usize>,
+}
+
+/// What a prompt counts against its token budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Tokens {
+    /// The tokens of the whole prompt.
+    pub total: usize,
+    /// The tokens that it may have, without those reserved.
+    pub budget: usize,
+    /// The limit to which texts were cut so that the prompt fits, where that was needed.
+    pub cut_to: Option<usize>,
 }
 
 /// Where the system message of a prompt came from.
@@ -128,6 +144,7 @@ impl Report {
     /// Whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
+            && self.over_budget == 0
             && self.left_out.is_empty()
             && self.unreadable.is_empty()
             && self.truncated.is_empty()
@@ -149,7 +166,13 @@ impl fmt::Display for Report {
         if !self.repaired.is_empty() {
             write!(f, ", {} added", Grouped(self.repaired.len() as u64))?;
         }
+        if let Some(Tokens { total, budget, .. }) = self.tokens {
+            write!(f, ", {} of {} tokens", Grouped(total as u64), Grouped(budget as u64))?;
+        }
         writeln!(f)?;
+        if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
+            writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit as u64))?;
+        }
         match (self.system, self.system_overridden) {
             (SystemSource::Prompt, true) => {
                 writeln!(f, "  system     the prompt's own; the memory's is not sent")?
@@ -162,6 +185,9 @@ impl fmt::Display for Report {
         }
         if self.older > 0 {
             writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
+        }
+        if self.over_budget > 0 {
+            writeln!(f, "  left out   {} over the token budget", Grouped(self.over_budget))?;
         }
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
