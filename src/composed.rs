@@ -7,7 +7,7 @@ use std::iter::FusedIterator;
 use std::ops::Index;
 use std::sync::Arc;
 
-/*USE*/
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
 use crate::record::{Record, Run};
@@ -312,7 +312,16 @@ impl PartialEq for Prompt {
     }
 }
 
-/*SER*/
+impl Serialize for Prompt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.len()))?;
+        for message in self {
+            list.serialize_element(message)?;
+        }
+        list.end()
+    }
+}
+
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")

@@ -1,5 +1,6 @@
 //! Compose what a language model is sent.
 
+pub mod codec;
 pub mod compose;
 mod composed;
 pub mod error;
@@ -13,6 +14,7 @@ pub mod truncate;
 
 mod window;
 
+pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
     Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Tokens, Truncated, Why,

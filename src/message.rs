@@ -17,11 +17,37 @@
 //! assert_eq!(serde_json::to_string(&Message::user("hi"))?, r#"{"role":"user","content":"hi"}"#);
 //! # Ok::<(), serde_json::Error>(())
 //! ```
+//!
+//! # In JSON
+//!
+//! ```json
+//! {"role":"system","content":"Be brief."}
+//! {"role":"user","name":"Klaus","content":"hi","attributes":{"channel":"mail"}}
+//! {"role":"user","content":[{"type":"text","text":"hi"},{"type":"image","url":"https://e.x/a.png","detail":"low"}]}
+//! {"role":"assistant","reasoning":"2 + 2","content":"4"}
+//! {"role":"assistant","content":"Let me look.","tool_calls":[{"id":"call_1","name":"look","arguments":"{\"x\":1}"}]}
+//! {"role":"tool","tool_call_id":"call_1","name":"look","content":"no light","is_error":true}
+//! {"role":"custom","attributes":{"k":"v"}}
+//! ```
+//!
+//! - What is empty is left out; null is read as if it were left out. The order of the fields is free.
+//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer whose
+//!   order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}` and
+//!   `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
+//! - Fields, roles, types of parts and levels of detail that this version does not know are kept, and
+//!   written again. So is a known name in a place that has no use for it.
+//! - A known field that is missing, has a wrong type or stands there twice is an error that names it.
+//!   In attributes and unknown fields, which are kept unseen, the last of two equal keys counts.
+//!
+//! In bincode, and any other format that serde does not call human-readable, messages have a compact shape
+//! of their own. For bytes that must read in years to come, use [`codec`](crate::codec).
 
 mod ai;
+mod binary;
 mod content;
 mod custom;
 mod details;
+mod json;
 mod system;
 mod tool;
 mod user;

@@ -188,6 +188,17 @@ pub(super) fn tight(mut text: String) -> String {
     text
 }
 
+impl From<String> for Detail {
+    fn from(level: String) -> Self {
+        match level.as_str() {
+            "auto" => Self::Auto,
+            "low" => Self::Low,
+            "high" => Self::High,
+            _ => Self::Other(level),
+        }
+    }
+}
+
 impl From<String> for Content {
     fn from(text: String) -> Self {
         Self::Text(tight(text))

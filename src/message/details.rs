@@ -26,6 +26,23 @@ impl Details {
     }
 }
 
+/// How deep an attribute or an unknown field may be nested. `serde_json` reads 128 levels; this leaves room
+/// for the message and the envelope around it, so that what can be written can be read again.
+const MAX_DEPTH: usize = 100;
+
+/// Refuses data that could be written but not read again.
+pub(crate) fn bounded(fields: &Attributes) -> Result<(), String> {
+    fn fits(value: &Value, levels: usize) -> bool {
+        match value {
+            Value::Array(list) => levels > 0 && list.iter().all(|v| fits(v, levels - 1)),
+            Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
+            _ => true,
+        }
+    }
+    let fits = fields.values().all(|value| fits(value, MAX_DEPTH));
+    if fits { Ok(()) } else { Err(format!("a field is nested deeper than {MAX_DEPTH} levels")) }
+}
+
 pub(crate) fn name(rare: &Rare) -> Option<&str> {
     rare.as_ref()?.name.as_deref()
 }

@@ -1,0 +1,281 @@
+//! serde for messages: which shape they have in which format, and the compact one.
+//!
+//! Formats that serde calls human-readable get the shape in `json`. All others (bincode, postcard)
+//! get the shapes below, which read nothing but what they wrote:
+//!
+//! - Every field is always written, in this order; lists carry their length, kinds are an index.
+//! - Attributes and unknown fields are JSON text, because a format that is not self-describing can write
+//!   a [`serde_json::Value`] but can't read one.
+//!
+//! These shapes never change, and neither do the indices: new kinds come last, and a new field is a new
+//! version of the envelope in [`codec`](crate::codec).
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::ai::Body;
+use super::custom::CustomBody;
+use super::details::{Attributes, Details, Rare, bounded};
+use super::json::Human;
+use super::tool::Answer;
+use super::{
+    AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
+    SystemMessage, ToolCall, ToolMessage, UserMessage,
+};
+
+/// Types with two shapes.
+macro_rules! both {
+    ($($type:ident)*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                if to.is_human_readable() { self.write(to) } else { shape::$type::serialize(self, to) }
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                if from.is_human_readable() { Self::read(from) } else { shape::$type::deserialize(from) }
+            }
+        }
+    )*};
+}
+
+/// Types that occur in the compact shapes alone.
+macro_rules! compact {
+    ($($type:ident)*) => {$(
+        impl Serialize for $type {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                shape::$type::serialize(self, to)
+            }
+        }
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                shape::$type::deserialize(from)
+            }
+        }
+    )*};
+}
+
+both!(Message SystemMessage UserMessage AiMessage ToolMessage CustomMessage);
+both!(Content Part AiPart Media Reasoning ToolCall);
+compact!(Details Body Answer CustomBody);
+
+impl Serialize for Detail {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Detail {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self::from)
+    }
+}
+
+/// Mirrors of the types: the compiler checks that they have the same fields.
+#[allow(clippy::struct_field_names)] // the names are those of the types
+mod shape {
+    use super::{json_text, normal_body, normal_rare};
+    use crate::message as m;
+    use crate::message::ai::Body as AiBody;
+    use crate::message::details::{Attributes, Rare};
+    use crate::message::{custom, details, tool};
+    use serde::{Deserialize, Serialize};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Message")]
+    pub(super) enum Message {
+        System(m::SystemMessage),
+        User(m::UserMessage),
+        Ai(m::AiMessage),
+        Tool(m::ToolMessage),
+        Custom(m::CustomMessage),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::SystemMessage")]
+    pub(super) struct SystemMessage {
+        text: String,
+        #[serde(deserialize_with = "normal_rare")]
+        rare: Rare,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::UserMessage")]
+    pub(super) struct UserMessage {
+        content: m::Content,
+        #[serde(deserialize_with = "normal_rare")]
+        rare: Rare,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::AiMessage")]
+    pub(super) struct AiMessage {
+        #[serde(deserialize_with = "normal_body")]
+        body: AiBody,
+        #[serde(deserialize_with = "normal_rare")]
+        rare: Rare,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::ToolMessage")]
+    pub(super) struct ToolMessage {
+        content: m::Content,
+        answer: Box<tool::Answer>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "tool::Answer")]
+    pub(super) struct Answer {
+        call_id: String,
+        tool_name: String,
+        is_error: bool,
+        #[serde(deserialize_with = "normal_rare")]
+        details: Rare,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::CustomMessage")]
+    pub(super) struct CustomMessage {
+        body: Box<custom::CustomBody>,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "custom::CustomBody")]
+    pub(super) struct CustomBody {
+        role: String,
+        #[serde(with = "json_text")]
+        attributes: Attributes,
+        #[serde(with = "json_text")]
+        unknown: Attributes,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "details::Details")]
+    pub(super) struct Details {
+        name: Option<String>,
+        #[serde(with = "json_text")]
+        attributes: Attributes,
+        #[serde(with = "json_text")]
+        unknown: Attributes,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Content")]
+    pub(super) enum Content {
+        Text(String),
+        Parts(Box<[m::Part]>),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "AiBody")]
+    pub(super) enum Body {
+        Text(String),
+        Parts(Box<[m::AiPart]>),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::AiPart")]
+    pub(super) enum AiPart {
+        Content(m::Part),
+        Reasoning(m::Reasoning),
+        ToolCall(m::ToolCall),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Part")]
+    pub(super) enum Part {
+        Text(#[serde(with = "TextPart")] m::TextPart),
+        Image(m::Media),
+        Audio(m::Media),
+        Video(m::Media),
+        File(m::Media),
+        Other(#[serde(with = "json_text")] Attributes),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::TextPart")]
+    pub(super) struct TextPart {
+        text: String,
+        #[serde(with = "json_text")]
+        extra: Attributes,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Media")]
+    pub(super) struct Media {
+        #[serde(with = "Source")]
+        source: m::Source,
+        media_type: Option<String>,
+        name: Option<String>,
+        detail: Option<m::Detail>,
+        #[serde(with = "json_text")]
+        extra: Attributes,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Source")]
+    pub(super) enum Source {
+        Url(String),
+        Base64(String),
+        FileId(String),
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::Reasoning")]
+    pub(super) struct Reasoning {
+        text: String,
+        signature: Option<String>,
+        #[serde(with = "json_text")]
+        extra: Attributes,
+    }
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(remote = "m::ToolCall")]
+    pub(super) struct ToolCall {
+        id: String,
+        name: String,
+        arguments: String,
+        signature: Option<String>,
+        #[serde(with = "json_text")]
+        extra: Attributes,
+    }
+}
+
+/// A map as JSON text; empty for an empty map, which is what nearly all are.
+mod json_text {
+    use super::{Attributes, Deserialize, Deserializer, Serializer, bounded};
+    use serde::{de, ser};
+
+    pub(super) fn serialize<S: Serializer>(map: &Attributes, to: S) -> Result<S::Ok, S::Error> {
+        if map.is_empty() {
+            return to.serialize_str("");
+        }
+        bounded(map).map_err(ser::Error::custom)?;
+        to.serialize_str(&serde_json::to_string(map).map_err(ser::Error::custom)?)
+    }
+
+    pub(super) fn deserialize<'de, D>(from: D) -> Result<Attributes, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        let text = String::deserialize(from)?;
+        if text.is_empty() {
+            return Ok(Attributes::new());
+        }
+        let map = serde_json::from_str(&text).map_err(de::Error::custom)?;
+        bounded(&map).map_err(de::Error::custom)?;
+        Ok(map)
+    }
+}
+
+// What these types promise holds for damaged bytes too.
+
+fn normal_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
+    Ok(Rare::deserialize(from)?.and_then(|details| details.into_rare()))
+}
+
+fn normal_body<'de, D: Deserializer<'de>>(from: D) -> Result<Body, D::Error> {
+    Ok(match Body::deserialize(from)? {
+        Body::Text(text) => Body::Text(text),
+        Body::Parts(parts) => Body::normal(parts.into_vec()),
+    })
+}

@@ -1,0 +1,280 @@
+//! The shape of messages in formats that people read: JSON, and whatever else serde calls
+//! human-readable.
+//!
+//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let an
+//! unknown field stand there twice, and name no field whose type is wrong.
+
+mod read;
+
+use serde::ser::{Error, SerializeMap, Serializer};
+use serde::{Deserializer, Serialize};
+
+use super::ai::Body;
+use super::details::{Attributes, bounded, unknown};
+use super::{
+    AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
+    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+
+/// How a type is written and read in a human-readable format.
+pub(super) trait Human: Sized {
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
+}
+
+// The known fields of each object, beside its tag. All others are kept as they are.
+const TEXT: [&str; 1] = ["text"];
+const MEDIA: [&str; 6] = ["url", "data", "file_id", "media_type", "name", "detail"];
+const REASONING: [&str; 2] = ["text", "signature"];
+const CALL: [&str; 4] = ["id", "name", "arguments", "signature"];
+
+fn fields_of(role: &str) -> &'static [&'static str] {
+    match role {
+        "system" | "user" => &["name", "content", "attributes"],
+        "assistant" | "ai" => &["name", "reasoning", "content", "tool_calls", "attributes"],
+        "tool" => &["tool_call_id", "name", "content", "is_error", "attributes"],
+        _ => &["attributes"],
+    }
+}
+
+// The parts that are known in a content, and in an answer's content.
+const PARTS: [&str; 5] = ["text", "image", "audio", "video", "file"];
+const AI_PARTS: [&str; 7] = ["text", "image", "audio", "video", "file", "reasoning", "tool_call"];
+
+/// Implements [`Human`] for what is written as an object. `read` knows how to read them all.
+macro_rules! human {
+    ($($type:ident: |$it:ident, $to:ident| $write:expr;)*) => {$(
+        impl Human for $type {
+            fn write<S: Serializer>(&self, $to: S) -> Result<S::Ok, S::Error> {
+                let $it = self;
+                $write
+            }
+            fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                read::object(from)
+            }
+        }
+    )*};
+}
+
+human! {
+    Message: |it, to| match it {
+        Self::System(m) => m.write(to),
+        Self::User(m) => m.write(to),
+        Self::Ai(m) => m.write(to),
+        Self::Tool(m) => m.write(to),
+        Self::Custom(m) => m.write(to),
+    };
+    SystemMessage: |it, to| {
+        let mut out = open(to, "system")?;
+        put(&mut out, "name", it.name())?;
+        put(&mut out, "content", Some(it.text()))?;
+        close_message(out, "system", it.attributes(), unknown(&it.rare))
+    };
+    UserMessage: |it, to| {
+        let mut out = open(to, "user")?;
+        put(&mut out, "name", it.name())?;
+        put(&mut out, "content", Some(it.content()))?;
+        close_message(out, "user", it.attributes(), unknown(&it.rare))
+    };
+    AiMessage: |it, to| {
+        let mut out = open(to, "assistant")?;
+        put(&mut out, "name", it.name())?;
+        match &it.body {
+            Body::Text(text) => put(&mut out, "content", Some(text))?,
+            Body::Parts(parts) => put_parts(&mut out, parts)?,
+        }
+        close_message(out, "assistant", it.attributes(), unknown(&it.rare))
+    };
+    ToolMessage: |it, to| {
+        let mut out = open(to, "tool")?;
+        put(&mut out, "tool_call_id", Some(it.call_id()))?;
+        put(&mut out, "name", Some(it.tool_name()).filter(|name| !name.is_empty()))?;
+        put(&mut out, "content", Some(it.content()))?;
+        put(&mut out, "is_error", Some(&true).filter(|_| it.is_error()))?;
+        close_message(out, "tool", it.attributes(), unknown(&it.answer.details))
+    };
+    CustomMessage: |it, to| {
+        if fields_of(it.role()).len() > 1 {
+            let text = format_args!("message: `{}` is the role of a known message", it.role());
+            return Err(S::Error::custom(text));
+        }
+        close_message(open(to, it.role())?, it.role(), it.attributes(), it.fields())
+    };
+    Part: |it, to| write_part(it, &PARTS, to);
+    AiPart: |it, to| match it {
+        Self::Content(part) => write_part(part, &AI_PARTS, to),
+        Self::Reasoning(reasoning) => write_reasoning(reasoning, Some("reasoning"), to),
+        Self::ToolCall(call) => write_call(call, Some("tool_call"), to),
+    };
+    Media: |it, to| write_media(it, None, to);
+    Reasoning: |it, to| write_reasoning(it, None, to);
+    ToolCall: |it, to| write_call(it, None, to);
+}
+
+impl Human for Content {
+    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => to.serialize_str(text),
+            Self::Parts(parts) => to.collect_seq(parts),
+        }
+    }
+    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        read::content(from)
+    }
+}
+
+fn open<S: Serializer>(to: S, role: &str) -> Result<S::SerializeMap, S::Error> {
+    let mut out = to.serialize_map(None)?;
+    out.serialize_entry("role", role)?;
+    Ok(out)
+}
+
+fn put<M, T>(out: &mut M, name: &'static str, value: Option<&T>) -> Result<(), M::Error>
+where
+    M: SerializeMap,
+    T: Serialize + ?Sized,
+{
+    value.map_or(Ok(()), |value| out.serialize_entry(name, value))
+}
+
+fn close_message<M: SerializeMap>(
+    mut out: M,
+    role: &str,
+    attributes: &Attributes,
+    unknown: &Attributes,
+) -> Result<M::Ok, M::Error> {
+    if !attributes.is_empty() {
+        bounded(attributes).map_err(M::Error::custom)?;
+        out.serialize_entry("attributes", attributes)?;
+    }
+    let mut taken = fields_of(role);
+    if taken.len() == 1 && role != "custom" && attributes.is_empty() {
+        taken = &[]; // a role that nobody knows may use the name for something else
+    }
+    close(out, unknown, Some("role"), taken)
+}
+
+/// Writes the fields that this version does not know. One with the name of a known field could not be
+/// read again; no reader makes such a field, so this tells whoever wrote the code that did.
+fn close<M: SerializeMap>(
+    mut out: M,
+    extra: &Attributes,
+    tag: Option<&str>,
+    taken: &[&str],
+) -> Result<M::Ok, M::Error> {
+    if !extra.is_empty() {
+        bounded(extra).map_err(M::Error::custom)?;
+        if let Some(name) = taken.iter().chain(&tag).find(|name| extra.contains_key(**name)) {
+            let text = format_args!("the field `{name}` stands among the extra fields too");
+            return Err(M::Error::custom(text));
+        }
+        extra.iter().try_for_each(|(name, value)| out.serialize_entry(name, value))?;
+    }
+    out.end()
+}
+
+/// Where reasoning, content and calls stand in this order, each has a field of its own. Any other
+/// order is told by a content that holds them all.
+fn put_parts<M: SerializeMap>(out: &mut M, parts: &[AiPart]) -> Result<(), M::Error> {
+    let reasoning = parts.iter().take_while(|part| matches!(part, AiPart::Reasoning(_))).count();
+    let calls = parts.iter().rev().take_while(|part| matches!(part, AiPart::ToolCall(_))).count();
+    let (before, calls) = parts.split_at(parts.len() - calls);
+    let (reasoning, content) = before.split_at(reasoning);
+    if !content.iter().all(|part| matches!(part, AiPart::Content(_))) {
+        return out.serialize_entry("content", parts);
+    }
+    for (name, list) in [("reasoning", reasoning), ("content", content), ("tool_calls", calls)] {
+        put(out, name, Some(&Listed(list)).filter(|_| !list.is_empty()))?;
+    }
+    Ok(())
+}
+
+/// Parts of one kind in the field for them: one bare text alone is just that text.
+struct Listed<'a>(&'a [AiPart]);
+
+/// A part whose kind is clear from where it stands: without a `type`.
+struct Untagged<'a>(&'a AiPart);
+
+impl Serialize for Listed<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            [
+                AiPart::Reasoning(Reasoning { text, signature: None, extra })
+                | AiPart::Content(Part::Text(TextPart { text, extra })),
+            ] if extra.is_empty() => to.serialize_str(text),
+            parts => to.collect_seq(parts.iter().map(Untagged)),
+        }
+    }
+}
+
+impl Serialize for Untagged<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            AiPart::Content(_) => self.0.serialize(to),
+            AiPart::Reasoning(reasoning) => write_reasoning(reasoning, None, to),
+            AiPart::ToolCall(call) => write_call(call, None, to),
+        }
+    }
+}
+
+/// Writes a part that stands among parts of these kinds.
+fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, S::Error> {
+    match it {
+        Part::Text(it) => write_texts(to, Some("text"), TEXT, [Some(&it.text)], &it.extra),
+        Part::Image(media) => write_media(media, Some("image"), to),
+        Part::Audio(media) => write_media(media, Some("audio"), to),
+        Part::Video(media) => write_media(media, Some("video"), to),
+        Part::File(media) => write_media(media, Some("file"), to),
+        Part::Other(fields) => {
+            let kind = fields.get("type").and_then(|kind| kind.as_str());
+            let kind = kind.ok_or_else(|| S::Error::custom("part: missing field `type`"))?;
+            if known.contains(&kind) {
+                let text = format_args!("part: `{kind}` is the type of a known part");
+                return Err(S::Error::custom(text));
+            }
+            bounded(fields).map_err(S::Error::custom)?;
+            let mut out = to.serialize_map(None)?;
+            out.serialize_entry("type", kind)?;
+            let mut others = fields.iter().filter(|(name, _)| *name != "type");
+            others.try_for_each(|(name, value)| out.serialize_entry(name, value))?;
+            out.end()
+        }
+    }
+}
+
+fn write_media<S: Serializer>(it: &Media, kind: Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    let (url, data, file_id) = match &it.source {
+        Source::Url(url) => (Some(url.as_str()), None, None),
+        Source::Base64(data) => (None, Some(data.as_str()), None),
+        Source::FileId(id) => (None, None, Some(id.as_str())),
+    };
+    let (media_type, name) = (it.media_type.as_deref(), it.name.as_deref());
+    let detail = it.detail.as_ref().map(Detail::as_str);
+    write_texts(to, kind, MEDIA, [url, data, file_id, media_type, name, detail], &it.extra)
+}
+
+fn write_reasoning<S>(it: &Reasoning, kind: Option<&str>, to: S) -> Result<S::Ok, S::Error>
+where
+    S: Serializer,
+{
+    write_texts(to, kind, REASONING, [Some(&it.text), it.signature.as_deref()], &it.extra)
+}
+
+fn write_call<S: Serializer>(it: &ToolCall, kind: Option<&str>, to: S) -> Result<S::Ok, S::Error> {
+    let texts = [Some(&*it.id), Some(&*it.name), Some(&*it.arguments), it.signature.as_deref()];
+    write_texts(to, kind, CALL, texts, &it.extra)
+}
+
+/// Writes an object whose known fields are texts.
+fn write_texts<S: Serializer, const N: usize>(
+    to: S,
+    kind: Option<&str>,
+    names: [&'static str; N],
+    texts: [Option<&str>; N],
+    extra: &Attributes,
+) -> Result<S::Ok, S::Error> {
+    let mut out = to.serialize_map(None)?;
+    put(&mut out, "type", kind)?;
+    names.into_iter().zip(texts).try_for_each(|(name, text)| put(&mut out, name, text))?;
+    close(out, extra, kind.map(|_| "type"), &names)
+}

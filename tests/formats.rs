@@ -1,0 +1,200 @@
+//! Every file under `tests/formats` reads as it always did, and today's writer still writes the newest
+//! ones byte for byte. See `tests/formats/README.md`.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use memory_prompt::{
+    AiMessage, AiPart, Attributes, Codec, CustomMessage, Detail, Media, Message, Part, Reasoning,
+    SystemMessage, ToolCall, ToolMessage, UserMessage, codec,
+};
+use serde_json::json;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats/v1")
+}
+
+fn read(json: serde_json::Value) -> Message {
+    serde_json::from_value(json).unwrap()
+}
+
+/// What the files hold: one of each kind of message.
+fn messages() -> Vec<(&'static str, Message)> {
+    let mut annotated = Media::base64("application/pdf", "JVBERi0=").with_name("a.pdf");
+    annotated.extra.insert("cache_control".to_owned(), json!({"type": "ephemeral"}));
+    let look = || ToolCall::new("call_1", "look", r#"{"x": 1}"#);
+    let mut signed = Reasoning::new("Best to look.").with_signature("c2lnbmVk");
+    signed.extra.insert("id".to_owned(), json!("rs_1"));
+    let widget: Attributes =
+        [("type".to_owned(), json!("widget")), ("n".to_owned(), json!([1, 2.5]))]
+            .into_iter()
+            .collect();
+    vec![
+        ("system", Message::system("Be brief.")),
+        (
+            "system_details",
+            SystemMessage::new("")
+                .with_name("setup")
+                .with_attribute("k", json!({"a": null}))
+                .into(),
+        ),
+        ("user", Message::user("hi \"there\"\n👩‍👩‍👧‍👦 \0")),
+        (
+            "user_parts",
+            UserMessage::new([
+                Part::text("Which of these?"),
+                Part::Image(Media::url("https://e.x/a.png").with_detail(Detail::Low)),
+                Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::High)),
+                Part::Image(
+                    Media::file_id("file-2").with_detail(Detail::Other("ultra".to_owned())),
+                ),
+                Part::Audio(Media::base64("audio/wav", "UklGRg==").with_detail(Detail::Auto)),
+                Part::Video(Media::url("https://e.x/a.mp4").with_media_type("video/mp4")),
+                Part::File(Media::file_id("file-1").with_name("a.pdf")),
+                Part::File(annotated),
+                Part::Other(widget),
+            ])
+            .with_name("Klaus")
+            .with_attribute("channel", "mail")
+            .into(),
+        ),
+        ("user_no_parts", Message::user([])),
+        ("ai", Message::ai("Hello.")),
+        ("ai_empty", Message::ai("")),
+        ("ai_calls", Message::ai_calls([look(), ToolCall::new("call_2", "look", "{")])),
+        (
+            "ai_text_and_call",
+            AiMessage::new("Let me look.")
+                .with_tool_call(look().with_signature("dGhvdWdodA=="))
+                .into(),
+        ),
+        ("ai_reasoning", AiMessage::new("4").with_reasoning(Reasoning::new("2 + 2")).into()),
+        (
+            "ai_signed",
+            AiMessage::new("Let me look.")
+                .with_tool_call(look())
+                .with_reasoning(signed.clone())
+                .into(),
+        ),
+        (
+            "ai_interleaved",
+            AiMessage::from_parts([
+                AiPart::from("Let me look."),
+                look().into(),
+                signed.into(),
+                Part::Image(Media::url("https://e.x/b.png")).into(),
+                "There.".into(),
+            ])
+            .with_name("bot")
+            .with_attribute("model", "m")
+            .into(),
+        ),
+        ("tool", Message::tool("call_1", "look", "a cat")),
+        (
+            "tool_error",
+            ToolMessage::new("call_1", "look", "no light")
+                .with_error(true)
+                .with_attribute("ms", 12)
+                .into(),
+        ),
+        ("tool_parts", Message::tool("call_1", "", [Part::Image(Media::url("https://e.x/c.png"))])),
+        (
+            "custom",
+            CustomMessage::new([("k".to_owned(), json!({"deep": [1, -2.5, "x", null]}))]).into(),
+        ),
+        (
+            "unknown_role",
+            read(
+                json!({"role": "narrator", "content": ["Meanwhile"], "attributes": {"k": 1}, "v": 2}),
+            ),
+        ),
+        (
+            "unknown_fields",
+            read(json!({
+                "role": "user", "tool_calls": [], "weight": 18_446_744_073_709_551_615_u64,
+                "content": [{"type": "text", "text": "hi", "citations": [{"from": 1}]}],
+            })),
+        ),
+    ]
+}
+
+const CODECS: [(Codec, &str); 2] = [(Codec::Json, "json"), (Codec::Bincode, "bincode")];
+
+/// Each file that this version writes, with what it holds.
+fn files() -> Vec<(String, Codec, Vec<Message>, Vec<u8>)> {
+    let mut files = Vec::new();
+    for (codec, suffix) in CODECS {
+        for (name, message) in messages() {
+            let bytes = codec.encode(&message).unwrap();
+            files.push((format!("{name}.{suffix}"), codec, vec![message], bytes));
+        }
+        // A list of its own: the file stays as it is when a message is added above.
+        let named = |name| messages().into_iter().find(|(n, _)| *n == name).unwrap().1;
+        let all = ["system", "user", "ai_text_and_call", "tool", "ai_signed", "custom"].map(named);
+        let all = Vec::from(all);
+        let bytes = codec.encode_all(&all).unwrap();
+        files.push((format!("conversation.{suffix}"), codec, all, bytes));
+    }
+    files
+}
+
+/// Files that nobody writes like this, but that must be read: the name of the message they hold.
+const VARIANTS: [(&str, &str); 3] = [
+    ("ai_calls.openai_null.json", "ai_calls"),
+    ("ai_signed.role_last.json", "ai_signed"),
+    ("ai_text_and_call.other_fields.json", "ai_text_and_call"),
+];
+
+#[test]
+fn every_file_reads_as_it_always_did() {
+    for (name, _, messages, _) in files() {
+        let bytes = fs::read(folder().join(&name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(codec::decode_all(&bytes).unwrap(), messages, "{name}");
+    }
+    for (name, like) in VARIANTS {
+        let bytes = fs::read(folder().join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+        let (_, message) = messages().into_iter().find(|(name, _)| *name == like).unwrap();
+        assert_eq!(codec::decode(&bytes).unwrap(), message, "{name}");
+    }
+}
+
+#[test]
+fn writing_gives_the_same_bytes_for_ever() {
+    for (name, _, _, bytes) in files() {
+        assert!(
+            fs::read(folder().join(&name)).unwrap() == bytes,
+            "{name} would be written differently"
+        );
+    }
+}
+
+#[test]
+fn every_file_is_looked_at() {
+    let known: BTreeSet<String> = files()
+        .into_iter()
+        .map(|(name, ..)| name)
+        .chain(VARIANTS.map(|(name, _)| name.to_owned()))
+        .collect();
+    let there: BTreeSet<String> = fs::read_dir(folder())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(there, known);
+}
+
+/// Writes the files that are not there yet, and never touches one that is:
+/// `cargo test --test formats -- --ignored write_new_files`.
+#[test]
+#[ignore = "writes into the source tree"]
+fn write_new_files() {
+    for (name, _, _, bytes) in files() {
+        if let Ok(mut file) = fs::File::create_new(folder().join(&name)) {
+            file.write_all(&bytes).unwrap();
+            println!("new: {name}");
+        }
+    }
+}
