@@ -38,6 +38,8 @@ pub enum ErrorKind {
     ToolGroup,
     /// The truncation processor failed.
     Truncate,
+    /// A token counter failed.
+    Count,
     /// What must be sent is larger than the token budget.
     Budget {
         /// The tokens that must be sent.

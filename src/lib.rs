@@ -8,6 +8,7 @@ pub mod message;
 mod prompt;
 pub mod record;
 pub mod text;
+pub mod token;
 pub mod truncate;
 
 mod window;
@@ -23,5 +24,6 @@ pub use message::{
 pub use prompt::MemoryPrompt;
 pub use record::{Record, Records, Snapshot, Unreadable};
 pub use text::{Keep, Unit};
+pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 pub use window::{Prices, ToolGroups, Window};
