@@ -1,7 +1,9 @@
 //! Counting tokens.
 //!
 //! A [`TokenCounter`] says how many tokens a text or a message is. Any closure from `&str` to a
-//! number is one. [`Estimate`] needs nothing and is close enough to plan with.
+//! number is one. [`Estimate`] needs nothing and is close enough to plan with; the exact counters
+//! are behind features: `bpe` for OpenAI's vocabularies and `tokenizers` for a Hugging Face
+//! `tokenizer.json`.
 //!
 //! ```
 //! use memory_prompt::token::Estimate;
@@ -15,12 +17,20 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
+#[cfg(feature = "bpe")]
+mod bpe;
 mod estimate;
+#[cfg(feature = "tokenizers")]
+mod hugging_face;
 mod message;
 
 use std::sync::Arc;
 
+#[cfg(feature = "bpe")]
+pub use bpe::Bpe;
 pub use estimate::Estimate;
+#[cfg(feature = "tokenizers")]
+pub use hugging_face::HuggingFace;
 pub use message::{Overhead, media_tokens};
 
 use crate::error::Result;

@@ -310,3 +310,121 @@ fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
         }
     }
 }
+
+#[cfg(feature = "bpe")]
+mod bpe {
+    use memory_prompt::token::{Bpe, SEAM};
+
+    use super::*;
+
+    #[test]
+    fn the_counts_beside_the_corpora_are_true() {
+        for (name, texts, exact) in corpora() {
+            let counts = texts.map(|text| Bpe::o200k().count_text(&text).unwrap());
+            assert_eq!(counts, exact, "{name}");
+        }
+    }
+
+    /// The numbers that OpenAI's own `tiktoken` gives.
+    #[test]
+    fn the_vocabularies_are_openais() {
+        for (text, o200k, cl100k) in [
+            ("", 0, 0),
+            ("tiktoken is great!", 6, 6),
+            ("antidisestablishmentarianism", 6, 6),
+            ("2 + 2 = 4", 7, 7),
+            ("お誕生日おめでとう", 8, 9),
+            ("<|endoftext|>", 7, 7),
+        ] {
+            assert_eq!(Bpe::o200k().count_text(text).unwrap(), o200k, "{text}");
+            assert_eq!(Bpe::cl100k().count_text(text).unwrap(), cl100k, "{text}");
+        }
+        assert_eq!(format!("{:?}", Bpe::o200k()), r#"Bpe("o200k")"#);
+    }
+
+    #[test]
+    fn a_word_of_ten_megabytes_is_refused_at_once() {
+        for text in ["a", " ", "-", "漢"] {
+            let long = text.repeat(10_000_000 / text.len());
+            assert_eq!(Bpe::o200k().fits(&long, 1_000).unwrap(), None);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig {
+            failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+            ..ProptestConfig::default()
+        })]
+
+        #[test]
+        fn what_fits_is_what_counts_no_more(text in text()) {
+            fits_agrees(&Bpe::o200k(), &text);
+            fits_agrees(&Bpe::cl100k(), &text);
+        }
+
+        /// The contract that the default of `fits` stands on.
+        #[test]
+        fn a_beginning_counts_no_more_than_the_seam_above_the_whole(text in text()) {
+            let all = Bpe::o200k().count_text(&text).unwrap();
+            for (at, _) in text.char_indices() {
+                prop_assert!(Bpe::o200k().count_text(&text[..at]).unwrap() <= all + SEAM);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "tokenizers")]
+mod hugging_face {
+    use std::error::Error as _;
+
+    use memory_prompt::token::HuggingFace;
+
+    use super::*;
+
+    /// Words, at most 2 of them, always 8: as files from training runs ask for.
+    const JSON: &str = r#"{
+        "truncation": {"max_length": 2, "strategy": "LongestFirst", "stride": 0, "direction": "Right"},
+        "padding": {"strategy": {"Fixed": 8}, "direction": "Right", "pad_to_multiple_of": null,
+            "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]"},
+        "pre_tokenizer": {"type": "Whitespace"},
+        "model": {"type": "WordLevel", "vocab": {"[PAD]": 0, "[UNK]": 1, "a": 2}, "unk_token": "[UNK]"}
+    }"#;
+
+    #[test]
+    fn truncation_and_padding_of_the_file_do_not_change_a_count() {
+        let counter = HuggingFace::from_bytes(JSON.as_bytes()).unwrap();
+        for words in [0, 1, 5, 20] {
+            assert_eq!(counter.count_text(&"a ".repeat(words)).unwrap(), words);
+        }
+        fits_agrees(&counter, "a b, c! d");
+        assert_eq!(format!("{counter:?}"), "HuggingFace { vocabulary: 3 }");
+    }
+
+    #[test]
+    fn what_is_not_a_tokenizer_is_refused_with_the_cause() {
+        for json in [&b""[..], b"{}", b"[]", b"\xff", &JSON.as_bytes()[..300]] {
+            let error = HuggingFace::from_bytes(json).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid);
+            assert!(error.source().is_some());
+        }
+        let error = HuggingFace::from_file(env!("CARGO_MANIFEST_DIR")).unwrap_err();
+        assert!(error.to_string().starts_with("tokenizer: can't read a tokenizer from "));
+    }
+
+    #[test]
+    fn a_file_is_read() {
+        let path = std::env::temp_dir().join(format!("memory-prompt-{}.json", std::process::id()));
+        std::fs::write(&path, JSON).unwrap();
+        let counter = HuggingFace::from_file(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(counter.unwrap().count_text("a a a").unwrap(), 3);
+    }
+
+    /// A token that the model does not know, and has no word for.
+    #[test]
+    fn a_text_that_the_model_refuses_is_an_error() {
+        let json = JSON.replace(r#""unk_token": "[UNK]""#, r#""unk_token": "<none>""#);
+        let counter = HuggingFace::from_bytes(json.as_bytes()).unwrap();
+        assert_eq!(counter.count_text("z").unwrap_err().kind(), ErrorKind::Count);
+    }
+}
