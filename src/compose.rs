@@ -66,6 +66,7 @@ pub enum Placement {
 }
 
 /// What [`Composer::compose`] answers.
+#[expect(clippy::large_enum_variant, reason = "nearly always ready; a box would cost more")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.

@@ -222,6 +222,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     }
 }
 
+#[expect(clippy::missing_fields_in_debug, reason = "counts are a cache")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")

@@ -1,7 +1,7 @@
 //! Records: messages as a memory holds them, in blocks that are shared and never copied.
 //!
 //! A memory that hands out its newest ten messages must not touch ten reference counts, and a prompt
-//! that is kept must not keep the next append waiting. So messages live in [`Block`]s of write-once
+//! that is kept must not keep the next append waiting. So messages live in blocks of write-once
 //! slots: a reader holds the block and the range that was filled when it looked, a writer fills the
 //! next slot beside it.
 

@@ -149,16 +149,16 @@ impl<'a> Assembly<'a> {
                     }
                 }
                 message => {
-                    self.close(asked.take(), None, &mut block)?;
+                    self.close(asked.take().as_ref(), None, &mut block)?;
                     asked = message.as_ai().filter(|_| self.checks_groups()).map(OpenCalls::of);
                 }
             }
             block.push(Arc::clone(temporary), Origin::Temporary);
         }
-        self.close(asked, None, &mut block)?;
+        self.close(asked.as_ref(), None, &mut block)?;
         if let Some((seq, calls)) = self.open.take() {
             let mut placeholders = Pieces::default();
-            self.close(Some(calls), Some(seq), &mut placeholders)?;
+            self.close(Some(&calls), Some(seq), &mut placeholders)?;
             self.pieces.insert(self.pieces.len(), placeholders);
         }
         if block.len() > 0 {
@@ -245,7 +245,7 @@ impl<'a> Assembly<'a> {
             self.open = Some((record.seq(), calls));
         } else {
             let mut placeholders = Pieces::default();
-            self.close(Some(calls), Some(record.seq()), &mut placeholders)?;
+            self.close(Some(&calls), Some(record.seq()), &mut placeholders)?;
             self.pieces.insert(self.pieces.len(), placeholders);
         }
         Ok(())
@@ -254,11 +254,11 @@ impl<'a> Assembly<'a> {
     /// Answers in `pieces` what nothing has answered.
     fn close(
         &mut self,
-        calls: Option<OpenCalls<'_>>,
+        calls: Option<&OpenCalls<'_>>,
         seq: Option<u64>,
         pieces: &mut Pieces,
     ) -> Result<()> {
-        for call in calls.iter().flat_map(OpenCalls::unanswered) {
+        for call in calls.into_iter().flat_map(OpenCalls::unanswered) {
             if self.composer.tool_groups == ToolGroups::Strict {
                 let who =
                     seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));

@@ -100,6 +100,7 @@ impl From<usize> for Budget {
 }
 
 /// What came of composing within a budget.
+#[expect(clippy::large_enum_variant, reason = "as in `Composition`")]
 enum Fit {
     Ready(Prompt),
     ReadMore(usize),

@@ -173,12 +173,11 @@ impl fmt::Display for Report {
         if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
             writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit as u64))?;
         }
-        match (self.system, self.system_overridden) {
-            (SystemSource::Prompt, true) => {
-                writeln!(f, "  system     the prompt's own; the memory's is not sent")?
-            }
-            (SystemSource::Temporary, _) => writeln!(f, "  system     with a temporary one")?,
-            _ => {}
+        if self.system == SystemSource::Prompt && self.system_overridden {
+            writeln!(f, "  system     the prompt's own; the memory's is not sent")?;
+        }
+        if self.system == SystemSource::Temporary {
+            writeln!(f, "  system     with a temporary one")?;
         }
         if let Some(seq) = self.anchored {
             writeln!(f, "  anchored   {seq}: the question of this turn")?;
@@ -235,7 +234,7 @@ impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (i, digit) in digits.char_indices() {
-            if i > 0 && (digits.len() - i) % 3 == 0 {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
                 f.write_str(",")?;
             }
             write!(f, "{digit}")?;
