@@ -1,5 +1,6 @@
 //! What a build returns: the messages, shared, beside the report.
 
+mod prefix;
 mod report;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
 use crate::record::{Record, Run};
+pub use prefix::{Break, SharedPrefix};
 pub use report::{LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].

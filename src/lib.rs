@@ -17,7 +17,8 @@ mod window;
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
-    Iter, LeftOut, Origin, Prompt, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+    Break, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix, SystemSource, Tokens,
+    Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::SharedPrefix;
 use crate::message::Role;
 
 /// Everything that a build did to the history on its way into the prompt.
@@ -42,6 +43,9 @@ pub struct Report {
     pub system: SystemSource,
     /// Whether the memory has a system message that another one took the place of.
     pub system_overridden: bool,
+    /// What the prompt shares with the one before it, where one was given to
+    /// [`Prompt::after`](crate::Prompt::after).
+    pub shared_prefix: Option<SharedPrefix>,
     /// The position of the user message that was kept before the window.
     pub anchored: Option<u64>,
     /// Whether history was sent without any message of the user in the whole prompt.
@@ -178,6 +182,9 @@ impl fmt::Display for Report {
         }
         if self.system == SystemSource::Temporary {
             writeln!(f, "  system     with a temporary one")?;
+        }
+        if let Some(shared) = &self.shared_prefix {
+            writeln!(f, "  cache      {shared}")?;
         }
         if let Some(seq) = self.anchored {
             writeln!(f, "  anchored   {seq}: the question of this turn")?;
