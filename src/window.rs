@@ -19,7 +19,7 @@ use crate::record::{Record, Snapshot};
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
 ///
 /// The system message and temporaries are not counted. A window is then moved so that it does not
-/// open in the middle of a tool group: see [`ToolGroups`](crate::ToolGroups).
+/// open in the middle of a tool group: see [`ToolGroups`].
 ///
 /// ```
 /// use memory_prompt::Window;
