@@ -1,6 +1,6 @@
 //! Nasty conversations, and checks that know nothing of how prompts are composed.
 
-#![allow(dead_code)] // each test file uses its own part of it
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
 use memory_prompt::{AiMessage, Message, Part, ToolCall};
 use proptest::prelude::*;
