@@ -96,7 +96,7 @@ fn cutting_is_fast(effort: &Effort) {
     let [off, on] = measure(
         effort,
         [&|| drop(black_box(composer.compose(&short, &[]))), &|| {
-            drop(black_box(cutting.compose(&short, &[])))
+            drop(black_box(cutting.compose(&short, &[])));
         }],
     );
     println!("      (10 short messages: {off:.0} ns, with truncation on {on:.0} ns)");
