@@ -11,8 +11,8 @@ pub mod record;
 pub mod report;
 pub mod text;
 pub mod truncate;
-
 mod window;
+pub mod wire;
 
 pub use compose::{Composer, Composition, Placement};
 pub use composed::{Iter, Origin, Prompt};

@@ -1,2 +1,8 @@
 //! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
 //! answer as a [`Message`](crate::Message).
+
+mod common;
+
+/// The names of the formats. What a format reads and no other understands is kept under its name,
+/// in `extra` or in the message's attributes.
+const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];
