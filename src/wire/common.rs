@@ -100,6 +100,11 @@ impl<'a> Fields<'a> {
         self.map.remove(key).filter(|value| !value.is_null())
     }
 
+    /// Whether the field is there and is not `null`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|value| !value.is_null())
+    }
+
     /// The text in a field, left where it is.
     pub(super) fn peek(&self, key: &str) -> Option<&str> {
         self.map.get(key)?.as_str()
@@ -140,6 +145,16 @@ impl<'a> Fields<'a> {
     pub(super) fn whole(self) -> Attributes {
         self.map
     }
+}
+
+/// The error that a provider answered in place of a message, where it did.
+pub(super) fn refused(body: &Fields<'_>) -> Result<()> {
+    let text = match body.map.get("error") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::String(text)) => text,
+        Some(error) => error.get("message").and_then(Value::as_str).unwrap_or("no message given"),
+    };
+    Err(body.at.key("error").error(format_args!("the provider answered an error: {text}")))
 }
 
 /// "expected a string, found an object".
@@ -307,20 +322,29 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
-/// The media type, or what the first bytes of the base64 data say where none was given.
+/// The media type, or what the data itself says where none was given.
 pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
-    const SIGNS: [(&str, &str); 6] = [
+    media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
+}
+
+/// What the first bytes of base64 data say about its type.
+pub(super) fn sniff(data: &str) -> Option<&'static str> {
+    const SIGNS: [(&str, &str); 5] = [
         ("iVBORw0KGgo", "image/png"),
         ("/9j/", "image/jpeg"),
         ("R0lGOD", "image/gif"),
-        ("UklGR", "image/webp"),
         ("JVBERi0", "application/pdf"),
         ("SUQz", "audio/mpeg"),
     ];
-    media.media_type.as_deref().unwrap_or_else(|| {
-        let sign = SIGNS.iter().find(|(sign, _)| data.starts_with(sign));
-        sign.map_or("application/octet-stream", |(_, media_type)| media_type)
-    })
+    if data.starts_with("UklGR") {
+        // RIFF, a length, and then what it is: the last three of four letters.
+        return match data.get(12..16)? {
+            "RUJQ" => Some("image/webp"),
+            "QVZF" => Some("audio/wav"),
+            _ => None,
+        };
+    }
+    SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, media_type)| *media_type)
 }
 
 /// The messages that a view writes: a prompt, or any others.
