@@ -2,6 +2,7 @@
 //! answer as a [`Message`](crate::Message).
 
 mod common;
+pub mod openai;
 
 /// The names of the formats. What a format reads and no other understands is kept under its name,
 /// in `extra` or in the message's attributes.

@@ -15,7 +15,7 @@ use crate::message::{Attributes, Media, Message, Part};
 #[derive(Clone, Copy)]
 pub(super) struct At<'a> {
     operation: &'static str,
-    up: Option<&'a At<'a>>,
+    up: Option<&'a Self>,
     step: Step<'a>,
 }
 
@@ -223,11 +223,11 @@ pub(super) fn other_part(format: &str, whole: Attributes) -> Part {
     Part::Other(part)
 }
 
-/// What [`other_part`] holds for this format.
+/// What [`other_part`] holds for this format; an empty object is never sent.
 pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attributes> {
     match part {
         Part::Other(fields) if fields.get("type").and_then(Value::as_str) == Some(format) => {
-            kept(format, fields)
+            kept(format, fields).filter(|kept| !kept.is_empty())
         }
         _ => None,
     }
