@@ -3,6 +3,7 @@
 
 mod common;
 pub mod openai;
+pub mod responses;
 
 /// The names of the formats. What a format reads and no other understands is kept under its name,
 /// in `extra` or in the message's attributes.
