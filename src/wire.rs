@@ -1,6 +1,7 @@
 //! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
 //! answer as a [`Message`](crate::Message).
 
+pub mod anthropic;
 mod common;
 pub mod openai;
 pub mod responses;
