@@ -3,6 +3,7 @@
 
 pub mod anthropic;
 mod common;
+pub mod gemini;
 pub mod openai;
 pub mod responses;
 
