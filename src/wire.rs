@@ -4,6 +4,7 @@
 pub mod anthropic;
 mod common;
 pub mod gemini;
+pub mod langchain4j;
 pub mod openai;
 pub mod responses;
 
