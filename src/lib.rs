@@ -83,6 +83,7 @@ pub mod text;
 pub mod token;
 pub mod truncate;
 mod window;
+pub mod wire;
 
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
