@@ -50,16 +50,16 @@ impl JsonLinesMemory {
             .map_err(failed)?;
         let mut whole = 0;
         let mut lines = BufReader::new(&file);
-        let mut line = String::new();
-        while lines.read_line(&mut line).map_err(failed)? > 0 {
-            if !line.ends_with('\n') {
+        let mut line = Vec::new();
+        while lines.read_until(b'\n', &mut line).map_err(failed)? > 0 {
+            if line.last() != Some(&b'\n') {
                 break; // The process died while it wrote this line: nobody was told that it is there.
             }
-            match serde_json::from_str(&line)
+            match serde_json::from_slice(&line)
                 .map_err(|error| storage("open", &path, error.into()))?
             {
-                Line::Append(messages) => drop(held.add_all(messages)?),
-                Line::Evict(before) => drop(held.evict(before)?),
+                Line::Append(messages) => _ = held.add_all(messages)?,
+                Line::Evict(before) => _ = held.evict(before)?,
                 Line::Clear => held.clear()?,
             }
             whole += line.len() as u64;

@@ -6,10 +6,10 @@
 use memory_prompt::{DefaultChatMemory, Keep, MemoryPrompt, Message, ToolCall, Truncate};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let truncate = Truncate::chars(60)?.keep(Keep::Ends).marker(" … [{left_out} left out] … ");
+    let truncate = Truncate::chars(60)?.keep(Keep::Ends).marker(" … [{left_out} left out] …");
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::with_id("weather:u1001:c2002"))
         .system("You are a terse assistant.")
-        .max_messages(4)
+        .max_messages(5)
         .truncate(truncate);
 
     prompt.add(Message::user("Hello!"))?;

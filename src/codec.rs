@@ -33,8 +33,7 @@
 //! # Numbers
 //!
 //! Attributes and unknown fields hold what [`serde_json::Value`] holds: integers from `i64::MIN` to
-//! `u64::MAX` survive exactly; all other numbers are `f64`, may lose the last digit in reading unless
-//! `serde_json`'s feature `float_roundtrip` is on, and are an error beyond its range. They may be nested
+//! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may be nested
 //! 100 levels deep. Tool-call arguments are text and survive byte for byte.
 
 use bincode::config::standard;

@@ -17,6 +17,8 @@
 //! ```
 
 mod assemble;
+mod budget;
+mod counts;
 
 use std::sync::Arc;
 
@@ -24,9 +26,13 @@ use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Snapshot;
+use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
-use assemble::Assembly;
+use assemble::{Assembly, System};
+pub use budget::Budget;
+use budget::Limit;
+pub use counts::Counts;
 
 /// The configuration of a prompt, and the function that composes it.
 ///
@@ -35,7 +41,9 @@ use assemble::Assembly;
 #[derive(Clone, Debug, Default)]
 pub struct Composer {
     system: Option<Arc<Message>>,
-    window: Window,
+    /// Unset: the last 10, or with a token budget everything that fits.
+    window: Option<Window>,
+    limit: Option<Limit>,
     truncate: Option<Truncate>,
     tool_groups: ToolGroups,
     placement: Placement,
@@ -58,6 +66,7 @@ pub enum Placement {
 }
 
 /// What [`Composer::compose`] answers.
+#[expect(clippy::large_enum_variant, reason = "nearly always ready; a box would cost more")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.
@@ -88,13 +97,30 @@ impl Composer {
 
     /// Sets which records are sent.
     pub fn window(&mut self, window: Window) -> &mut Self {
-        self.window = window;
+        self.window = Some(window);
         self
     }
 
     /// Sends the last `n` messages: short for `window(Window::last(n))`.
     pub fn max_messages(&mut self, n: usize) -> &mut Self {
         self.window(Window::last(n))
+    }
+
+    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set, the
+    /// budget alone decides how much of the history is sent.
+    pub fn max_tokens(
+        &mut self,
+        budget: impl Into<Budget>,
+        counter: impl TokenCounter + 'static,
+    ) -> &mut Self {
+        self.limit = Some(Limit { budget: budget.into(), counter: Arc::new(counter) });
+        self
+    }
+
+    /// Takes the token budget away.
+    pub fn no_max_tokens(&mut self) -> &mut Self {
+        self.limit = None;
+        self
     }
 
     /// Sets how long messages are shortened; `None` switches truncation off.
@@ -117,7 +143,13 @@ impl Composer {
 
     /// How many of the newest records a first read should ask for.
     pub fn first_read(&self) -> usize {
-        self.window.first_read()
+        let most = self.effective_window().first_read();
+        if self.limit.is_some() { most.min(FIRST_READ) } else { most }
+    }
+
+    fn effective_window(&self) -> Window {
+        let unset = if self.limit.is_some() { Window::all() } else { Window::default() };
+        self.window.unwrap_or(unset)
     }
 
     /// Composes a prompt from a snapshot of the newest records, or says how many more it takes.
@@ -125,21 +157,37 @@ impl Composer {
     /// # Errors
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
-    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`].
+    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a token
+    /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns.
     pub fn compose(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
     ) -> Result<Composition> {
-        let opening = match self.opening(snapshot) {
-            Reach::Found(opening) => opening,
-            Reach::ReadMore(n) => return Ok(Composition::ReadMore(n)),
-        };
-        let mut assembly = Assembly::new(self, snapshot);
-        assembly.system(temporaries);
-        assembly.history(opening)?;
-        assembly.temporaries(temporaries)?;
-        Ok(Composition::Ready(assembly.finish()))
+        self.compose_counted(snapshot, temporaries, &mut Counts::new())
+    }
+
+    /// Does the same with the token counts of earlier builds, so that nothing is counted twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`compose`](Self::compose).
+    pub fn compose_counted(
+        &self,
+        snapshot: &Snapshot,
+        temporaries: &[Arc<Message>],
+        counts: &mut Counts,
+    ) -> Result<Composition> {
+        if let Some(limit) = &self.limit {
+            return limit.compose(self, snapshot, temporaries, counts);
+        }
+        match self.opening(snapshot) {
+            Reach::Found(opening) => {
+                let system = self.system_message(snapshot, temporaries);
+                self.assemble(snapshot, &system, temporaries, opening).map(Composition::Ready)
+            }
+            Reach::ReadMore(n) => Ok(Composition::ReadMore(n)),
+        }
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -148,21 +196,50 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        match self.compose(snapshot, temporaries)? {
+        self.compose_whole(snapshot, temporaries, &mut Counts::new())
+    }
+
+    /// Composes a prompt from a snapshot that holds all there is, even where its oldest rows could
+    /// not be read.
+    pub(crate) fn compose_whole(
+        &self,
+        snapshot: &Snapshot,
+        temporaries: &[Arc<Message>],
+        counts: &mut Counts,
+    ) -> Result<Prompt> {
+        match self.compose_counted(snapshot, temporaries, counts)? {
             Composition::Ready(prompt) => Ok(prompt),
             Composition::ReadMore(_) => {
                 let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };
-                self.compose_all(&whole, temporaries)
+                self.compose_whole(&whole, temporaries, counts)
             }
         }
     }
 
+    fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {
+        System::choose(self.system.as_ref(), snapshot.system.as_ref(), temporaries)
+    }
+
+    fn assemble(
+        &self,
+        snapshot: &Snapshot,
+        system: &System,
+        temporaries: &[Arc<Message>],
+        opening: Opening,
+    ) -> Result<Prompt> {
+        let mut assembly = Assembly::new(self, snapshot, system);
+        assembly.history(opening)?;
+        assembly.temporaries(temporaries)?;
+        Ok(assembly.finish())
+    }
+
     fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
-        let opening = match self.window.opening(snapshot) {
+        let window = self.effective_window();
+        let opening = match window.opening(snapshot) {
             Reach::Found(opening) if self.tool_groups != ToolGroups::Off => opening,
             other => return other,
         };
-        match whole_groups(snapshot, opening.start, self.window.is_stable()) {
+        match whole_groups(snapshot, opening.start, window.is_stable()) {
             Reach::Found(start) => {
                 let parted = start.saturating_sub(opening.start);
                 Reach::Found(Opening { start, parted, ..opening })
@@ -171,3 +248,6 @@ impl Composer {
         }
     }
 }
+
+/// How many records a prompt with a token budget reads at first.
+const FIRST_READ: usize = 64;

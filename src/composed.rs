@@ -1,5 +1,6 @@
 //! What a build returns: the messages, shared, beside the report.
 
+mod prefix;
 mod report;
 
 use std::fmt;
@@ -7,11 +8,12 @@ use std::iter::FusedIterator;
 use std::ops::Index;
 use std::sync::Arc;
 
-/*USE*/
+use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::{Record, Run};
-pub use report::{LeftOut, Repaired, Report, SystemSource, Truncated, Why};
+use crate::record::Run;
+pub use prefix::{Break, SharedPrefix};
+pub use report::{LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
@@ -64,6 +66,15 @@ enum Piece {
     /// Records as they are.
     Run(Run),
     One(Arc<Message>, Origin),
+}
+
+/// A message as [`Pieces`] hold it.
+#[derive(Clone, Copy)]
+pub(crate) enum Held<'a> {
+    /// In the memory's block.
+    Record(&'a Message),
+    /// By itself.
+    Own(&'a Arc<Message>),
 }
 
 /// A place in [`Pieces`] to go back to.
@@ -171,12 +182,12 @@ impl Pieces {
         self.len
     }
 
-    /// Appends a record as it is: one reference count for each block, not for each message.
-    pub(crate) fn share(&mut self, record: Record<'_>) {
-        self.len += 1;
+    /// Appends records as they are: one reference count for each block, not for each message.
+    pub(crate) fn share(&mut self, records: Run) {
+        self.len += records.len;
         match self.list.last_mut() {
-            Some(Piece::Run(run)) if record.continues(run) => run.len += 1,
-            _ => self.list.push(Piece::Run(record.to_run())),
+            Some(Piece::Run(run)) if run.is_continued_by(&records) => run.len += records.len,
+            _ => self.list.push(Piece::Run(records)),
         }
     }
 
@@ -228,14 +239,27 @@ impl Pieces {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (Origin, &Message)> {
+        self.held().map(|(origin, held)| (origin, held.message()))
+    }
+
+    pub(crate) fn held(&self) -> impl Iterator<Item = (Origin, Held<'_>)> {
         self.list.iter().flat_map(|piece| {
             let (run, one) = match piece {
                 Piece::Run(run) => (Some(run), None),
-                Piece::One(message, origin) => (None, Some((*origin, message.as_ref()))),
+                Piece::One(message, origin) => (None, Some((*origin, Held::Own(message)))),
             };
             let records = run.into_iter().flat_map(Run::iter);
-            records.map(|record| (Origin::History(record.seq()), record.message())).chain(one)
+            records.map(|r| (Origin::History(r.seq()), Held::Record(r.message()))).chain(one)
         })
+    }
+}
+
+impl<'a> Held<'a> {
+    pub(crate) fn message(self) -> &'a Message {
+        match self {
+            Self::Record(message) => message,
+            Self::Own(message) => message,
+        }
     }
 }
 
@@ -290,7 +314,17 @@ impl PartialEq for Prompt {
     }
 }
 
-/*SER*/
+impl Serialize for Prompt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.len()))?;
+        for message in self {
+            list.serialize_element(message)?;
+        }
+        list.end()
+    }
+}
+
+#[expect(clippy::missing_fields_in_debug, reason = "messages are what the pieces hold")]
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")

@@ -11,7 +11,7 @@
 //! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
 //! | `damage` | [`DamageFixture`] | rows that can't be read |
 //! | `faults` | [`FaultFixture`] | errors at any moment |
-//! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks ([`conformance_async!`](crate::conformance_async)) |
+//! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks ([`conformance_async!`](crate::conformance_async!)) |
 //!
 //! ```
 //! use std::sync::Arc;

@@ -38,6 +38,8 @@ pub enum ErrorKind {
     ToolGroup,
     /// The truncation processor failed.
     Truncate,
+    /// A token counter failed.
+    Count,
     /// What must be sent is larger than the token budget.
     Budget {
         /// The tokens that must be sent.
@@ -54,6 +56,8 @@ pub enum ErrorKind {
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
+    /// What the wire format in question can't express.
+    Unsupported,
     /// The place where the memory is kept failed, or could not be reached.
     Storage,
 }

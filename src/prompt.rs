@@ -7,12 +7,15 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::compose::{Composer, Composition, Placement};
+use parking_lot::Mutex;
+
+use crate::compose::{Budget, Composer, Composition, Counts, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
 use crate::record::Snapshot;
+use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
 
@@ -49,11 +52,18 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
+    /// Held for no longer than a composition takes; of use only with a token budget.
+    counts: Mutex<Counts>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {
     fn over(memory: Arc<M>) -> Self {
-        Self { memory, composer: Composer::new(), temporaries: Vec::new() }
+        Self {
+            memory,
+            composer: Composer::new(),
+            temporaries: Vec::new(),
+            counts: Mutex::default(),
+        }
     }
 
     /// The prompt with this system message, which takes the place of the memory's.
@@ -74,6 +84,18 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
         self.composer.window(window);
+        self
+    }
+
+    /// The prompt with at most so many tokens in all: see [`Budget`]. Where no window was set, the
+    /// budget alone decides how much of the history is sent.
+    #[must_use]
+    pub fn max_tokens(
+        mut self,
+        budget: impl Into<Budget>,
+        counter: impl TokenCounter + 'static,
+    ) -> Self {
+        self.composer.max_tokens(budget, counter);
         self
     }
 
@@ -100,7 +122,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// The configuration, to be changed from the next build on.
     pub fn configure(&mut self) -> &mut Composer {
+        // What was counted may count otherwise with another counter or truncation.
+        self.counts = Mutex::default();
         &mut self.composer
+    }
+
+    /// The configuration.
+    pub fn composer(&self) -> &Composer {
+        &self.composer
     }
 
     /// Adds a message for the next build only. It is stored nowhere.
@@ -124,11 +153,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// What all shells do with what they read.
     fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
+        let counts = &mut *self.counts.lock();
         if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
-            self.composer.compose_all(snapshot, &self.temporaries).map(Composition::Ready)
+            let prompt = self.composer.compose_whole(snapshot, &self.temporaries, counts)?;
+            Ok(Composition::Ready(prompt))
         } else {
-            self.composer.compose(snapshot, &self.temporaries)
+            self.composer.compose_counted(snapshot, &self.temporaries, counts)
         }
     }
 
@@ -195,10 +226,12 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Puts another memory in the place of this one and returns the old one. Configuration and
     /// temporaries stay.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
+        self.counts = Mutex::default();
         std::mem::replace(&mut self.memory, Arc::new(memory))
     }
 }
 
+#[expect(clippy::missing_fields_in_debug, reason = "counts are a cache")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")

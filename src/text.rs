@@ -1,73 +1,518 @@
 //! Measuring and cutting text without breaking a character.
-#![allow(missing_docs)]
-use std::{borrow::Cow, num::NonZeroUsize};
-use unicode_segmentation::UnicodeSegmentation as U;
+//!
+//! What a reader takes for one character may be many scalar values: `é` written with a combining accent, a
+//! Hangul syllable, a family emoji. A cut between them shows as a broken character, or as another one. So
+//! whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between *extended grapheme clusters*
+//! ([UAX #29](https://www.unicode.org/reports/tr29/)).
+//!
+//! ```
+//! use std::num::NonZeroUsize;
+//! use memory_prompt::text::{Cut, Keep, Unit};
+//!
+//! let limit = NonZeroUsize::new(32).ok_or("a limit is at least 1")?;
+//! let cut = Cut::new(limit, Unit::Graphemes)
+//!     .keep(Keep::Ends)
+//!     .marker(" … [{left_out} left out] … ");
+//!
+//! let log = "error: no such file\n".repeat(500);
+//! assert_eq!(cut.apply(&log), "error … [9,990 left out] … file\n");
+//! assert_eq!(cut.apply("short enough"), "short enough");
+//! # Ok::<(), &str>(())
+//! ```
+//!
+//! # What holds for every cut
+//!
+//! - The result, marker included, measures at most the limit. It is never empty, unless the text was.
+//! - A text that fits comes back borrowed and unchanged; so cutting twice equals cutting once.
+//! - What is kept are whole clusters of the original text: a prefix of it, a suffix of it, or both.
+//!
+//! # What it costs
+//!
+//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the very most, and
+//! usually little more than what it keeps. Three things read further:
+//! - a marker that says how much was left out has to count it, all of it;
+//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because flags are
+//!   pairs and only the start of the run tells which;
+//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or an emoji behind
+//!   more combining marks than that is taken for a part of what stands before the marks, so it is not kept.
+
+mod class;
+mod walk;
+
+use std::borrow::Cow;
+use std::num::NonZeroUsize;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use walk::{half_flag_at, walk, walk_back};
+
+/// A cluster counts as one grapheme for each so many scalar values that it holds or begins, so that "1000
+/// characters" can't be megabytes of combining marks.
+const SCALARS_PER_GRAPHEME: usize = 32;
+
+/// What stands for the number left out in a marker.
+const LEFT_OUT: &str = "{left_out}";
+
+/// What a length counts. Whatever the unit, a cut falls on a grapheme boundary.
+///
+/// ```
+/// use memory_prompt::text::{Unit, count};
+///
+/// let family = "👩‍👩‍👧"; // three emoji and two joiners, shown as one
+/// assert_eq!(count(family, Unit::Graphemes), 1);
+/// assert_eq!(count(family, Unit::Scalars), 5);
+/// assert_eq!(count(family, Unit::Utf16), 8);
+/// assert_eq!(count(family, Unit::Bytes), 18);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Unit {
+    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one for each 32
+    /// scalar values that it holds or begins.
     #[default]
     Graphemes,
+    /// Unicode scalar values, Rust's `char`.
     Scalars,
+    /// UTF-16 code units: the length of a string in Java and JavaScript.
     Utf16,
+    /// Bytes of UTF-8.
     Bytes,
 }
+
+impl Unit {
+    /// What one cluster counts.
+    fn of_cluster(self, cluster: &str) -> usize {
+        match self {
+            // Cheap for all but freaks: so few bytes can't hold more scalar values.
+            Self::Graphemes if cluster.len() <= SCALARS_PER_GRAPHEME => 1,
+            Self::Graphemes => cluster.chars().count().div_ceil(SCALARS_PER_GRAPHEME),
+            Self::Scalars | Self::Utf16 | Self::Bytes => count(cluster, self),
+        }
+    }
+
+    /// The most bytes that a text of this measure can have.
+    fn most_bytes(self, measure: usize) -> usize {
+        measure.saturating_mul(match self {
+            Self::Graphemes => SCALARS_PER_GRAPHEME * 4,
+            Self::Scalars => 4,
+            Self::Utf16 => 3, // four bytes are two units
+            Self::Bytes => 1,
+        })
+    }
+}
+
+/// Which end of a text survives a cut.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Keep {
+    /// The beginning.
     #[default]
     Head,
+    /// The end.
     Tail,
+    /// Both, half of the limit each.
     Ends,
 }
-#[derive(Clone, Debug, PartialEq, Eq)]
+
+/// Measures a text.
+///
+/// Reads all of it: to learn whether a text is within a limit, ask [`fits`].
+///
+/// ```
+/// use memory_prompt::text::{Unit, count};
+///
+/// assert_eq!(count("naïve\r\n", Unit::Graphemes), 6); // a line break is one
+/// assert_eq!(count("naïve\r\n", Unit::Bytes), 8);
+/// ```
+pub fn count(text: &str, unit: Unit) -> usize {
+    match unit {
+        Unit::Graphemes => walk(text, usize::MAX, unit).measure,
+        Unit::Scalars => text.chars().count(),
+        Unit::Utf16 => text.chars().map(char::len_utf16).sum(),
+        Unit::Bytes => text.len(),
+    }
+}
+
+/// Whether a text measures at most `limit`.
+///
+/// The cost depends on the limit, not on the length of the text.
+///
+/// ```
+/// use memory_prompt::text::{Unit, fits};
+///
+/// assert!(fits("🇳🇴🇸🇪", 2, Unit::Graphemes));
+/// assert!(!fits("🇳🇴🇸🇪", 3, Unit::Scalars));
+/// ```
+pub fn fits(text: &str, limit: usize, unit: Unit) -> bool {
+    // A byte is the smallest unit: as few bytes as this need no scan.
+    text.len() <= limit
+        || text.len() <= unit.most_bytes(limit) && walk(text, limit, unit).bytes == text.len()
+}
+
+/// How a text that is too long is cut: the limit, the end that is kept, and what marks the gap.
+///
+/// ```
+/// use std::borrow::Cow;
+/// use std::num::NonZeroUsize;
+/// use memory_prompt::text::{Cut, Keep, Unit};
+///
+/// let three = NonZeroUsize::new(3).ok_or("a limit is at least 1")?;
+/// let cut = Cut::new(three, Unit::Graphemes);
+/// assert_eq!(cut.apply("ab😀cd"), "ab😀");
+/// assert_eq!(cut.clone().keep(Keep::Tail).apply("ab😀cd"), "😀cd");
+/// assert_eq!(cut.clone().marker("…").apply("ab😀cd"), "ab…");
+/// assert_eq!(Cut::new(three, Unit::Bytes).apply("ab😀cd"), "ab");
+/// assert!(matches!(cut.apply("abc"), Cow::Borrowed("abc")));
+/// # Ok::<(), &str>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Cut {
     limit: NonZeroUsize,
     unit: Unit,
     keep: Keep,
-    marker: String,
+    marker: String, // empty: none
+    counts: bool,   // whether the marker has the placeholder
 }
-#[derive(Debug)]
-pub struct Plan {
-    piece: usize,
-    byte: usize,
-}
+
 impl Cut {
+    /// Keeps the head of a text, at most `limit` long, with no marker.
+    #[must_use]
     pub const fn new(limit: NonZeroUsize, unit: Unit) -> Self {
-        Self { limit, unit, keep: Keep::Head, marker: String::new() }
+        Self { limit, unit, keep: Keep::Head, marker: String::new(), counts: false }
     }
-    pub fn keep(mut self, keep: Keep) -> Self {
+
+    /// The same cut with another limit.
+    #[must_use]
+    pub const fn limited(mut self, limit: NonZeroUsize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Chooses the end that is kept.
+    #[must_use]
+    pub const fn keep(mut self, keep: Keep) -> Self {
         self.keep = keep;
         self
     }
+
+    /// Marks the gap. The marker counts within the limit.
+    ///
+    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and with thousands
+    /// separated by commas. To know that, a cut must measure the whole text.
+    ///
+    /// A marker that would leave room for no character of the text is left out itself. Where no character fits
+    /// even so, the marker alone is the result if it fits, else `…`, or `.` where that is too long. An empty
+    /// marker is none.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use memory_prompt::text::{Cut, Unit};
+    ///
+    /// let limit = NonZeroUsize::new(35).ok_or("a limit is at least 1")?;
+    /// let cut = Cut::new(limit, Unit::Graphemes).marker("… [{left_out} characters left out]");
+    /// assert_eq!(cut.apply(&"la".repeat(1160)), "lalala… [2,314 characters left out]");
+    /// # Ok::<(), &str>(())
+    /// ```
+    #[must_use]
     pub fn marker(mut self, marker: impl Into<String>) -> Self {
         self.marker = marker.into();
+        self.counts = self.marker.contains(LEFT_OUT);
         self
     }
-    pub fn limit(&self) -> NonZeroUsize {
+
+    /// The most that a result may measure.
+    pub const fn limit(&self) -> NonZeroUsize {
         self.limit
     }
-    pub fn unit(&self) -> Unit {
+
+    /// What the limit counts.
+    pub const fn unit(&self) -> Unit {
         self.unit
     }
+
+    /// The end that is kept.
+    pub const fn keeps(&self) -> Keep {
+        self.keep
+    }
+
+    /// The marker as it was set, placeholder and all.
+    pub fn marker_template(&self) -> Option<&str> {
+        (!self.marker.is_empty()).then_some(self.marker.as_str())
+    }
+
+    /// Cuts a text; borrows it where it fits, and where one end of it is all that is kept.
+    pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        match self.plan(&[text]) {
+            None => Cow::Borrowed(text),
+            Some(plan) => plan.piece(0, text).unwrap_or_default(),
+        }
+    }
+
+    /// Decides where a text that comes in several pieces is cut, or `None` when all of it fits.
+    ///
+    /// The pieces, such as the text parts of a message with pictures between them, share the limit. They are
+    /// measured one by one: no character reaches from one into the next.
+    ///
+    /// ```
+    /// use std::num::NonZeroUsize;
+    /// use memory_prompt::text::{Cut, Keep, Unit};
+    ///
+    /// let six = NonZeroUsize::new(6).ok_or("a limit is at least 1")?;
+    /// let cut = Cut::new(six, Unit::Graphemes).keep(Keep::Ends).marker("…");
+    /// let pieces = ["before", "between", "after"];
+    ///
+    /// let plan = cut.plan(&pieces).ok_or("too long")?;
+    /// assert_eq!(plan.piece(0, pieces[0]).as_deref(), Some("bef…"));
+    /// assert_eq!(plan.piece(1, pieces[1]), None);
+    /// assert_eq!(plan.piece(2, pieces[2]).as_deref(), Some("er"));
+    /// # Ok::<(), &str>(())
+    /// ```
     pub fn plan(&self, pieces: &[&str]) -> Option<Plan> {
-        let mut left = self.limit.get();
-        for (i, p) in pieces.iter().enumerate() {
-            for (b, _) in U::grapheme_indices(*p, true) {
-                if left == 0 {
-                    return Some(Plan { piece: i, byte: b });
+        let limit = self.limit.get();
+        if pieces.iter().map(|piece| piece.len()).sum::<usize>() <= limit {
+            return None;
+        }
+        // Only a marker that tells it needs the total. Without, whether all fits shows as the cut is made.
+        let total = self.counts.then(|| self.measure(pieces));
+        if total.is_some_and(|total| total <= limit) {
+            return None;
+        }
+        let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
+
+        // The more is left out, the wider may be the number that says so, and the less room is left. Start with the
+        // least number that it can be, and make room for a wider one until what is then left out fits in it. Not
+        // until it is just as wide: two ends may keep more of less room.
+        let mut left_out = total.map_or(0, |total| total - limit);
+        let mut width =
+            if self.marker.is_empty() { limit } else { count(&self.rendered(left_out), self.unit) };
+        while width < limit {
+            let kept = self.select(pieces, limit - width, &self.rendered(left_out));
+            if all_fits(&kept) {
+                return None;
+            }
+            left_out = total.map_or(0, |total| total - kept.measure);
+            let marker = self.rendered(left_out);
+            let needed = count(&marker, self.unit);
+            if needed <= width {
+                if kept.measure == 0 {
+                    break;
                 }
-                left -= 1;
+                return Some(kept.plan(marker));
+            }
+            width = needed;
+        }
+
+        let kept = self.select(pieces, limit, "");
+        if all_fits(&kept) {
+            return None;
+        }
+        let marker = if kept.measure > 0 { String::new() } else { self.alone(total.unwrap_or(0)) };
+        Some(kept.plan(marker))
+    }
+
+    /// What stands for a text of which nothing fits.
+    fn alone(&self, total: usize) -> String {
+        let limit = self.limit.get();
+        [self.rendered(total), "…".to_owned()]
+            .into_iter()
+            .find(|marker| !marker.is_empty() && fits(marker, limit, self.unit))
+            .unwrap_or_else(|| ".".to_owned())
+    }
+
+    fn rendered(&self, left_out: usize) -> String {
+        self.marker.replace(LEFT_OUT, &grouped(left_out))
+    }
+
+    fn measure(&self, pieces: &[&str]) -> usize {
+        pieces.iter().map(|piece| count(piece, self.unit)).sum()
+    }
+
+    /// What is kept within `budget`, where `marker` will stand in the gap.
+    fn select(&self, pieces: &[&str], budget: usize, marker: &str) -> Kept {
+        let (head, tail) = match self.keep {
+            Keep::Head => (self.front(pieces, budget), self.back(pieces, 0)),
+            Keep::Tail => (self.front(pieces, 0), self.back(pieces, budget)),
+            Keep::Ends => {
+                let tail = self.back(pieces, budget / 2);
+                let head = self.front(pieces, budget - tail.1);
+                // One wide character may be over half of the budget, and yet fit.
+                let tail = if head.1 == 0 { self.back(pieces, budget) } else { tail };
+                (head, tail)
+            }
+        };
+        let mut kept = Kept { head: head.0, tail: tail.0, measure: head.1 + tail.1 };
+        self.part_flags(pieces, &mut kept, marker);
+        kept
+    }
+
+    /// The longest beginning of the pieces within `budget`: where it ends, and its measure.
+    fn front(&self, pieces: &[&str], budget: usize) -> (At, usize) {
+        let mut end = At { piece: 0, byte: 0 };
+        let mut measure = 0;
+        for (piece, text) in pieces.iter().enumerate() {
+            let span = walk(text, budget - measure, self.unit);
+            measure += span.measure;
+            if span.bytes > 0 {
+                end = At { piece, byte: span.bytes };
+            }
+            if span.bytes < text.len() {
+                break;
             }
         }
-        None
+        (end, measure)
+    }
+
+    /// The longest end of the pieces within `budget`: where it starts, and its measure.
+    fn back(&self, pieces: &[&str], budget: usize) -> (At, usize) {
+        let mut start = At {
+            piece: pieces.len().saturating_sub(1),
+            byte: pieces.last().map_or(0, |text| text.len()),
+        };
+        let mut measure = 0;
+        for (piece, text) in pieces.iter().enumerate().rev() {
+            let span = walk_back(text, budget - measure, self.unit);
+            measure += span.measure;
+            if span.bytes > 0 {
+                start = At { piece, byte: text.len() - span.bytes };
+            }
+            if span.bytes < text.len() {
+                break;
+            }
+        }
+        (start, measure)
+    }
+
+    /// Whether all fits after all: what is between the two ends measures no more than they leave of the limit.
+    fn gap_fits(&self, pieces: &[&str], kept: &Kept) -> bool {
+        let Kept { head, tail, measure } = kept;
+        let mut room = self.limit.get() - measure;
+        // The head may have reached the tail, or gone past it: then there is nothing between.
+        for (piece, text) in pieces.iter().enumerate().take(tail.piece + 1).skip(head.piece) {
+            let start = if piece == head.piece { head.byte } else { 0 };
+            let end = if piece == tail.piece { tail.byte } else { text.len() };
+            let gap = text.get(start..end).unwrap_or_default();
+            let span = walk(gap, room, self.unit);
+            if span.bytes < gap.len() {
+                return false;
+            }
+            room -= span.measure;
+        }
+        true
+    }
+
+    /// Gives up a regional indicator that would pair with another one across the gap.
+    ///
+    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew. That is also the
+    /// one way in which a text can measure more than the sum of its parts: any other join at the gap makes one
+    /// cluster of two, which is why no result needs to be measured.
+    fn part_flags(&self, pieces: &[&str], kept: &mut Kept, marker: &str) {
+        let mut front = &pieces[kept.head.piece][..kept.head.byte];
+        let mut back = &pieces[kept.tail.piece][kept.tail.byte..];
+        let after = match marker {
+            "" if kept.head.piece == kept.tail.piece => back,
+            marker => marker,
+        };
+        while half_flag_at(front, after) {
+            let Some(cluster) = front.graphemes(true).next_back() else {
+                break;
+            };
+            front = &front[..front.len() - cluster.len()];
+            kept.head.byte = front.len();
+            kept.measure -= self.unit.of_cluster(cluster);
+        }
+        while half_flag_at(marker, back) {
+            let Some(cluster) = back.graphemes(true).next() else {
+                break;
+            };
+            back = &back[cluster.len()..];
+            kept.tail.byte += cluster.len();
+            kept.measure -= self.unit.of_cluster(cluster);
+        }
     }
 }
+
+/// A place in a text of several pieces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct At {
+    /// The index of the piece.
+    pub piece: usize,
+    /// The offset in it.
+    pub byte: usize,
+}
+
+/// Where a text that came in pieces is cut. See [`Cut::plan`].
+///
+/// Pieces before the head's and behind the tail's are whole; pieces between the two are gone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Plan {
+    /// Where the kept beginning ends.
+    pub head: At,
+    /// Where the kept end starts.
+    pub tail: At,
+    /// What stands in the gap; may be empty. It ends the head's piece, if anything is kept there, and else starts
+    /// the tail's.
+    pub marker: String,
+}
+
 impl Plan {
-    pub fn piece<'a>(&self, i: usize, text: &'a str) -> Option<Cow<'a, str>> {
-        if i < self.piece {
-            Some(text.into())
-        } else if i == self.piece && self.byte > 0 {
-            Some(text[..self.byte].into())
-        } else {
-            None
+    /// What becomes of a piece: its text, marker included, or `None` where it is gone.
+    ///
+    /// `text` is the piece with that index among those that the plan was made for.
+    pub fn piece<'a>(&self, index: usize, text: &'a str) -> Option<Cow<'a, str>> {
+        let Self { head, tail, marker } = self;
+        if index < head.piece || index > tail.piece {
+            return Some(Cow::Borrowed(text));
+        }
+        // `get` and not an index: a text that the plan was not made for shall not panic.
+        let front = text.get(..head.byte).filter(|_| index == head.piece).unwrap_or_default();
+        let back = text.get(tail.byte..).filter(|_| index == tail.piece).unwrap_or_default();
+        let gap = if head.byte > 0 { head.piece } else { tail.piece };
+        let marker = if index == gap { marker.as_str() } else { "" };
+        match (front, marker, back) {
+            ("", "", "") => None,
+            (kept, "", "") | ("", "", kept) => Some(Cow::Borrowed(kept)),
+            _ => Some(Cow::Owned([front, marker, back].concat())),
+        }
+    }
+}
+
+/// The two ends that are kept of a text in pieces.
+struct Kept {
+    head: At,
+    tail: At,
+    measure: usize,
+}
+
+impl Kept {
+    fn plan(self, marker: String) -> Plan {
+        let Self { head, tail, .. } = self;
+        Plan { head, tail, marker }
+    }
+}
+
+/// A number with its thousands separated.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_grouped_by_thousands() {
+        let cases =
+            [(0, "0"), (999, "999"), (1000, "1,000"), (2310, "2,310"), (1_234_567, "1,234,567")];
+        for (number, text) in cases {
+            assert_eq!(grouped(number), text);
         }
     }
 }

@@ -184,6 +184,17 @@ impl Truncate {
         }
     }
 
+    /// The limit.
+    pub fn limit(&self) -> usize {
+        self.cut.limit().get()
+    }
+
+    /// The same with half the limit, enforced on what a processor returns too; `None` at a limit of 1.
+    pub(crate) fn halved(&self) -> Option<Self> {
+        let limit = NonZeroUsize::new(self.limit() / 2)?;
+        Some(Self { cut: self.cut.clone().limited(limit), bounded: true, ..self.clone() })
+    }
+
     /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.
     pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
         let Some(processor) = &self.processor else {

@@ -19,7 +19,7 @@ use crate::record::{Record, Snapshot};
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
 ///
 /// The system message and temporaries are not counted. A window is then moved so that it does not
-/// open in the middle of a tool group: see [`ToolGroups`](crate::ToolGroups).
+/// open in the middle of a tool group: see [`ToolGroups`].
 ///
 /// ```
 /// use memory_prompt::Window;
@@ -60,7 +60,7 @@ pub struct Prices {
 }
 
 /// Where a window begins among the records of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
     /// The index of the first record that is sent.
     pub(crate) start: usize,
@@ -224,7 +224,8 @@ impl Window {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
-    const fn sends_nothing(&self) -> bool {
+    /// Whether this window sends no history at all, not even a question.
+    pub(crate) const fn sends_nothing(&self) -> bool {
         matches!(self.kind, Kind::Last(0) | Kind::Turns(0))
     }
 }

@@ -123,7 +123,7 @@ proptest! {
         let prompt = compose(Composer::new().window(Window::turns(n)), &conversation, &[]);
         let stored = stored(&conversation);
         let users: Vec<_> = (0..stored.len()).filter(|i| stored[*i].is_user()).collect();
-        let start = users.iter().rev().nth(n - 1).or(users.first()).copied().unwrap_or(0);
+        let start = users.iter().rev().nth(n - 1).or_else(|| users.first()).copied().unwrap_or(0);
         let expected = compose(Composer::new().window(Window::all()), &stored[start..], &[]);
         prop_assert_eq!(history(&prompt), history(&expected));
         prop_assert!(users.is_empty() || history(&prompt)[0].is_user());
@@ -362,8 +362,8 @@ proptest! {
         let system = usize::from(prompt.system().is_some());
         prop_assert_eq!(report.messages, prompt.len());
         prop_assert_eq!(prompt.len(), system + report.sent + report.temporaries + report.repaired.len());
-        prop_assert_eq!(report.stored as usize, stored(&conversation).len());
-        prop_assert_eq!(report.stored as usize, report.sent + report.older as usize + report.left_out.len());
+        prop_assert_eq!(report.stored, stored(&conversation).len() as u64);
+        prop_assert_eq!(report.stored, report.older + (report.sent + report.left_out.len()) as u64);
         prop_assert_eq!(history(&prompt).len(), report.sent);
         prop_assert_eq!(report.no_user_message, report.sent > 0 && !prompt.iter().any(Message::is_user));
         prop_assert!(prompt.durable() <= prompt.len());

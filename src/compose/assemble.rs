@@ -1,6 +1,5 @@
 //! Putting the pieces together: system message, history, temporaries.
 
-use std::iter::Peekable;
 use std::sync::Arc;
 
 use super::{Composer, Placement};
@@ -9,9 +8,41 @@ use crate::composed::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
-use crate::record::{Record, Snapshot};
+use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::Verdict;
 use crate::window::{OpenCalls, Opening, ToolGroups};
+
+/// The one system message.
+pub(super) struct System {
+    pub(super) message: Option<Arc<Message>>,
+    source: SystemSource,
+    /// Whether the memory has one that is not sent.
+    overridden: bool,
+}
+
+impl System {
+    /// The composer's own before the memory's. A temporary one adds its text.
+    pub(super) fn choose(
+        own: Option<&Arc<Message>>,
+        stored: Option<&Arc<Message>>,
+        temporaries: &[Arc<Message>],
+    ) -> Self {
+        let overridden = own.is_some() && stored.is_some();
+        let base = own.or(stored);
+        if temporaries.iter().any(|m| m.is_system()) {
+            let added = temporaries.iter().filter(|m| m.is_system());
+            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
+            let message = Some(Arc::new(Message::system(texts.join("\n\n"))));
+            return Self { message, source: SystemSource::Temporary, overridden };
+        }
+        let source = match (own, stored) {
+            (Some(_), _) => SystemSource::Prompt,
+            (None, Some(_)) => SystemSource::Memory,
+            (None, None) => SystemSource::None,
+        };
+        Self { message: base.cloned(), source, overridden }
+    }
+}
 
 /// A prompt in the making.
 pub(super) struct Assembly<'a> {
@@ -29,39 +60,28 @@ pub(super) struct Assembly<'a> {
 }
 
 impl<'a> Assembly<'a> {
-    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot) -> Self {
-        let report =
-            Report { stored: snapshot.end.saturating_sub(snapshot.start), ..Report::default() };
+    /// A prompt that so far consists of its system message.
+    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot, system: &System) -> Self {
+        let report = Report {
+            stored: snapshot.end.saturating_sub(snapshot.start),
+            system: system.source,
+            system_overridden: system.overridden,
+            ..Report::default()
+        };
+        let mut pieces = Pieces::with_capacity(4);
+        if let Some(message) = &system.message {
+            pieces.push(Arc::clone(message), Origin::System);
+        }
         Self {
             composer,
             snapshot,
-            pieces: Pieces::with_capacity(4),
+            history_at: pieces.len(),
+            pieces,
             report,
             durable: 0,
-            history_at: 0,
             last_user: None,
             open: None,
         }
-    }
-
-    /// One system message: the prompt's own before the memory's. A temporary one adds its text.
-    pub(super) fn system(&mut self, temporaries: &[Arc<Message>]) {
-        let own = self.composer.system.as_ref();
-        let stored = self.snapshot.system.as_ref();
-        self.report.system_overridden = own.is_some() && stored.is_some();
-        let base = own.or(stored);
-        let mut added = temporaries.iter().filter(|m| m.is_system()).peekable();
-        if added.peek().is_some() {
-            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
-            let merged = Message::system(texts.join("\n\n"));
-            self.report.system = SystemSource::Temporary;
-            self.pieces.push(Arc::new(merged), Origin::System);
-        } else if let Some(message) = base {
-            let source = if own.is_some() { SystemSource::Prompt } else { SystemSource::Memory };
-            self.report.system = source;
-            self.pieces.push(Arc::clone(message), Origin::System);
-        }
-        self.history_at = self.pieces.len();
     }
 
     /// The records of the window, and the anchored user message before them.
@@ -74,16 +94,22 @@ impl<'a> Assembly<'a> {
         {
             self.report.anchored = Some(anchor.seq());
         }
-        let mut rest = records.iter().skip(start - parted).peekable();
-        let first = rest.peek().map_or(snapshot.end, Record::seq);
+        let mut rest = records.cursor(start - parted);
+        let first = rest.peek().map_or(snapshot.end, |record| record.seq());
         let before = first.saturating_sub(snapshot.start);
         self.report.older = before.saturating_sub(u64::from(anchor.is_some()));
         let lost = snapshot.unreadable.iter().map(|row| row.seq).filter(|seq| *seq >= first);
         self.report.unreadable = lost.collect();
-        for result in rest.by_ref().take(parted) {
-            self.leave_out(result, Why::Opening);
+        for _ in 0..parted {
+            if let Some(result) = rest.next_if(|_| true) {
+                self.leave_out(result, Why::Opening);
+            }
         }
-        while let Some(record) = rest.next() {
+        loop {
+            if self.composer.truncate.is_none() {
+                self.share_plain(&mut rest);
+            }
+            let Some(record) = rest.next_if(|_| true) else { break };
             match record.message() {
                 Message::System(_) => self.leave_out(record, Why::SecondSystem),
                 Message::Tool(tool) if self.checks_groups() => {
@@ -128,16 +154,16 @@ impl<'a> Assembly<'a> {
                     }
                 }
                 message => {
-                    self.close(asked.take(), None, &mut block)?;
+                    self.close(asked.take().as_ref(), None, &mut block)?;
                     asked = message.as_ai().filter(|_| self.checks_groups()).map(OpenCalls::of);
                 }
             }
             block.push(Arc::clone(temporary), Origin::Temporary);
         }
-        self.close(asked, None, &mut block)?;
+        self.close(asked.as_ref(), None, &mut block)?;
         if let Some((seq, calls)) = self.open.take() {
             let mut placeholders = Pieces::default();
-            self.close(Some(calls), Some(seq), &mut placeholders)?;
+            self.close(Some(&calls), Some(seq), &mut placeholders)?;
             self.pieces.insert(self.pieces.len(), placeholders);
         }
         if block.len() > 0 {
@@ -164,6 +190,31 @@ impl<'a> Assembly<'a> {
         self.composer.tool_groups != ToolGroups::Off
     }
 
+    /// The next records, as far as they need no look at what stands around them, block by block.
+    fn share_plain(&mut self, rest: &mut Cursor<'_>) {
+        let checks_groups = self.checks_groups();
+        loop {
+            let mut at = self.pieces.len();
+            let mut last_user = self.last_user;
+            let stretch = rest.stretch(|message| {
+                let plain = match message {
+                    Message::System(_) => false,
+                    Message::Tool(_) => !checks_groups,
+                    _ => !checks_groups || !message.has_tool_calls(),
+                };
+                if message.is_user() {
+                    last_user = Some(at);
+                }
+                at += 1;
+                plain
+            });
+            let Some(records) = stretch else { return };
+            self.last_user = last_user;
+            self.report.sent += records.len;
+            self.pieces.share(records);
+        }
+    }
+
     /// One record: shared where it fits, else a copy. False where the processor dropped it.
     fn message(&mut self, record: Record<'_>) -> Result<bool> {
         let message = record.message();
@@ -172,7 +223,7 @@ impl<'a> Assembly<'a> {
             None => Verdict::Keep,
         };
         match verdict {
-            Verdict::Keep => self.pieces.share(record),
+            Verdict::Keep => self.pieces.share(record.to_run()),
             Verdict::Replace(copy) => {
                 self.report.truncated.push(Truncated {
                     seq: record.seq(),
@@ -199,13 +250,13 @@ impl<'a> Assembly<'a> {
         &mut self,
         record: Record<'a>,
         ai: &'a AiMessage,
-        rest: &mut Peekable<impl Iterator<Item = Record<'a>>>,
+        rest: &mut Cursor<'a>,
     ) -> Result<()> {
         let mark = self.pieces.mark();
         let (sent, truncated) = (self.report.sent, self.report.truncated.len());
         let mut members = vec![(record, self.message(record)?)];
         let mut calls = OpenCalls::of(ai);
-        while let Some(result) = rest.next_if(|next| next.message().is_tool()) {
+        while let Some(result) = rest.next_if(Message::is_tool) {
             let id = result.message().as_tool().map_or("", |tool| tool.call_id());
             if calls.answer(id) {
                 members.push((result, self.message(result)?));
@@ -224,7 +275,7 @@ impl<'a> Assembly<'a> {
             self.open = Some((record.seq(), calls));
         } else {
             let mut placeholders = Pieces::default();
-            self.close(Some(calls), Some(record.seq()), &mut placeholders)?;
+            self.close(Some(&calls), Some(record.seq()), &mut placeholders)?;
             self.pieces.insert(self.pieces.len(), placeholders);
         }
         Ok(())
@@ -233,11 +284,11 @@ impl<'a> Assembly<'a> {
     /// Answers in `pieces` what nothing has answered.
     fn close(
         &mut self,
-        calls: Option<OpenCalls<'_>>,
+        calls: Option<&OpenCalls<'_>>,
         seq: Option<u64>,
         pieces: &mut Pieces,
     ) -> Result<()> {
-        for call in calls.iter().flat_map(OpenCalls::unanswered) {
+        for call in calls.into_iter().flat_map(OpenCalls::unanswered) {
             if self.composer.tool_groups == ToolGroups::Strict {
                 let who =
                     seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::SharedPrefix;
 use crate::message::Role;
 
 /// Everything that a build did to the history on its way into the prompt.
@@ -32,12 +33,19 @@ pub struct Report {
     pub sent: usize,
     /// How many are older than the window.
     pub older: u64,
+    /// How many of the window did not fit into the token budget.
+    pub over_budget: u64,
+    /// What the prompt counts, where it has a token budget.
+    pub tokens: Option<Tokens>,
     /// How many temporary messages are in the prompt.
     pub temporaries: usize,
     /// Where the system message came from.
     pub system: SystemSource,
     /// Whether the memory has a system message that another one took the place of.
     pub system_overridden: bool,
+    /// What the prompt shares with the one before it, where one was given to
+    /// [`Prompt::after`](crate::Prompt::after).
+    pub shared_prefix: Option<SharedPrefix>,
     /// The position of the user message that was kept before the window.
     pub anchored: Option<u64>,
     /// Whether history was sent without any message of the user in the whole prompt.
@@ -53,6 +61,18 @@ pub struct Report {
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
     pub orphan_temporaries: Vec<usize>,
+}
+
+/// What a prompt counts against its token budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Tokens {
+    /// The tokens of the whole prompt.
+    pub total: usize,
+    /// The tokens that it may have, without those reserved.
+    pub budget: usize,
+    /// The limit to which texts were cut so that the prompt fits, where that was needed.
+    pub cut_to: Option<usize>,
 }
 
 /// Where the system message of a prompt came from.
@@ -128,6 +148,7 @@ impl Report {
     /// Whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
+            && self.over_budget == 0
             && self.left_out.is_empty()
             && self.unreadable.is_empty()
             && self.truncated.is_empty()
@@ -149,19 +170,30 @@ impl fmt::Display for Report {
         if !self.repaired.is_empty() {
             write!(f, ", {} added", Grouped(self.repaired.len() as u64))?;
         }
+        if let Some(Tokens { total, budget, .. }) = self.tokens {
+            write!(f, ", {} of {} tokens", Grouped(total as u64), Grouped(budget as u64))?;
+        }
         writeln!(f)?;
-        match (self.system, self.system_overridden) {
-            (SystemSource::Prompt, true) => {
-                writeln!(f, "  system     the prompt's own; the memory's is not sent")?
-            }
-            (SystemSource::Temporary, _) => writeln!(f, "  system     with a temporary one")?,
-            _ => {}
+        if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
+            writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit as u64))?;
+        }
+        if self.system == SystemSource::Prompt && self.system_overridden {
+            writeln!(f, "  system     the prompt's own; the memory's is not sent")?;
+        }
+        if self.system == SystemSource::Temporary {
+            writeln!(f, "  system     with a temporary one")?;
+        }
+        if let Some(shared) = &self.shared_prefix {
+            writeln!(f, "  cache      {shared}")?;
         }
         if let Some(seq) = self.anchored {
             writeln!(f, "  anchored   {seq}: the question of this turn")?;
         }
         if self.older > 0 {
             writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
+        }
+        if self.over_budget > 0 {
+            writeln!(f, "  left out   {} over the token budget", Grouped(self.over_budget))?;
         }
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
@@ -209,7 +241,7 @@ impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let digits = self.0.to_string();
         for (i, digit) in digits.char_indices() {
-            if i > 0 && (digits.len() - i) % 3 == 0 {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
                 f.write_str(",")?;
             }
             write!(f, "{digit}")?;

@@ -91,7 +91,7 @@ impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
     }
 }
 
-/// Every law of the named groups as a test, for an async backend: [`conformance!`](crate::conformance)
+/// Every law of the named groups as a test, for an async backend: [`conformance!`](crate::conformance!)
 /// with an [`AsyncFixture`].
 #[macro_export]
 macro_rules! conformance_async {

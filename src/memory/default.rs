@@ -139,7 +139,7 @@ impl State {
             if wanted == 0 {
                 break;
             }
-            let len = (run.len as u64).min(before - run.seq) as usize;
+            let len = saturate(before - run.seq).min(run.len);
             let take = len.min(wanted);
             wanted -= take;
             let skip = len - take;
@@ -160,17 +160,22 @@ impl State {
             if run.seq >= before {
                 break;
             }
-            let gone = (before - run.seq).min(run.len as u64);
-            if gone == run.len as u64 {
+            let gone = saturate(before - run.seq);
+            if gone >= run.len {
                 self.runs.pop_front();
             } else {
-                run.seq += gone;
-                run.from += gone as usize;
-                run.len -= gone as usize;
+                run.seq = before;
+                run.from += gone;
+                run.len -= gone;
             }
         }
         self.start() - start
     }
+}
+
+/// A number of records in memory, from a difference of positions.
+fn saturate(positions: u64) -> usize {
+    usize::try_from(positions).unwrap_or(usize::MAX)
 }
 
 impl Default for DefaultChatMemory {

@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::MemoryPrompt;
 use crate::compose::Composition;
 use crate::composed::Prompt;
@@ -71,6 +73,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         &mut self,
         memory: impl AsyncChatMemory + 'static,
     ) -> Arc<dyn AsyncChatMemory> {
+        self.counts = Mutex::default();
         std::mem::replace(&mut self.memory, Arc::new(memory))
     }
 }

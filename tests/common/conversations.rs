@@ -1,6 +1,8 @@
 //! Nasty conversations, and checks that know nothing of how prompts are composed.
 
-use memory_prompt::{AiMessage, Message, Part, ToolCall, ToolMessage};
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
+
+use memory_prompt::{AiMessage, Message, Part, ToolCall};
 use proptest::prelude::*;
 
 /// Texts that are empty, short, long, and hard to cut.
@@ -151,11 +153,4 @@ pub fn last_whole_units(history: &[Message], n: usize) -> &[Message] {
 pub fn characters(text: &str) -> usize {
     use unicode_segmentation::UnicodeSegmentation;
     text.graphemes(true).map(|cluster| cluster.chars().count().div_ceil(32)).sum()
-}
-
-/// The placeholder that stands for a result that nobody recorded.
-pub fn is_placeholder(message: &Message) -> bool {
-    message.as_tool().is_some_and(|tool: &ToolMessage| {
-        tool.is_error() && tool.content().text() == "No result was recorded for this call."
-    })
 }

@@ -1,0 +1,129 @@
+//! What was counted is not counted again.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::message::Message;
+use crate::token::TokenCounter;
+
+/// The token counts of one conversation, remembered from one build to the next.
+///
+/// A count belongs to a position, and positions are never used again, so what was counted stays true
+/// as long as the memory, the counter and the truncation are the same. [`MemoryPrompt`] looks after
+/// that; whoever composes alone hands in new ones where one of the three has changed.
+///
+/// [`MemoryPrompt`]: crate::MemoryPrompt
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// The counts of the records from position `first` on, as they are sent.
+    records: VecDeque<Option<usize>>,
+    first: u64,
+    /// The system message and the temporaries, by identity.
+    shared: Vec<Shared>,
+    /// What stands for a missing result of a tool, by the tool's name.
+    repairs: HashMap<String, usize>,
+    /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
+    asked: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    message: Arc<Message>,
+    tokens: usize,
+    /// Whether it was asked for since [`Counts::forget_unasked`].
+    asked: bool,
+}
+
+impl Counts {
+    /// Nothing counted yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The count of the record at `seq`, or of what `message` makes of it the first time. A message
+    /// that is not sent counts nothing.
+    pub(super) fn record(
+        &mut self,
+        seq: u64,
+        count: impl FnOnce() -> Result<usize>,
+    ) -> Result<usize> {
+        self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
+        if let Some(known) = self.slot(seq).and_then(|slot| *slot) {
+            return Ok(known);
+        }
+        let counted = count()?;
+        if let Some(slot) = self.slot(seq) {
+            *slot = Some(counted);
+        }
+        Ok(counted)
+    }
+
+    /// The count of a message that is no record.
+    pub(super) fn shared(
+        &mut self,
+        message: &Arc<Message>,
+        counter: &dyn TokenCounter,
+    ) -> Result<usize> {
+        let known = self.shared.iter_mut().find(|held| Arc::ptr_eq(&held.message, message));
+        if let Some(known) = known {
+            known.asked = true;
+            return Ok(known.tokens);
+        }
+        let tokens = counter.count(message)?;
+        self.shared.push(Shared { message: Arc::clone(message), tokens, asked: true });
+        Ok(tokens)
+    }
+
+    /// The count of what stands for a missing result of the tool `name`.
+    pub(super) fn repair(
+        &mut self,
+        name: &str,
+        message: &Message,
+        counter: &dyn TokenCounter,
+    ) -> Result<usize> {
+        if let Some(tokens) = self.repairs.get(name) {
+            return Ok(*tokens);
+        }
+        let tokens = counter.count(message)?;
+        self.repairs.insert(name.to_owned(), tokens);
+        Ok(tokens)
+    }
+
+    /// Forgets what nothing has asked for since the last time: nothing will ask for it again.
+    pub(super) fn forget_unasked(&mut self) {
+        let asked = self.asked.take().unwrap_or(0);
+        while self.first < asked && self.records.pop_front().is_some() {
+            self.first += 1;
+        }
+        self.shared.retain_mut(|held| std::mem::take(&mut held.asked));
+        if self.repairs.len() > TOOLS {
+            self.repairs.clear();
+        }
+    }
+
+    fn slot(&mut self, seq: u64) -> Option<&mut Option<usize>> {
+        if self.records.is_empty() {
+            self.first = seq;
+        }
+        let (before, after) = (self.first.saturating_sub(seq), seq.saturating_sub(self.first));
+        if before > FAR || after > self.records.len() as u64 + FAR {
+            return None; // A position out of all proportion is counted each time rather than stored.
+        }
+        for _ in 0..before {
+            self.records.push_front(None);
+        }
+        self.first = self.first.min(seq);
+        let index = usize::try_from(after).ok()?;
+        while self.records.len() <= index {
+            self.records.push_back(None);
+        }
+        self.records.get_mut(index)
+    }
+}
+
+/// The names of so many tools are remembered; they come from the model, which may make them up.
+const TOOLS: usize = 1000;
+
+/// The largest gap between remembered positions.
+const FAR: u64 = 1 << 20;

@@ -1,0 +1,132 @@
+//! What two prompts have in common, as a provider's cache sees it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::{Origin, Prompt};
+use crate::token::{Estimate, TokenCounter};
+
+/// How much of a prompt a provider can serve from its cache of the one before it.
+///
+/// ```
+/// use memory_prompt::{Break, DefaultChatMemory, MemoryPrompt, Message};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.").max_messages(3);
+/// prompt.add_all(["one", "two"].map(Message::user))?;
+/// let first = prompt.build()?;
+/// prompt.add(Message::user("three"))?;
+/// let second = prompt.build()?;
+/// assert_eq!(second.shared_prefix(&first).messages, 3); // all of it
+///
+/// prompt.add(Message::user("four"))?;
+/// let third = prompt.build()?.after(&second);
+/// let shared = third.report().shared_prefix.as_ref();
+/// assert_eq!(shared.and_then(|s| s.broken_by), Some(Break::Window { from: 0, to: 1 }));
+/// assert!(third.report().to_string().contains("cache      1 of 4 messages"));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct SharedPrefix {
+    /// How many of the first messages are the same.
+    pub messages: usize,
+    /// How many tokens these have, by the built-in [`Estimate`].
+    pub tokens: usize,
+    /// How many [durable](Prompt::durable) messages the earlier prompt had.
+    pub durable: usize,
+    /// What broke the prefix before the earlier prompt's durable boundary; `None` where it is whole.
+    pub broken_by: Option<Break>,
+}
+
+/// What broke the prefix that two prompts share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Break {
+    /// The system message changed.
+    System,
+    /// The history begins at another position.
+    Window {
+        /// The position that was sent in this place.
+        from: u64,
+        /// The position that is sent now.
+        to: u64,
+    },
+    /// The question at this position had been kept before the window, and its turn is over.
+    Anchor(u64),
+    /// The message at this position is cut otherwise, or was cut and is not any more.
+    Truncation(u64),
+    /// A temporary message stands before what was durable.
+    Temporary,
+    /// Something else, for example another memory.
+    Other,
+}
+
+impl Prompt {
+    /// What this prompt shares with the one that was sent before it.
+    pub fn shared_prefix(&self, previous: &Self) -> SharedPrefix {
+        let same = |(now, then): &(&_, &_)| now == then;
+        let shared = || self.iter().zip(previous).take_while(same).map(|(now, _)| now);
+        let messages = shared().count();
+        // The estimate does not fail.
+        let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
+        let whole = messages >= previous.durable;
+        let broken_by = (!whole).then(|| self.difference(previous, messages));
+        SharedPrefix { messages, tokens, durable: previous.durable, broken_by }
+    }
+
+    /// This prompt, with what it shares with the one before it in its [`Report`](super::Report).
+    #[must_use]
+    pub fn after(mut self, previous: &Self) -> Self {
+        self.report.shared_prefix = Some(self.shared_prefix(previous));
+        self
+    }
+
+    /// Why the `at`th message is another one.
+    fn difference(&self, previous: &Self, at: usize) -> Break {
+        let origin = |prompt: &Self| prompt.pieces.iter().nth(at).map(|(origin, _)| origin);
+        let position = |origin| match origin {
+            Some(Origin::History(seq) | Origin::Truncated(seq)) => Some(seq),
+            _ => None,
+        };
+        let (now, then) = (origin(self), origin(previous));
+        match (position(then), position(now)) {
+            _ if now == Some(Origin::Temporary) => Break::Temporary,
+            _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
+            (Some(from), _) if previous.report.anchored == Some(from) => Break::Anchor(from),
+            (Some(from), Some(to)) if from != to => Break::Window { from, to },
+            (Some(seq), Some(_)) if now != then || matches!(now, Some(Origin::Truncated(_))) => {
+                Break::Truncation(seq)
+            }
+            _ => Break::Other,
+        }
+    }
+}
+
+impl fmt::Display for SharedPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { messages, tokens, durable, broken_by } = self;
+        write!(
+            f,
+            "{messages} of {durable} messages, about {tokens} tokens, are the prompt before's"
+        )?;
+        match broken_by {
+            None => Ok(()),
+            Some(reason) => write!(f, "; {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Break {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::System => f.write_str("the system message changed"),
+            Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
+            Self::Anchor(seq) => write!(f, "the turn of the anchored question {seq} is over"),
+            Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
+            Self::Temporary => f.write_str("a temporary message stands before it"),
+            Self::Other => f.write_str("the conversation is another one"),
+        }
+    }
+}

@@ -1,0 +1,278 @@
+//! Walking over clusters, fast where the text allows it.
+
+use std::ops::AddAssign;
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::Unit;
+use super::class::{Class, is_emoji, is_regional_indicator};
+
+/// A length of text in bytes, and what it measures.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Span {
+    pub(super) bytes: usize,
+    pub(super) measure: usize,
+}
+
+impl Span {
+    pub(super) fn of(cluster: &str, unit: Unit) -> Self {
+        Self { bytes: cluster.len(), measure: unit.of_cluster(cluster) }
+    }
+}
+
+impl AddAssign for Span {
+    fn add_assign(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.measure += other.measure;
+    }
+}
+
+/// The longest beginning of `text` that ends on a boundary and measures at most `limit`.
+///
+/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a boundary, but for
+/// the one that pairs regional indicators; and at a boundary between two of them, all before it are paired.
+pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
+    let mut done = Span::default();
+    while done.bytes < text.len() && done.measure < limit {
+        let rest = &text[done.bytes..];
+        let room = limit - done.measure;
+        let mut step = ascii_run(rest, room, unit);
+        if step.bytes == 0 {
+            step = plain_run(rest, room, unit);
+        }
+        if step.bytes == 0 {
+            step = cluster_run(rest, room, unit);
+        }
+        if step.bytes == 0 {
+            break;
+        }
+        done += step;
+    }
+    done
+}
+
+/// The longest end of `text` that starts on a boundary and measures at most `limit`.
+///
+/// Clusters can't be found backwards: whether there is a boundary may depend on all that stands before. So this
+/// goes back to a place that is a boundary for sure, and walks forward from there; in few, large steps.
+pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
+    let mut done = Span::default();
+    let mut stride = limit; // never too far: each byte counts at most one
+    while done.bytes < text.len() && done.measure < limit {
+        let rest = &text[..text.len() - done.bytes];
+        let room = limit - done.measure;
+        let reach = unit.most_bytes(room);
+        let goal = rest.len().saturating_sub(stride.min(reach));
+        let floor = rest.len().saturating_sub(reach.saturating_add(CONTEXT));
+        let Some(start) = boundary_near(rest, goal, floor) else {
+            break;
+        };
+
+        let mut span = walk(&rest[start..], usize::MAX, unit);
+        if span.measure > room {
+            let over = at_least(&rest[start..], span.measure - room, unit);
+            span.bytes -= over.bytes;
+            span.measure -= over.measure;
+            done += span;
+            break;
+        }
+        done += span;
+        // What stands before is likely as dense as this was.
+        stride = span.bytes.saturating_mul(room - span.measure) / span.measure.max(1) + 1;
+    }
+    done
+}
+
+/// A boundary of `text` shortly before `goal`, or else the first one behind it, judged without a look behind
+/// `floor`. None, if there is none before the end.
+fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
+    let goal = text.floor_char_boundary(goal);
+    let alone = |c| Class::of(c as usize) == Class::Alone;
+    if text[..goal].ends_with(alone) && text[goal..].starts_with(alone) {
+        return Some(goal);
+    }
+    let mut width = 32;
+    loop {
+        let last_try = goal.saturating_sub(width) <= floor;
+        let mut from = text.floor_char_boundary(goal.saturating_sub(width).max(floor));
+        if from == 0 {
+            return Some(0);
+        }
+        // The one thing that no near place tells: which regional indicators are pairs.
+        if half_flag_at(&text[..from], &text[from..]) {
+            from += REGIONAL_INDICATOR_BYTES;
+        }
+        // What stands before `from` may go on behind it, to where the first cluster from there ends; and on into the
+        // next, through marks and joiners. But not into the one after that, for a cluster that has begun is no mark.
+        let mut boundaries = text[from..].grapheme_indices(true).map(|(at, _)| from + at).skip(1);
+        let (first, second) = (boundaries.next(), boundaries.next());
+        if last_try {
+            return first.filter(|&at| !may_be_joined(&text[at..])).or(second);
+        }
+        if let Some(second) = second.filter(|&at| at <= goal) {
+            return Some(second);
+        }
+        width *= 4;
+    }
+}
+
+/// Whether what is first here may go on a cluster that does not end right before it: an emoji or a consonant, that a
+/// joiner or a virama far before can join.
+fn may_be_joined(text: &str) -> bool {
+    text.chars().next().is_some_and(|c| {
+        ["👩\u{200d}", "क\u{94d}"]
+            .iter()
+            .any(|before| format!("{before}{c}").graphemes(true).count() == 1)
+    })
+}
+
+/// The shortest beginning of `text` that ends on a boundary and measures at least `least`.
+fn at_least(text: &str, least: usize, unit: Unit) -> Span {
+    let mut span = walk(text, least, unit);
+    if span.measure < least
+        && let Some(cluster) = text[span.bytes..].graphemes(true).next()
+    {
+        span += Span::of(cluster, unit);
+    }
+    span
+}
+
+/// ASCII at the beginning of `text`, within `room`: each a cluster, but for CR LF.
+fn ascii_run(text: &str, room: usize, unit: Unit) -> Span {
+    let bytes = text.as_bytes();
+    if bytes.starts_with(b"\r\n") {
+        let line_break = Span::of("\r\n", unit);
+        return if line_break.measure <= room { line_break } else { Span::default() };
+    }
+    let run = leading_ascii(&bytes[..bytes.len().min(room.saturating_add(1))]);
+    // What follows may extend the last one, unless it is the end, or a CR.
+    let whole = match bytes.get(run) {
+        None | Some(b'\r') => run,
+        Some(_) => run.saturating_sub(1),
+    };
+    let length = whole.min(room);
+    Span { bytes: length, measure: length }
+}
+
+/// How many bytes at the beginning are ASCII other than CR.
+fn leading_ascii(bytes: &[u8]) -> usize {
+    let plain = |byte: u8| byte.is_ascii() && byte != b'\r';
+    // A block is looked at as a whole, without a branch for each byte: this is what becomes vector instructions.
+    let (blocks, _) = bytes.as_chunks::<32>();
+    let clean = blocks
+        .iter()
+        .take_while(|block| block.iter().fold(true, |clean, &byte| clean & plain(byte)))
+        .count()
+        * 32;
+    clean + bytes[clean..].iter().take_while(|&&byte| plain(byte)).count()
+}
+
+/// Clusters at the beginning of `text` that [`Class`] knows enough of, within `room`.
+///
+/// A cluster is whole once a character that stands alone is seen behind it. The last one before anything else may go
+/// on with that, and is left to [`cluster_run`]. Stops where ASCII begins, for [`ascii_run`].
+fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
+    let window = window(text, room, unit);
+    let bytes = window.as_bytes();
+    let mut done = Span::default();
+    let mut end = 0; // of the cluster that begins where `done` ends, and may go on
+    while let Some((class, width)) = Class::first(&bytes[end..]) {
+        match class {
+            Class::Alone => {
+                if end > 0 {
+                    let cluster = Span::of(&window[done.bytes..end], unit);
+                    if cluster.measure > room - done.measure {
+                        return done;
+                    }
+                    done += cluster;
+                    if width == 1 {
+                        return done;
+                    }
+                }
+                if is_han(&bytes[end..]) {
+                    let row = han_row(&bytes[end..], room - done.measure, unit);
+                    done += row;
+                    end += row.bytes;
+                }
+                end += width;
+            }
+            Class::Mark if end > 0 && bytes[done.bytes] >= b' ' => end += width,
+            Class::Joiner => match joined_emoji(&window[done.bytes..end], &window[end + width..]) {
+                Some(emoji) => end += width + emoji,
+                None => return done,
+            },
+            Class::Mark | Class::Other => return done,
+        }
+    }
+    let last = Span::of(&window[done.bytes..], unit);
+    if last.measure <= room - done.measure {
+        done += last;
+    }
+    done
+}
+
+/// Han at the beginning of `text` that is followed by more Han, within `room`.
+///
+/// Han comes in rows, and to look at nothing but its first byte is several times faster.
+fn han_row(text: &[u8], room: usize, unit: Unit) -> Span {
+    let one = Span::of("漢", unit);
+    let most = if one.measure == 1 { room } else { room / one.measure };
+    let (triples, _) = text.as_chunks::<3>();
+    let followed = triples.iter().skip(1).take(most).take_while(|next| is_han(*next)).count();
+    Span { bytes: followed * one.bytes, measure: followed * one.measure }
+}
+
+/// Whether the first character is one of U+4000..=U+9FFF.
+fn is_han(text: &[u8]) -> bool {
+    matches!(text, [0xe4..=0xe9, ..])
+}
+
+/// Clusters at the beginning of `text`, within `room`, up to where a faster path can go on.
+fn cluster_run(text: &str, room: usize, unit: Unit) -> Span {
+    let window = window(text, room, unit);
+    let mut done = Span::default();
+    for cluster in window.graphemes(true) {
+        let next = Span::of(cluster, unit);
+        if next.measure > room - done.measure {
+            break;
+        }
+        done += next;
+        if plain_ahead(&text.as_bytes()[done.bytes..]) {
+            break;
+        }
+    }
+    done
+}
+
+/// Whether [`plain_run`] is likely to get anywhere.
+fn plain_ahead(text: &[u8]) -> bool {
+    Class::first(text).is_some_and(|(class, width)| {
+        class == Class::Alone && !matches!(Class::first(&text[width..]), Some((Class::Other, _)))
+    })
+}
+
+/// As much of `text` as is worth a look: all of it, or more than `room` can hold. So a cluster that is cut at the end of
+/// this is over the room already, however much longer it is.
+fn window(text: &str, room: usize, unit: Unit) -> &str {
+    &text[..text.floor_char_boundary(unit.most_bytes(room).saturating_add(4))]
+}
+
+/// Whether `before` ends in a regional indicator without a partner, and `after` starts with one.
+pub(super) fn half_flag_at(before: &str, after: &str) -> bool {
+    let (_, quads) = before.as_bytes().as_rchunks::<REGIONAL_INDICATOR_BYTES>();
+    let indicators = quads.iter().rev().take_while(|quad| is_regional_indicator(*quad));
+    is_regional_indicator(after.as_bytes()) && indicators.count() % 2 == 1
+}
+
+/// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one that ends `before`.
+fn joined_emoji(before: &str, after: &str) -> Option<usize> {
+    let modifier = |c: char| matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
+    let next = after.chars().next().filter(|&c| is_emoji(c))?;
+    before.trim_end_matches(modifier).ends_with(is_emoji).then_some(next.len_utf8())
+}
+
+/// How far a tail looks back for context, beyond what it could keep.
+const CONTEXT: usize = 4096;
+
+/// The UTF-8 length of a regional indicator, half a flag.
+const REGIONAL_INDICATOR_BYTES: usize = 4;

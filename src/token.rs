@@ -1,0 +1,224 @@
+//! Counting tokens.
+//!
+//! A [`TokenCounter`] says how many tokens a text or a message is. Any closure from `&str` to a
+//! number is one. [`Estimate`] needs nothing and is close enough to plan with; the exact counters
+//! are behind features: `bpe` for OpenAI's vocabularies and `tokenizers` for a Hugging Face
+//! `tokenizer.json`.
+//!
+//! ```
+//! use memory_prompt::token::Estimate;
+//! use memory_prompt::{Message, TokenCounter};
+//!
+//! assert_eq!(Estimate.count_text("How far is the moon?")?, 6);
+//! assert_eq!(Estimate.count(&Message::user("How far is the moon?"))?, 10); // with the message's own 4
+//!
+//! let words = |text: &str| text.split_whitespace().count();
+//! assert_eq!(words.count_text("How far is the moon?")?, 5);
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+
+#[cfg(feature = "bpe")]
+mod bpe;
+mod estimate;
+#[cfg(feature = "tokenizers")]
+mod hugging_face;
+mod message;
+
+use std::sync::Arc;
+
+#[cfg(feature = "bpe")]
+pub use bpe::Bpe;
+pub use estimate::Estimate;
+#[cfg(feature = "tokenizers")]
+pub use hugging_face::HuggingFace;
+pub use message::{Overhead, media_tokens};
+
+use crate::error::Result;
+use crate::message::{Message, Part};
+
+/// Says how many tokens something is.
+///
+/// Only [`count_text`](Self::count_text) must be written. A closure `Fn(&str) -> usize` is a
+/// counter, and an `Arc` of a counter is one; a counter that can fail is a type of its own.
+///
+/// # Contract
+///
+/// - A text counts the same each time. What was counted is remembered and not counted again.
+/// - A text counts no less than its beginning, but for [`SEAM`] tokens: a tokenizer may cut the end
+///   of a beginning otherwise than in the whole text.
+/// - Any number is a legal count. All sums here saturate, so `usize::MAX` says "more than any
+///   budget".
+///
+/// # Example
+///
+/// A counter for a model whose messages cost more and whose images cost a fixed price:
+///
+/// ```
+/// use memory_prompt::token::{Estimate, Overhead};
+/// use memory_prompt::{Media, Message, Part, Result, TokenCounter};
+///
+/// struct House;
+///
+/// impl TokenCounter for House {
+///     fn count_text(&self, text: &str) -> Result<usize> {
+///         Estimate.count_text(text)
+///     }
+///
+///     fn count_media(&self, _: &Part) -> Result<usize> {
+///         Ok(258)
+///     }
+///
+///     fn overhead(&self) -> Overhead {
+///         let mut overhead = Overhead::default();
+///         overhead.message = 10;
+///         overhead
+///     }
+/// }
+///
+/// let picture = Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+/// assert_eq!(House.count(&Message::user([picture]))?, 10 + 258);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+pub trait TokenCounter: Send + Sync {
+    /// How many tokens this text is, alone.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the counter from counting, best as
+    /// [`ErrorKind::Count`](crate::ErrorKind::Count).
+    fn count_text(&self, text: &str) -> Result<usize>;
+
+    /// How many tokens this text is, or `None` where it is more than `limit`.
+    ///
+    /// It agrees with `count_text(text)? <= limit`, and costs what the limit is and not what the
+    /// text is: where the text is long for the limit, a beginning of it is counted first, and a
+    /// longer one only if that does not settle it. A counter that can stop by itself overrides this.
+    ///
+    /// ```
+    /// use memory_prompt::TokenCounter;
+    ///
+    /// let characters = |text: &str| text.chars().count();
+    /// assert_eq!(characters.fits("moon", 4)?, Some(4));
+    /// assert_eq!(characters.fits("moon", 3)?, None);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`count_text`](Self::count_text).
+    fn fits(&self, text: &str, limit: usize) -> Result<Option<usize>> {
+        // Texts of about 8 bytes a token or less are counted at once: nearly all that fit.
+        let mut len = limit.saturating_mul(8).saturating_add(256);
+        while len < text.len() {
+            let beginning = &text[..text.floor_char_boundary(len)];
+            if self.count_text(beginning)? > limit.saturating_add(SEAM) {
+                return Ok(None);
+            }
+            len = len.saturating_mul(4);
+        }
+        let tokens = self.count_text(text)?;
+        Ok((tokens <= limit).then_some(tokens))
+    }
+
+    /// How many tokens this message is: its text, names, tool calls, reasoning and media, and the
+    /// [overhead](Self::overhead) of a message.
+    ///
+    /// - A tool call counts its name and its arguments, as they are written; a result its tool's
+    ///   name. Call ids, attributes and fields that this version does not know count nothing.
+    /// - Reasoning counts its text. Where a provider shows none, its signature stands for it and
+    ///   counts a token for every 5 bytes.
+    /// - Media count what [`count_media`](Self::count_media) says, and never as text.
+    /// - A [custom](Message::Custom) message counts the JSON of its fields; one that has only
+    ///   attributes is not sent and counts nothing.
+    ///
+    /// ```
+    /// use memory_prompt::{Message, TokenCounter, ToolCall};
+    ///
+    /// let words = |text: &str| text.split_whitespace().count();
+    /// assert_eq!(words.count(&Message::user("good morning"))?, 4 + 2);
+    ///
+    /// let call = ToolCall::new("call_1", "weather", r#"{"city": "Oslo"}"#);
+    /// assert_eq!(words.count(&Message::ai_calls([call]))?, 4 + 8 + 1 + 2);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`count_text`](Self::count_text) and [`count_media`](Self::count_media).
+    fn count(&self, message: &Message) -> Result<usize> {
+        message::count(self, message)
+    }
+
+    /// How many tokens a part that is not text is: [`media_tokens`], unless overridden.
+    ///
+    /// ```
+    /// use memory_prompt::token::Estimate;
+    /// use memory_prompt::{Media, Part, TokenCounter};
+    ///
+    /// let picture = Part::Image(Media::url("https://example.org/cat.png"));
+    /// assert_eq!(Estimate.count_media(&picture)?, 765);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps the counter from counting.
+    fn count_media(&self, part: &Part) -> Result<usize> {
+        Ok(media_tokens(part))
+    }
+
+    /// What messages cost beside what is in them: the [default](Overhead::default), unless
+    /// overridden.
+    ///
+    /// ```
+    /// use memory_prompt::TokenCounter;
+    /// use memory_prompt::token::Estimate;
+    ///
+    /// assert_eq!(Estimate.overhead().message, 4);
+    /// ```
+    fn overhead(&self) -> Overhead {
+        Overhead::default()
+    }
+}
+
+/// By how many tokens a beginning of a text may count more than the whole text.
+///
+/// Byte-pair encoding needs a handful; see the [contract](TokenCounter#contract).
+///
+/// ```
+/// assert_eq!(memory_prompt::token::SEAM, 16);
+/// ```
+pub const SEAM: usize = 16;
+
+impl<F> TokenCounter for F
+where
+    F: Fn(&str) -> usize + Send + Sync,
+{
+    fn count_text(&self, text: &str) -> Result<usize> {
+        Ok(self(text))
+    }
+}
+
+/// Not also for `&T` and `Box<T>`: those of closures are closures, and so are counters already.
+#[deny(clippy::missing_trait_methods)] // a counter that can stop early must not lose that on the way
+impl<T: TokenCounter + ?Sized> TokenCounter for Arc<T> {
+    fn count_text(&self, text: &str) -> Result<usize> {
+        T::count_text(self, text)
+    }
+
+    fn fits(&self, text: &str, limit: usize) -> Result<Option<usize>> {
+        T::fits(self, text, limit)
+    }
+
+    fn count(&self, message: &Message) -> Result<usize> {
+        T::count(self, message)
+    }
+
+    fn count_media(&self, part: &Part) -> Result<usize> {
+        T::count_media(self, part)
+    }
+
+    fn overhead(&self) -> Overhead {
+        T::overhead(self)
+    }
+}

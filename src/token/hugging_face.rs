@@ -1,0 +1,100 @@
+//! Any tokenizer that comes as a `tokenizer.json`.
+
+use std::fmt;
+use std::path::Path;
+
+use tokenizers::Tokenizer;
+
+use super::TokenCounter;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The exact count of a Hugging Face `tokenizer.json`, which most open models come with. Feature
+/// `tokenizers`.
+///
+/// It counts what is in a text: special tokens that a template would add around it are not counted
+/// (they are [`Overhead`](super::Overhead)), and truncation and padding that the file may ask for
+/// are switched off. Nothing is downloaded.
+///
+/// ```
+/// use memory_prompt::TokenCounter;
+/// use memory_prompt::token::HuggingFace;
+///
+/// let json = br#"{
+///     "pre_tokenizer": {"type": "Whitespace"},
+///     "model": {"type": "WordLevel", "vocab": {"[UNK]": 0, "hello": 1}, "unk_token": "[UNK]"}
+/// }"#;
+/// let counter = HuggingFace::from_bytes(json)?;
+/// assert_eq!(counter.count_text("hello, moon")?, 3);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct HuggingFace(Tokenizer);
+
+impl HuggingFace {
+    /// Reads a `tokenizer.json`.
+    ///
+    /// ```
+    /// use memory_prompt::ErrorKind;
+    /// use memory_prompt::token::HuggingFace;
+    ///
+    /// let error = HuggingFace::from_file("no/such/tokenizer.json").unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::Invalid);
+    /// assert_eq!(error.to_string(), "tokenizer: can't read a tokenizer from no/such/tokenizer.json");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where the file can't be read, or is not a tokenizer.
+    pub fn from_file(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        let tokenizer = Tokenizer::from_file(path).map_err(|e| {
+            let message = format!("can't read a tokenizer from {}", path.display());
+            Error::invalid("tokenizer", message).with_source(e)
+        })?;
+        Self::whole(tokenizer)
+    }
+
+    /// Takes the content of a `tokenizer.json`.
+    ///
+    /// ```
+    /// use memory_prompt::token::HuggingFace;
+    ///
+    /// let error = HuggingFace::from_bytes(b"{}").unwrap_err();
+    /// assert_eq!(error.to_string(), "tokenizer: this is not a tokenizer.json");
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where this is not a tokenizer.
+    pub fn from_bytes(json: &[u8]) -> Result<Self> {
+        let tokenizer = Tokenizer::from_bytes(json).map_err(|e| {
+            Error::invalid("tokenizer", "this is not a tokenizer.json").with_source(e)
+        })?;
+        Self::whole(tokenizer)
+    }
+
+    /// Many files ask for at most 512 tokens, and for padding up to them: a count that is always 512.
+    fn whole(mut tokenizer: Tokenizer) -> Result<Self> {
+        tokenizer.with_truncation(None).map_err(|e| {
+            Error::invalid("tokenizer", "truncation can't be switched off").with_source(e)
+        })?;
+        tokenizer.with_padding(None);
+        Ok(Self(tokenizer))
+    }
+}
+
+impl TokenCounter for HuggingFace {
+    fn count_text(&self, text: &str) -> Result<usize> {
+        let encoding = self.0.encode_fast(text, false).map_err(|e| {
+            Error::new(ErrorKind::Count, "tokenizer", "the text could not be cut into tokens")
+                .with_source(e)
+        })?;
+        Ok(encoding.len())
+    }
+}
+
+impl fmt::Debug for HuggingFace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HuggingFace").field("vocabulary", &self.0.get_vocab_size(true)).finish()
+    }
+}
