@@ -42,7 +42,7 @@
 //! A backend that needs a server is given the attribute that its tests shall have, so that a plain
 //! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
 //!
-//! ```ignore
+//! ```text
 //! memory_prompt::conformance!(#[ignore = "needs a server"] remote: RemoteFixture, [memory, store, shared]);
 //! ```
 //!

@@ -1,0 +1,72 @@
+//! How do I serve many users? One store, a memory a conversation, and nothing shared but the store.
+//!
+//! Run it with `cargo run --example per_user`.
+//!
+//! Put `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` and the rest stays as it
+//! is: a memory costs nothing until something is appended to it, so make one for each request.
+
+use std::time::{Duration, SystemTime};
+
+use memory_prompt::{
+    ChatMemoryExt, ChatMemoryStore, ErrorKind, InMemoryStore, MemoryId, MemoryPrompt, Message,
+    Prompt, Result,
+};
+
+/// One request of one user: what a web handler would do.
+fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Prompt> {
+    // The id names domain, user and conversation. Whose it is must be known from elsewhere, for
+    // example from the session: an id is a name and not a permission.
+    let memory = store.memory(format!("support:{user}:main").into())?;
+    let mut prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").max_messages(6);
+    let asked = prompt.add(Message::user(text))?;
+    let built = prompt.build()?;
+    // Here the model would be asked. Its answer belongs behind the question that it answers: if
+    // another request of the same user was quicker, it is told so and loses nothing.
+    let mut answer = vec![Message::ai(format!("You said {text:?}."))];
+    if let Err(error) = prompt.memory().append(&mut answer, Some(asked + 1)) {
+        match error.kind() {
+            ErrorKind::Conflict { .. } => {
+                println!("{user} went on before the answer came: {error}");
+            }
+            _ => return Err(error),
+        }
+    }
+    Ok(built)
+}
+
+fn main() -> Result<()> {
+    let store = InMemoryStore::new();
+
+    std::thread::scope(|scope| {
+        for user in ["u1001", "u1002", "u1003"] {
+            let store = &store;
+            scope.spawn(move || {
+                for i in 1..=5 {
+                    if let Err(error) = handle(store, user, &format!("Question {i} of {user}")) {
+                        eprintln!("{user}: {error}");
+                    }
+                }
+            });
+        }
+    });
+
+    // Every conversation there is, a page at a time.
+    let mut after: Option<MemoryId> = None;
+    loop {
+        let page = store.ids(after.as_ref(), 2)?;
+        for id in &page {
+            println!("{id} holds {} messages", store.memory(id.as_str())?.end()?);
+        }
+        match page.last() {
+            Some(last) => after = Some(last.clone()),
+            None => break,
+        }
+    }
+
+    // A user who leaves takes everything along; what nobody uses goes by itself.
+    assert!(store.delete(&"support:u1002:main".into())?);
+    let month = Duration::from_hours(24 * 30);
+    let purged = store.purge_inactive(SystemTime::now() - month)?;
+    println!("{} conversations are left, {purged} were inactive", store.ids(None, 100)?.len());
+    Ok(())
+}
