@@ -26,7 +26,8 @@ use crate::record::Snapshot;
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
+/// on your memory by one macro; `examples/own_backend.rs` shows how.
 ///
 /// - **Order** is the order of append. Positions (`seq`) count from 0, ascend by one, and are never
 ///   used again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).

@@ -1,9 +1,9 @@
 //! Many conversations by id: the [`ChatMemoryStore`] contract, and the places to keep them.
 //!
-//! | store | feature | for |
-//! |---|---|---|
-//! | [`InMemoryStore`] | always there | tests, and one process |
-//! | `SqliteStore` | `sqlite` | the embedded default: one file, durable, readable with any SQLite tool |
+//! | store | feature | for | what survives once an append has returned |
+//! |---|---|---|---|
+//! | [`InMemoryStore`] | always there | tests, and one process | nothing outlives the process |
+//! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and some fifty times faster, with `Durability::Process` |
 //!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!
@@ -41,7 +41,8 @@ use crate::memory::{ChatMemory, MemoryId};
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
+/// on your store by one macro.
 ///
 /// - **A memory** is handed out for any id, at no cost: nothing is written before the first append, so
 ///   asking for a memory creates no conversation. Two memories for one id are one conversation.
