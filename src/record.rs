@@ -288,6 +288,19 @@ impl Snapshot {
         self.records.first().map_or(self.end, |first| first.seq())
     }
 
+    /// The position of the oldest row that was read, whether or not it could be made sense of; none
+    /// where no row was.
+    pub(crate) fn covered(&self) -> Option<u64> {
+        let readable = self.records.first().map(|record| record.seq());
+        let unreadable = self.unreadable.iter().map(|row| row.seq).min();
+        readable.into_iter().chain(unreadable).min()
+    }
+
+    /// How many rows were read, those included that made no sense.
+    pub(crate) fn rows(&self) -> usize {
+        self.records.len() + self.unreadable.len()
+    }
+
     /// Whether nothing older than these records is in the memory.
     pub(crate) fn is_complete(&self) -> bool {
         self.oldest() <= self.start
