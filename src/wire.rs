@@ -5,12 +5,12 @@
 //! |---|---|---|
 //! | [`openai`] | OpenAI Chat Completions and the servers that are compatible | `messages` |
 //! | [`responses`] | OpenAI Responses | `instructions`, `input` |
-//! | [`anthropic`] | Anthropic Messages | `system`, `messages` |
-//! | [`gemini`] | Gemini generateContent | `systemInstruction`, `contents` |
+//! | [`anthropic`] | Anthropic's Messages | `system`, `messages` |
+//! | [`gemini`] | Google's `generateContent` | `systemInstruction`, `contents` |
 //! | [`ollama`] | Ollama's `/api/chat` | `messages` |
-//! | [`langchain4j`] | the JSON that LangChain4j stores | |
+//! | [`langchain4j`] | what LangChain4j leaves in a Java application's store | (a stored history) |
 //!
-//! Each has the same parts:
+//! Each has the same parts (a stored history has no answer and no stream):
 //!
 //! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
 //!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
@@ -57,9 +57,9 @@
 //! not know are kept beside what they came with: under the format's own name in `extra`
 //! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
 //! [`Part::Other`](crate::Part::Other) of that name, and for a whole message under the module's
-//! `ATTRIBUTE` in its attributes, the one attribute that is sent. Only that format writes them
-//! again: a conversation outlives the model that began it, and another provider answers 400 to a
-//! foreign signature.
+//! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format writes
+//! them again: a conversation outlives the model that began it, and another provider answers 400 to
+//! a foreign signature.
 //!
 //! Decoders take any input: they return an error that names the place, such as
 //! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or

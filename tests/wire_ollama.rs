@@ -8,7 +8,7 @@ mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
-use golden::{documents, events, goldens};
+use golden::{assert_storable, documents, events, goldens};
 use memory_prompt::wire::ollama::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
@@ -26,12 +26,14 @@ fn goldens_read_and_write() {
     for (name, golden) in goldens("ollama") {
         if golden["request"].is_array() {
             let messages = ollama::history(&golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
             assert!(Messages::of(&messages).strict().is_ok());
             let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
             assert_eq!(json_of(&messages), *rewritten, "{name}");
         }
         if golden["response"].is_object() {
             let answer = ollama::answer(&golden["response"].to_string()).unwrap();
+            assert_storable(std::slice::from_ref(&answer), &name);
             assert_eq!(json_of(std::slice::from_ref(&answer)), json!([golden["replay"]]), "{name}");
 
             let mut stream = Stream::new();
