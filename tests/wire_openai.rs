@@ -237,6 +237,19 @@ fn placeholders_stand_for_what_can_not_be_sent() {
 }
 
 #[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Audio(Media::url("data:audio/wav;base64,AA==")),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
+    );
+}
+
+#[test]
 fn what_is_not_known_is_kept() {
     let request = json!([
         {"role": "system", "content": "s", "cache_control": {"type": "ephemeral"}},
@@ -356,6 +369,8 @@ fn errors_name_the_place() {
         assert_eq!(refused.to_string(), format!("read openai history: {error}"), "{json}");
     }
     let cases = [
+        ("{}", "choices: missing"),
+        (r#"{"choices": {}}"#, "choices: expected an array, found an object"),
         (r#"{"choices": []}"#, "choices: expected exactly one choice"),
         (r#"{"choices": [{}, {}]}"#, "choices: expected exactly one choice"),
         (r#"{"choices": [{}]}"#, "choices[0].message: missing"),

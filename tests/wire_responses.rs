@@ -202,6 +202,19 @@ fn what_another_format_signed_is_not_sent() {
 }
 
 #[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
+    );
+}
+
+#[test]
 fn what_is_not_known_is_kept() {
     let request = json!([
         {"type": "message", "role": "user", "id": "msg_0", "content": [
@@ -234,7 +247,10 @@ fn odd_histories_are_read() {
     assert_eq!(messages[..2], [Message::system("s"), Message::system("a\nb")]);
     assert_eq!(messages[2].text(), "x");
     assert_eq!(messages[3].as_tool().unwrap().tool_name(), "t");
-    assert_eq!(json_of(&messages)[2]["phase"], "commentary");
+    // As the reference has it: a list for messages with an id, else a text.
+    let commentary =
+        json!({"type": "message", "role": "assistant", "content": "x", "phase": "commentary"});
+    assert_eq!(json_of(&messages)[2], commentary);
 }
 
 #[test]

@@ -41,11 +41,14 @@ pub fn answer(json: &str) -> Result<Message> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(top.parse(json)?, top)?;
     refused(&body)?;
-    if !body.has("choices") {
+    if !body.has("choices") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
         return ai(body).map(Message::Ai);
     }
     let choices = top.key("choices");
-    let mut list = body.list("choices")?;
+    let mut list = match body.required("choices")? {
+        Value::Array(list) => list,
+        other => return Err(choices.error(expected("an array", &other))),
+    };
     let (Some(choice), true) = (list.pop(), list.is_empty()) else {
         return Err(choices.error("expected exactly one choice"));
     };
