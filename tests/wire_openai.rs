@@ -9,7 +9,7 @@ mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
-use golden::{asks, documents, events, goldens};
+use golden::{asks, assert_storable, documents, events, goldens};
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
@@ -41,11 +41,13 @@ fn goldens_read_and_write() {
     for (name, golden) in goldens("openai") {
         if golden["request"].is_array() {
             let messages = openai::history(&golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
             let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
             assert_eq!(written, golden["request"], "{name}");
         }
         if golden["response"].is_object() {
             let answer = openai::answer(&golden["response"].to_string()).unwrap();
+            assert_storable(std::slice::from_ref(&answer), &name);
             let message = &golden["response"]["choices"][0]["message"];
             assert_eq!(openai::answer(&message.to_string()).unwrap(), answer, "{name}");
 
@@ -322,7 +324,7 @@ fn a_body_and_odd_histories_are_read() {
         {"role": "user", "content": [{"type": "image_url", "image_url": "https://e.x"}]},
     ]});
     let messages = openai::history(&body.to_string()).unwrap();
-    assert_eq!(messages[0], Message::system("a\nb"));
+    assert_eq!(messages[0], Message::system("a\n\nb"));
     let Message::Custom(critic) = &messages[1] else { panic!() };
     assert_eq!((critic.role(), &critic.fields()["content"]), ("critic", &json!("no")));
     assert_eq!(messages[2], Message::tool("nobody", "t", [Part::text("x")]));

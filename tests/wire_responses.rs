@@ -9,7 +9,7 @@ mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
-use golden::{asks, documents, events, goldens};
+use golden::{asks, assert_storable, documents, events, goldens};
 use memory_prompt::wire::openai;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
 use memory_prompt::{
@@ -28,6 +28,7 @@ fn goldens_read_and_write() {
     for (name, golden) in goldens("responses") {
         if golden["request"].is_array() {
             let messages = responses::history(&golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
             let view = Input::of(&messages).strict().unwrap();
             let view = if asks(&golden, "developer") { view.developer() } else { view };
             let written = serde_json::to_value(view).unwrap();
@@ -36,6 +37,7 @@ fn goldens_read_and_write() {
         }
         if golden["response"].is_object() {
             let answer = responses::answer(&golden["response"].to_string()).unwrap();
+            assert_storable(std::slice::from_ref(&answer), &name);
             let output = &golden["response"]["output"];
             assert_eq!(responses::answer(&output.to_string()).unwrap(), answer, "{name}");
             assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
@@ -244,7 +246,7 @@ fn odd_histories_are_read() {
         {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
     ]});
     let messages = responses::history(&body.to_string()).unwrap();
-    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\nb")]);
+    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\n\nb")]);
     assert_eq!(messages[2].text(), "x");
     assert_eq!(messages[3].as_tool().unwrap().tool_name(), "t");
     // As the reference has it: a list for messages with an id, else a text.

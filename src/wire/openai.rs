@@ -66,7 +66,7 @@
 //!   each.
 //!
 //! On the way back, besides: whether a system message was `system` or `developer`, and its division
-//! into parts (they are joined by line breaks); the parts of a list without any. Of a response's
+//! into parts (they are joined with an empty line); the parts of a list without any. Of a response's
 //! body only the message is read: usage and reason to stop are the caller's.
 
 mod decode;

@@ -59,7 +59,7 @@
 //!   name where it has none in the format.
 //!
 //! On the way back, besides: that two answers in a row were two; whether a system message was
-//! `system` or `developer`, and its division into parts (they are joined by line breaks). Of a
+//! `system` or `developer`, and its division into parts (they are joined with an empty line). Of a
 //! response's body only the output is read: usage and status are the caller's.
 
 mod decode;

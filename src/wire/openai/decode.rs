@@ -132,7 +132,7 @@ fn system(mut fields: Fields<'_>) -> Result<Message> {
     Ok(message.into())
 }
 
-/// The texts of a message that holds nothing else, joined by line breaks.
+/// The texts of a message that holds nothing else, joined with an empty line.
 fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
     let here = fields.at;
     let at = here.key("content");
@@ -149,7 +149,7 @@ fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
         }
         texts.push(part.required_text("text")?);
     }
-    Ok(texts.join("\n"))
+    Ok(texts.join("\n\n"))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {

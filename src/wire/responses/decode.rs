@@ -188,7 +188,7 @@ fn system(mut fields: Fields<'_>) -> Result<Message> {
                 }
                 texts.push(block.required_text("text")?);
             }
-            texts.join("\n")
+            texts.join("\n\n")
         }
     };
     let message = SystemMessage::new(text);
