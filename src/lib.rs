@@ -70,6 +70,14 @@
 //! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k, which
 //!   it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
+//! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
+//!   query.
+//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
+//!   executor.
+//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
+//!   async code.
+//! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
+//!   own.
 
 #[cfg(feature = "tokio")]
 pub mod adapt;

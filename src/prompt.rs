@@ -156,11 +156,15 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let counts = &mut *self.counts.lock();
         if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
-            let prompt = self.composer.compose_whole(snapshot, &self.temporaries, counts)?;
-            Ok(Composition::Ready(prompt))
-        } else {
-            self.composer.compose_counted(snapshot, &self.temporaries, counts)
+            let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts);
+            return whole.map(Composition::Ready);
         }
+        self.composer.compose_counted(snapshot, &self.temporaries, counts)
+    }
+
+    fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
+        self.counts = Mutex::default();
+        std::mem::replace(&mut self.memory, memory)
     }
 
     /// The memory.
@@ -226,8 +230,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Puts another memory in the place of this one and returns the old one. Configuration and
     /// temporaries stay.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        self.counts = Mutex::default();
-        std::mem::replace(&mut self.memory, Arc::new(memory))
+        self.replace_memory(Arc::new(memory))
     }
 }
 

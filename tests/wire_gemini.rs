@@ -11,7 +11,6 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 #[path = "common/conversations.rs"]
-#[allow(dead_code)]
 mod conversations;
 #[path = "common/wire_values.rs"]
 mod values;

@@ -12,7 +12,6 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
 #[path = "common/conversations.rs"]
-#[allow(dead_code)]
 mod conversations;
 #[path = "common/wire_values.rs"]
 #[allow(dead_code)]

@@ -9,7 +9,7 @@ mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
-use golden::{asks, documents, events, goldens};
+use golden::{asks, assert_storable, documents, events, goldens};
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
@@ -41,11 +41,13 @@ fn goldens_read_and_write() {
     for (name, golden) in goldens("openai") {
         if golden["request"].is_array() {
             let messages = openai::history(&golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
             let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
             assert_eq!(written, golden["request"], "{name}");
         }
         if golden["response"].is_object() {
             let answer = openai::answer(&golden["response"].to_string()).unwrap();
+            assert_storable(std::slice::from_ref(&answer), &name);
             let message = &golden["response"]["choices"][0]["message"];
             assert_eq!(openai::answer(&message.to_string()).unwrap(), answer, "{name}");
 
@@ -237,6 +239,19 @@ fn placeholders_stand_for_what_can_not_be_sent() {
 }
 
 #[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Audio(Media::url("data:audio/wav;base64,AA==")),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
+    );
+}
+
+#[test]
 fn what_is_not_known_is_kept() {
     let request = json!([
         {"role": "system", "content": "s", "cache_control": {"type": "ephemeral"}},
@@ -309,7 +324,7 @@ fn a_body_and_odd_histories_are_read() {
         {"role": "user", "content": [{"type": "image_url", "image_url": "https://e.x"}]},
     ]});
     let messages = openai::history(&body.to_string()).unwrap();
-    assert_eq!(messages[0], Message::system("a\nb"));
+    assert_eq!(messages[0], Message::system("a\n\nb"));
     let Message::Custom(critic) = &messages[1] else { panic!() };
     assert_eq!((critic.role(), &critic.fields()["content"]), ("critic", &json!("no")));
     assert_eq!(messages[2], Message::tool("nobody", "t", [Part::text("x")]));
@@ -356,6 +371,8 @@ fn errors_name_the_place() {
         assert_eq!(refused.to_string(), format!("read openai history: {error}"), "{json}");
     }
     let cases = [
+        ("{}", "choices: missing"),
+        (r#"{"choices": {}}"#, "choices: expected an array, found an object"),
         (r#"{"choices": []}"#, "choices: expected exactly one choice"),
         (r#"{"choices": [{}, {}]}"#, "choices: expected exactly one choice"),
         (r#"{"choices": [{}]}"#, "choices[0].message: missing"),

@@ -9,7 +9,7 @@ mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
-use golden::{asks, documents, events, goldens};
+use golden::{asks, assert_storable, documents, events, goldens};
 use memory_prompt::wire::openai;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
 use memory_prompt::{
@@ -28,6 +28,7 @@ fn goldens_read_and_write() {
     for (name, golden) in goldens("responses") {
         if golden["request"].is_array() {
             let messages = responses::history(&golden["request"].to_string()).unwrap();
+            assert_storable(&messages, &name);
             let view = Input::of(&messages).strict().unwrap();
             let view = if asks(&golden, "developer") { view.developer() } else { view };
             let written = serde_json::to_value(view).unwrap();
@@ -36,6 +37,7 @@ fn goldens_read_and_write() {
         }
         if golden["response"].is_object() {
             let answer = responses::answer(&golden["response"].to_string()).unwrap();
+            assert_storable(std::slice::from_ref(&answer), &name);
             let output = &golden["response"]["output"];
             assert_eq!(responses::answer(&output.to_string()).unwrap(), answer, "{name}");
             assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
@@ -202,6 +204,19 @@ fn what_another_format_signed_is_not_sent() {
 }
 
 #[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
+    );
+}
+
+#[test]
 fn what_is_not_known_is_kept() {
     let request = json!([
         {"type": "message", "role": "user", "id": "msg_0", "content": [
@@ -231,10 +246,13 @@ fn odd_histories_are_read() {
         {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
     ]});
     let messages = responses::history(&body.to_string()).unwrap();
-    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\nb")]);
+    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\n\nb")]);
     assert_eq!(messages[2].text(), "x");
     assert_eq!(messages[3].as_tool().unwrap().tool_name(), "t");
-    assert_eq!(json_of(&messages)[2]["phase"], "commentary");
+    // As the reference has it: a list for messages with an id, else a text.
+    let commentary =
+        json!({"type": "message", "role": "assistant", "content": "x", "phase": "commentary"});
+    assert_eq!(json_of(&messages)[2], commentary);
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl ToolMessage {
         self
     }
 
-    /// The same message with one attribute more. Attributes are the application's: no provider is sent them.
+    /// The same message with one attribute more. Attributes are the application's: no provider is
+    /// sent them. (What only one wire format understands is kept under its name, `wire:…`.)
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.answer.details).attributes.insert(key.into(), value.into());

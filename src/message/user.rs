@@ -25,7 +25,8 @@ impl UserMessage {
         self
     }
 
-    /// The same message with one attribute more. Attributes are the application's: no provider is sent them.
+    /// The same message with one attribute more. Attributes are the application's: no provider is
+    /// sent them. (What only one wire format understands is kept under its name, `wire:…`.)
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());

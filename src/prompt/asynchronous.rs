@@ -3,8 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::MemoryPrompt;
 use crate::compose::Composition;
 use crate::composed::Prompt;
@@ -73,7 +71,6 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         &mut self,
         memory: impl AsyncChatMemory + 'static,
     ) -> Arc<dyn AsyncChatMemory> {
-        self.counts = Mutex::default();
-        std::mem::replace(&mut self.memory, Arc::new(memory))
+        self.replace_memory(Arc::new(memory))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Attributes, Media, Message, Part};
+use crate::message::{Attributes, Media, Message, Part, Source};
 
 /// A place in a document, and what was being done there.
 ///
@@ -58,7 +58,8 @@ impl<'a> At<'a> {
         Error::new(kind, self.operation, text)
     }
 
-    /// JSON text as a value. Nesting is bounded by `serde_json`, which refuses more than 128 levels.
+    /// JSON text as a value. Nesting is bounded by `serde_json`, which refuses more than 128
+    /// levels.
     pub(super) fn parse(&self, json: &str) -> Result<Value> {
         serde_json::from_str(json).map_err(|e| self.error("not valid JSON").with_source(e))
     }
@@ -206,7 +207,8 @@ pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
 
 /// What [`keep`] kept for this format.
 pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attributes> {
-    extra.get(format)?.as_object()
+    // Nearly always there is nothing.
+    if extra.is_empty() { None } else { extra.get(format)?.as_object() }
 }
 
 /// Whether a signature beside this `extra` comes from another format and must not be sent.
@@ -273,8 +275,8 @@ pub(super) fn kind(part: &Part) -> &'static str {
 
 /// A call's arguments as an object, for formats that hold one.
 ///
-/// Nothing is the empty object. What is not an object (models do write broken JSON) is kept as text:
-/// `{"arguments": ".."}`.
+/// Nothing is the empty object. What is not an object (models do write broken JSON) is kept as
+/// text: `{"arguments": ".."}`.
 pub(super) struct Arguments<'a>(pub(super) &'a str);
 
 impl Arguments<'_> {
@@ -322,6 +324,15 @@ impl Serialize for DataUrl<'_> {
     }
 }
 
+/// Media whose data is here: as base64, or in a `data:` URL.
+pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
+    match &media.source {
+        Source::Base64(data) => Some(DataUrl { media_type: media_type(media, data), data }),
+        Source::Url(url) => DataUrl::parse(url),
+        Source::FileId(_) => None,
+    }
+}
+
 /// The media type, or what the data itself says where none was given.
 pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
     media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
@@ -359,12 +370,11 @@ impl<'a> Sequence<'a> {
         Self::List(messages.into_iter().collect())
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &'a Message> + Clone {
-        let (prompt, list): (Option<composed::Iter<'a>>, &[&'a Message]) = match self {
-            Self::Prompt(prompt) => (Some(prompt.iter()), &[]),
-            Self::List(list) => (None, list),
-        };
-        prompt.into_iter().flatten().chain(list.iter().copied())
+    pub(super) fn iter(&self) -> Iter<'a, '_> {
+        match self {
+            Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
+            Self::List(list) => Iter::List(list.iter()),
+        }
     }
 
     /// How many of the first messages will be sent again; all of them where nothing says otherwise.
@@ -372,6 +382,24 @@ impl<'a> Sequence<'a> {
         match self {
             Self::Prompt(prompt) => prompt.durable(),
             Self::List(list) => list.len(),
+        }
+    }
+}
+
+/// The messages of a [`Sequence`].
+#[derive(Clone)]
+pub(super) enum Iter<'a, 'b> {
+    Prompt(composed::Iter<'a>),
+    List(std::slice::Iter<'b, &'a Message>),
+}
+
+impl<'a> Iterator for Iter<'a, '_> {
+    type Item = &'a Message;
+
+    fn next(&mut self) -> Option<&'a Message> {
+        match self {
+            Self::Prompt(prompt) => prompt.next(),
+            Self::List(list) => list.next().copied(),
         }
     }
 }

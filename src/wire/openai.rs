@@ -1,7 +1,7 @@
 //! OpenAI Chat Completions, and the servers that speak it.
 //!
-//! [`messages`] is the `messages` of a request; [`answer`] reads a response and [`Stream`] a streamed
-//! one; [`history`] reads the messages of a request that somebody else wrote.
+//! [`messages`] is the `messages` of a request; [`answer`] reads a response and [`Stream`] a
+//! streamed one; [`history`] reads the messages of a request that somebody else wrote.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
@@ -36,9 +36,9 @@
 //!
 //! # What stands for what
 //!
-//! - A user message of plain text is a string, parts are a list. Base64 data becomes a `data:` URL; a
-//!   file that the provider holds is named by its id. OpenAI reads PDF alone here; the format could
-//!   carry any file, so any is sent.
+//! - A user message of plain text is a string, parts are a list. Base64 data becomes a `data:` URL;
+//!   a file that the provider holds is named by its id. OpenAI reads PDF alone here; the format
+//!   could carry any file, so any is sent.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and goes back as a
 //!   refusal.
@@ -46,8 +46,8 @@
 //!   that text as its arguments, marked in its `extra`. The deprecated `function_call` and its
 //!   `function` messages become tool calls and results under an id made up from their position.
 //! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
-//!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format alone;
-//!   `annotations` are kept and not written, since no request takes them.
+//!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
+//!   alone; `annotations` are kept and not written, since no request takes them.
 //! - A message of a role that is not known becomes a [`CustomMessage`](crate::CustomMessage).
 //!
 //! # What is lost
@@ -62,11 +62,12 @@
 //! - Whether a tool result is an error, the tool's name in it (it is found again by the call's id),
 //!   and a media's type or name where it has none in the format.
 //! - Arguments that are empty become `{}`, and a file without a name is called `file.pdf`.
-//! - Characters that OpenAI refuses in a `name` (blanks, `<`, `|`, `\`, `/`, `>`): `_` stands for each.
+//! - Characters that OpenAI refuses in a `name` (blanks, `<`, `|`, `\`, `/`, `>`): `_` stands for
+//!   each.
 //!
 //! On the way back, besides: whether a system message was `system` or `developer`, and its division
-//! into parts (they are joined by line breaks); the parts of a list without any. Of a response's body
-//! only the message is read: usage and reason to stop are the caller's.
+//! into parts (they are joined with an empty line); the parts of a list without any. Of a response's
+//! body only the message is read: usage and reason to stop are the caller's.
 
 mod decode;
 mod encode;
@@ -145,8 +146,8 @@ impl<'a> Messages<'a> {
 
     /// Writes reasoning as `reasoning_content`, as DeepSeek and many others call it.
     ///
-    /// DeepSeek answers 400 where an answer with tool calls comes back without the field, so such an
-    /// answer has it even when its reasoning is empty.
+    /// DeepSeek answers 400 where an answer with tool calls comes back without the field, so such
+    /// an answer has it even when its reasoning is empty.
     #[must_use]
     pub fn reasoning_content(mut self) -> Self {
         self.options.reasoning = Some(ReasoningField::ReasoningContent);
@@ -161,8 +162,8 @@ impl<'a> Messages<'a> {
         self
     }
 
-    /// Joins a list that holds nothing but texts into one string, with line breaks, for servers that
-    /// take no list. What stood beside these texts is left out.
+    /// Joins a list that holds nothing but texts into one string, with line breaks, for servers
+    /// that take no list. What stood beside these texts is left out.
     #[must_use]
     pub fn flat_text(mut self) -> Self {
         self.options.flat = true;
@@ -186,8 +187,8 @@ impl<'a> Messages<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part for
-    /// which a placeholder would stand, or the message that would be left out.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
         let top = At::top("write openai messages");
         let at = top.key("messages");

@@ -1,8 +1,8 @@
 //! OpenAI Responses.
 //!
-//! [`input`] is the `input` of a request and [`instructions`] its `instructions`; [`answer`] reads a
-//! response and [`Stream`] a streamed one; [`history`] reads the items of a request that somebody else
-//! wrote. Requests made with it carry the whole conversation: set `store` to false, and no
+//! [`input`] is the `input` of a request and [`instructions`] its `instructions`; [`answer`] reads
+//! a response and [`Stream`] a streamed one; [`history`] reads the items of a request that somebody
+//! else wrote. Requests made with it carry the whole conversation: set `store` to false, and no
 //! `previous_response_id`.
 //!
 //! ```
@@ -33,11 +33,12 @@
 //! - The input is a flat list of items. A system message at the front is left to `instructions`;
 //!   anywhere else it is an item.
 //! - One answer is several items: reasoning, messages and calls, in their order. They are one
-//!   [`AiMessage`](crate::AiMessage), whose parts keep that order and what stood beside them, so that
-//!   they go back as they came. Reasoning is bound to its id and to what follows it: its
+//!   [`AiMessage`](crate::AiMessage), whose parts keep that order and what stood beside them, so
+//!   that they go back as they came. Reasoning is bound to its id and to what follows it: its
 //!   `encrypted_content` is the [`signature`](crate::Reasoning::signature).
-//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with that
-//!   text as its arguments, marked in its `extra`; its result is written as the kind that it needs.
+//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
+//!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
+//!   needs.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
 //!   answer and goes back as it came, from whichever side it was.
 //! - What else is not known is kept under `responses` in the `extra` of parts and calls, or for a
@@ -47,16 +48,19 @@
 //!
 //! On the way to the provider:
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
-//! - Audio, video, and media in an answer: a text such as `[audio: not supported by this format]` stands
-//!   for them. [`strict`](Input::strict) makes each of these an error.
-//! - Reasoning that did not come from this format: without the id that it was signed for it is refused.
-//! - Whether a tool result is an error, and the tool's name in it (it is found again by the call's id).
-//! - Arguments that are empty become `{}`; an image without a detail has `auto`; a media's type or name
-//!   where it has none in the format.
+//! - Audio, video, and media in an answer: a text such as `[audio: not supported by this format]`
+//!   stands for them. [`strict`](Input::strict) makes each of these an error.
+//! - Reasoning that did not come from this format: without the id that it was signed for it is
+//!   refused.
+//! - Whether a tool result is an error, and the tool's name in it (it is found again by the call's
+//!   id).
+//! - What stood in a list of one text without an id becomes a string.
+//! - Arguments that are empty become `{}`; an image without a detail has `auto`; a media's type or
+//!   name where it has none in the format.
 //!
-//! On the way back, besides: that two answers in a row were two; whether a system message was `system`
-//! or `developer`, and its division into parts (they are joined by line breaks). Of a response's body
-//! only the output is read: usage and status are the caller's.
+//! On the way back, besides: that two answers in a row were two; whether a system message was
+//! `system` or `developer`, and its division into parts (they are joined with an empty line). Of a
+//! response's body only the output is read: usage and status are the caller's.
 
 mod decode;
 mod encode;
@@ -89,8 +93,8 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 /// The `input` of a request: serialise it, or put it into `json!`.
 ///
 /// A system message at the front is not in it: send [`instructions`] beside it, or ask for
-/// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder stands
-/// for what the format can't express. [`strict`](Input::strict) refuses it instead.
+/// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
+/// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
 pub fn input(prompt: &Prompt) -> Input<'_> {
     Input { sequence: Sequence::Prompt(prompt), options: Options::default() }
 }
@@ -150,8 +154,8 @@ impl<'a> Input<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part for
-    /// which a placeholder would stand, or the message that would be left out.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
         let top = At::top("write responses input");
         let at = top.key("messages");

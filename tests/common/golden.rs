@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 
+use memory_prompt::Message;
 use serde_json::Value;
 
 /// Every golden of a provider: its name and its content.
@@ -50,4 +51,12 @@ pub fn documents(provider: &str) -> Vec<String> {
         }
     }
     all
+}
+
+/// What was read from a provider survives being stored.
+pub fn assert_storable(messages: &[Message], name: &str) {
+    for message in messages {
+        let stored = serde_json::to_string(message).unwrap();
+        assert_eq!(serde_json::from_str::<Message>(&stored).unwrap(), *message, "{name}");
+    }
 }

@@ -41,11 +41,14 @@ pub fn answer(json: &str) -> Result<Message> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(top.parse(json)?, top)?;
     refused(&body)?;
-    if !body.has("choices") {
+    if !body.has("choices") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
         return ai(body).map(Message::Ai);
     }
     let choices = top.key("choices");
-    let mut list = body.list("choices")?;
+    let mut list = match body.required("choices")? {
+        Value::Array(list) => list,
+        other => return Err(choices.error(expected("an array", &other))),
+    };
     let (Some(choice), true) = (list.pop(), list.is_empty()) else {
         return Err(choices.error("expected exactly one choice"));
     };
@@ -129,7 +132,7 @@ fn system(mut fields: Fields<'_>) -> Result<Message> {
     Ok(message.into())
 }
 
-/// The texts of a message that holds nothing else, joined by line breaks.
+/// The texts of a message that holds nothing else, joined with an empty line.
 fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
     let here = fields.at;
     let at = here.key("content");
@@ -146,7 +149,7 @@ fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
         }
         texts.push(part.required_text("text")?);
     }
-    Ok(texts.join("\n"))
+    Ok(texts.join("\n\n"))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {

@@ -7,12 +7,10 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::{ATTRIBUTE, FORMAT, Messages, Options, ReasoningField};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Source, TextPart, ToolCall,
+    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Source, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{
-    At, DataUrl, as_other_part, kept, kind, media_type, placeholder, write_kept,
-};
+use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -95,7 +93,7 @@ impl Serialize for One<'_> {
                 map.serialize_entry("role", role)?;
                 map.serialize_entry(
                     "content",
-                    &self.content(std::iter::once(Block::Bare(&m.text))),
+                    &self.blocks(std::iter::once(Block::Bare(&m.text))),
                 )?;
                 write_name(&mut map, m.name())?;
                 write_kept(
@@ -115,13 +113,29 @@ impl Serialize for One<'_> {
 }
 
 impl One<'_> {
-    fn content<'b, I: Iterator<Item = Block<'b>> + Clone>(&self, blocks: I) -> Blocks<I> {
+    fn blocks<'b, I: Iterator<Item = Block<'b>> + Clone>(&self, blocks: I) -> Blocks<I> {
         Blocks { of: blocks, flat: self.options.flat, mark: self.mark }
+    }
+
+    /// Nearly all content is one text, and goes straight through.
+    fn content<'b, M: SerializeMap>(
+        &self,
+        map: &mut M,
+        content: &'b Content,
+        block: fn(&'b Part) -> Block<'b>,
+    ) -> Result<(), M::Error> {
+        match content {
+            Content::Text(text) if !self.mark => map.serialize_entry("content", text),
+            _ => map.serialize_entry("content", &self.blocks(blocks(content, block))),
+        }
     }
 
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "user")?;
-        map.serialize_entry("content", &self.content(blocks(m.content(), Block::of)))?;
+        self.content(map, m.content(), Block::of)?;
+        if m.rare.is_none() {
+            return Ok(());
+        }
         write_name(map, m.name())?;
         write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "name"])
     }
@@ -129,7 +143,10 @@ impl One<'_> {
     fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "tool")?;
         map.serialize_entry("tool_call_id", m.call_id())?;
-        map.serialize_entry("content", &self.content(blocks(m.content(), Block::text)))?;
+        self.content(map, m.content(), Block::text)?;
+        if m.answer.details.is_none() {
+            return Ok(());
+        }
         write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "tool_call_id"])
     }
 
@@ -145,13 +162,19 @@ impl One<'_> {
             "reasoning_content",
             "reasoning_details",
         ];
+        map.serialize_entry("role", "assistant")?;
+        if let (Body::Text(text), None, false) = (&m.body, &m.rare, self.mark) {
+            return map.serialize_entry("content", text);
+        }
         let calls = m.has_tool_calls();
         let audio = m.parts().iter().rev().find_map(|part| content(part).and_then(spoken));
-        map.serialize_entry("role", "assistant")?;
-        if (calls || audio.is_some()) && ai_blocks(m).next().is_none() {
-            map.serialize_entry("content", &())?;
-        } else {
-            map.serialize_entry("content", &self.content(ai_blocks(m)))?;
+        let mut said = ai_blocks(m);
+        match (said.next(), said.next()) {
+            (None, _) if calls || audio.is_some() => map.serialize_entry("content", &())?,
+            (Some(Block::Bare(text)), None) if !self.mark => {
+                map.serialize_entry("content", text)?;
+            }
+            _ => map.serialize_entry("content", &self.blocks(ai_blocks(m)))?,
         }
         self.reasoning(map, m, calls)?;
         if calls {
@@ -159,6 +182,9 @@ impl One<'_> {
         }
         if let Some(id) = audio {
             map.serialize_entry("audio", &Id { id })?;
+        }
+        if m.rare.is_none() {
+            return Ok(());
         }
         write_name(map, m.name())?;
         write_kept(map, kept(ATTRIBUTE, m.attributes()), &OWN)
@@ -263,7 +289,7 @@ fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
     let parts = m.parts();
     let said = parts.iter().filter_map(content).filter(|part| spoken(part).is_none());
     // One text beside tool calls is a string, as the provider wrote it; several are a list.
-    let alone = said.clone().count() == 1;
+    let alone = said.clone().nth(1).is_none();
     let said = said.map(move |part| match part {
         Part::Text(TextPart { text, extra }) if alone && kept(FORMAT, extra).is_none() => {
             Block::Bare(text)
@@ -279,10 +305,12 @@ impl<'a> Block<'a> {
     fn of(part: &'a Part) -> Self {
         match part {
             Part::Image(m) if !matches!(m.source, Source::FileId(_)) => Block::Image(m),
-            Part::File(m) if !matches!(m.source, Source::Url(_)) => Block::File(m),
-            Part::Audio(m) => match (&m.source, audio_format(m)) {
-                (Source::Base64(_), Some(format)) => Block::Audio(m, format),
-                _ => Block::Placeholder(placeholder(part)),
+            Part::File(m) if inline(m).is_some() || matches!(m.source, Source::FileId(_)) => {
+                Block::File(m)
+            }
+            Part::Audio(m) => match audio_format(m) {
+                Some(format) => Block::Audio(m, format),
+                None => Block::Placeholder(placeholder(part)),
             },
             _ => Self::text(part),
         }
@@ -313,7 +341,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Whether a cache mark can stand on it: not on an empty text, nor on what has no place for one.
+    /// Whether a cache mark can stand on it: not on an empty text, nor on what has no place for
+    /// one.
     fn takes_mark(&self) -> bool {
         match self {
             Block::Image(_) | Block::Audio(..) | Block::File(_) => true,
@@ -347,9 +376,9 @@ fn is_refusal(part: &TextPart) -> bool {
 
 /// What the provider calls the encoding of this audio; or what a compatible server called it.
 fn audio_format(media: &Media) -> Option<&str> {
-    match media.media_type.as_deref() {
-        Some("audio/wav" | "audio/x-wav" | "audio/wave") => Some("wav"),
-        Some("audio/mpeg" | "audio/mp3") => Some("mp3"),
+    match inline(media)?.media_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
         _ => inner(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
     }
 }
@@ -463,14 +492,11 @@ struct ImageUrl<'a>(&'a Media);
 impl Serialize for ImageUrl<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match &self.0.source {
-            Source::Base64(data) => {
-                map.serialize_entry(
-                    "url",
-                    &DataUrl { media_type: media_type(self.0, data), data },
-                )?;
-            }
-            Source::Url(url) | Source::FileId(url) => map.serialize_entry("url", url)?,
+        match (inline(self.0), &self.0.source) {
+            (Some(url), _) => map.serialize_entry("url", &url)?,
+            (None, Source::Url(url)) => map.serialize_entry("url", url)?,
+            // `Block::of` has no other.
+            (None, _) => {}
         }
         if let Some(detail) = &self.0.detail {
             map.serialize_entry("detail", detail.as_str())?;
@@ -486,8 +512,8 @@ struct InputAudio<'a>(&'a Media, &'a str);
 impl Serialize for InputAudio<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        if let Source::Base64(data) = &self.0.source {
-            map.serialize_entry("data", data)?;
+        if let Some(url) = inline(self.0) {
+            map.serialize_entry("data", url.data)?;
         }
         map.serialize_entry("format", self.1)?;
         let kept = inner(kept(FORMAT, &self.0.extra), "input_audio");
@@ -501,18 +527,18 @@ struct File<'a>(&'a Media);
 impl Serialize for File<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match (&self.0.name, &self.0.source) {
-            (Some(name), _) => map.serialize_entry("filename", name)?,
+        let url = inline(self.0);
+        match &self.0.name {
+            Some(name) => map.serialize_entry("filename", name)?,
             // Data without a name is refused.
-            (None, Source::Base64(_)) => map.serialize_entry("filename", "file.pdf")?,
-            (None, _) => {}
+            None if url.is_some() => map.serialize_entry("filename", "file.pdf")?,
+            None => {}
         }
-        match &self.0.source {
-            Source::Base64(data) => {
-                let url = DataUrl { media_type: media_type(self.0, data), data };
-                map.serialize_entry("file_data", &url)?;
-            }
-            Source::FileId(id) | Source::Url(id) => map.serialize_entry("file_id", id)?,
+        match (url, &self.0.source) {
+            (Some(url), _) => map.serialize_entry("file_data", &url)?,
+            (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+            // `Block::of` has no other.
+            (None, _) => {}
         }
         let kept = inner(kept(FORMAT, &self.0.extra), "file");
         write_kept(&mut map, kept, &["filename", "file_data", "file_id"])?;

@@ -130,8 +130,8 @@ impl Stream {
         Ok(())
     }
 
-    /// The call that a piece belongs to: the one of its index, unless another id says that a new one
-    /// begins; without an index, the last one.
+    /// The call that a piece belongs to: the one of its index, unless another id says that a new
+    /// one begins; without an index, the last one.
     fn slot(&mut self, index: Option<u64>, id: &str) -> &mut Call {
         let same = |call: &Call| index.is_none() || call.index == index;
         let found = self.calls.iter().rposition(same).filter(|&i| {
@@ -146,17 +146,8 @@ impl Stream {
     }
 }
 
-/// Texts that come in pieces. All others come whole, and some servers repeat them in every chunk.
-const IN_PIECES: [&str; 8] = [
-    "content",
-    "refusal",
-    "reasoning",
-    "reasoning_content",
-    "arguments",
-    "input",
-    "data",
-    "transcript",
-];
+/// Texts that come whole, and that some servers repeat in every chunk. All others come in pieces.
+const WHOLE: [&str; 4] = ["role", "id", "type", "name"];
 
 /// Adds a piece of a field to what has come of it.
 fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<()> {
@@ -169,7 +160,7 @@ fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<
     };
     match (slot.get_mut(), value) {
         (Value::String(text), Value::String(piece)) => {
-            if IN_PIECES.contains(&key) {
+            if !WHOLE.contains(&key) {
                 text.push_str(&piece);
             } else if text.is_empty() {
                 *text = piece;
@@ -194,7 +185,7 @@ fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<
             let text = slot.take();
             *slot = std::iter::once(text).chain(pieces).collect();
         }
-        (Value::String(_), other) if IN_PIECES.contains(&key) => {
+        (Value::String(_), other) => {
             return Err(at.key(key).error(expected("a string", &other)));
         }
         (slot, value) => *slot = value,

@@ -34,8 +34,8 @@ use crate::wire::common::{At, DataUrl, Fields, expected, keep, keep_signed, othe
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response: also
-/// where the provider answered an error.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
+/// also where the provider answered an error.
 pub fn answer(json: &str) -> Result<Message> {
     let top = At::top("read responses answer");
     let output = match top.parse(json)? {
@@ -59,11 +59,11 @@ pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage
     Ok(AiMessage::from_parts(parts))
 }
 
-/// Reads the items of a request: a list of them, or a body with `input`, whose `instructions` become
-/// the system message.
+/// Reads the items of a request: a list of them, or a body with `input`, whose `instructions`
+/// become the system message.
 ///
-/// Items that the model produced become one message as long as nothing else comes between them. Tool
-/// results get the name of the tool that they answer.
+/// Items that the model produced become one message as long as nothing else comes between them.
+/// Tool results get the name of the tool that they answer.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::responses};
@@ -188,7 +188,7 @@ fn system(mut fields: Fields<'_>) -> Result<Message> {
                 }
                 texts.push(block.required_text("text")?);
             }
-            texts.join("\n")
+            texts.join("\n\n")
         }
     };
     let message = SystemMessage::new(text);

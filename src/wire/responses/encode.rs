@@ -6,12 +6,10 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT, Input};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart,
-    ToolCall, ToolMessage,
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
+    TextPart, ToolCall, ToolMessage,
 };
-use crate::wire::common::{
-    At, DataUrl, as_other_part, kept, kind, media_type, placeholder, write_kept,
-};
+use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -303,13 +301,10 @@ struct Explicit {
 
 fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
     map.serialize_entry("type", "input_image")?;
-    match &media.source {
-        Source::Url(url) => map.serialize_entry("image_url", url)?,
-        Source::FileId(id) => map.serialize_entry("file_id", id)?,
-        Source::Base64(data) => {
-            let url = DataUrl { media_type: media_type(media, data), data };
-            map.serialize_entry("image_url", &url)?;
-        }
+    match (inline(media), &media.source) {
+        (Some(url), _) => map.serialize_entry("image_url", &url)?,
+        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("image_url", url)?,
     }
     // The reference requires it.
     map.serialize_entry("detail", media.detail.as_ref().map_or("auto", |detail| detail.as_str()))
@@ -317,26 +312,27 @@ fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Err
 
 fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
     map.serialize_entry("type", "input_file")?;
-    let name = media.name.as_deref();
-    match &media.source {
-        Source::Url(url) => map.serialize_entry("file_url", url)?,
-        Source::FileId(id) => map.serialize_entry("file_id", id)?,
-        Source::Base64(data) => {
-            let url = DataUrl { media_type: media_type(media, data), data };
+    match (inline(media), &media.source) {
+        (Some(url), _) => {
             map.serialize_entry("file_data", &url)?;
-            if name.is_none() {
+            if media.name.is_none() {
                 // Data without a name is refused.
                 let pdf = url.media_type == "application/pdf";
                 map.serialize_entry("filename", if pdf { "file.pdf" } else { "file" })?;
             }
         }
+        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("file_url", url)?,
     }
-    if let Some(name) = name {
+    if let Some(name) = &media.name {
         map.serialize_entry("filename", name)?;
     }
     match &media.detail {
-        Some(detail) => map.serialize_entry("detail", detail.as_str()),
-        None => Ok(()),
+        // The other levels are for images.
+        Some(detail @ (Detail::Auto | Detail::Low | Detail::High)) => {
+            map.serialize_entry("detail", detail.as_str())
+        }
+        _ => Ok(()),
     }
 }
 
@@ -365,7 +361,9 @@ impl<'a> Iterator for Items<'a> {
                 AiPart::ToolCall(call) => return Some(Item::Call(call)),
                 AiPart::Reasoning(reasoning) => {
                     // Without its id it would be refused.
-                    if let Some(kept) = kept(FORMAT, &reasoning.extra) {
+                    if let Some(kept) = kept(FORMAT, &reasoning.extra)
+                        && kept.get("id").is_some_and(Value::is_string)
+                    {
                         return Some(Item::Reasoning(reasoning, kept));
                     }
                 }
@@ -415,9 +413,16 @@ impl Serialize for Item<'_> {
             Self::Message(parts) => {
                 map.serialize_entry("type", "message")?;
                 map.serialize_entry("role", "assistant")?;
-                map.serialize_entry("content", &Contents(parts))?;
                 let first = parts.first().and_then(content).and_then(fields);
                 let beside = first.and_then(|kept| object(kept, "message"));
+                let named = beside.is_some_and(|beside| beside.contains_key("id"));
+                match parts {
+                    // The reference has lists only for messages with an id.
+                    [part] if !named && is_bare(part) => {
+                        map.serialize_entry("content", part.as_text().unwrap_or_default())?;
+                    }
+                    parts => map.serialize_entry("content", &Contents(parts))?,
+                }
                 write_kept(&mut map, beside, &["type", "role", "content"])?;
             }
             Self::Reasoning(reasoning, kept) => write_reasoning(&mut map, reasoning, kept)?,
@@ -426,6 +431,12 @@ impl Serialize for Item<'_> {
         }
         map.end()
     }
+}
+
+/// Whether a text that this format wrote has nothing beside it.
+fn is_bare(part: &AiPart) -> bool {
+    let Some(Part::Text(text)) = content(part) else { return false };
+    kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
 }
 
 fn content(part: &AiPart) -> Option<&Part> {
