@@ -48,7 +48,8 @@
 //! # What it does and does not do
 //!
 //! It decides what is sent: [windows](Window), [tool groups](ToolGroups), [truncation](Truncate),
-//! [token budgets](Budget), the system message, [temporaries](Placement). It keeps conversations in a
+//! [token budgets](Budget), the system message, [temporaries](Placement), and what a
+//! [provider](Provider) takes. It keeps conversations in a
 //! memory of your choice, and tells in a [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise, search or retry.
@@ -78,6 +79,7 @@ pub mod error;
 pub mod memory;
 pub mod message;
 mod prompt;
+mod provider;
 pub mod record;
 pub mod text;
 pub mod token;
@@ -87,8 +89,8 @@ mod window;
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
-    Break, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix, SystemSource, Tokens,
-    Truncated, Why,
+    Adapted, Break, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
+    SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
@@ -97,6 +99,7 @@ pub use message::{
     Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 pub use prompt::MemoryPrompt;
+pub use provider::Provider;
 pub use record::{Record, Records, Snapshot, Unreadable};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::sync::Arc;
 
-use super::{Composer, Placement};
+use super::{Composer, Placement, provider};
 use crate::composed::{
     LeftOut, Origin, Pieces, Prompt, Repaired, Report, SystemSource, Truncated, Why,
 };
@@ -144,6 +144,12 @@ impl<'a> Assembly<'a> {
                         let text =
                             format!("temporary {index} answers call {id:?}, which nothing made");
                         return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+                    } else if let Some(provider) = self.composer.provider {
+                        let text = format!(
+                            "temporary {index} answers call {id:?}, which nothing made: \
+                             {provider} refuses it"
+                        );
+                        return Err(Error::new(ErrorKind::Provider, "compose", text));
                     } else {
                         self.report.orphan_temporaries.push(index);
                     }
@@ -173,12 +179,22 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Prompt {
+    /// The prompt, as the provider takes it.
+    pub(super) fn finish(mut self, temporaries: &[Arc<Message>]) -> Result<Prompt> {
+        if let Some(provider) = self.composer.provider {
+            let strict = self.composer.tool_groups == ToolGroups::Strict;
+            self.report.provider = Some(provider);
+            (self.pieces, self.durable) = provider::Pass::new(provider, strict, temporaries).run(
+                &self.pieces,
+                self.durable,
+                &mut self.report,
+            )?;
+        }
         if self.report.system == SystemSource::Temporary {
             self.durable = 0;
         }
         self.report.messages = self.pieces.len();
-        Prompt { pieces: self.pieces, durable: self.durable, report: self.report }
+        Ok(Prompt { pieces: self.pieces, durable: self.durable, report: self.report })
     }
 
     fn checks_groups(&self) -> bool {
