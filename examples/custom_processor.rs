@@ -41,7 +41,7 @@ fn main() -> Result<(), memory_prompt::Error> {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
         // `bounded` holds whatever the processor returns to the limit, too.
         .truncate(Truncate::chars(500)?.processor(Secretary { lines: 2 }).bounded());
-    let log: String = (1..=40).map(|i| format!("test {i} ok\n")).collect();
+    let log = (1..=40).map(|i| format!("test {i} ok")).collect::<Vec<_>>().join("\n");
     prompt.add(Message::user("Run the tests."))?;
     prompt.add(Message::ai_calls([ToolCall::new("call_1", "run", "{}")]))?;
     prompt.add(Message::tool("call_1", "run", log))?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::{Record, Run};
+use crate::record::Run;
 pub use prefix::{Break, SharedPrefix};
 pub use report::{Adapted, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
@@ -196,12 +196,12 @@ impl Pieces {
         self.len
     }
 
-    /// Appends a record as it is: one reference count for each block, not for each message.
-    pub(crate) fn share(&mut self, record: Record<'_>) {
-        self.len += 1;
+    /// Appends records as they are: one reference count for each block, not for each message.
+    pub(crate) fn share(&mut self, records: Run) {
+        self.len += records.len;
         match self.list.last_mut() {
-            Some(Piece::Run(run)) if record.continues(run) => run.len += 1,
-            _ => self.list.push(Piece::Run(record.to_run())),
+            Some(Piece::Run(run)) if run.is_continued_by(&records) => run.len += records.len,
+            _ => self.list.push(Piece::Run(records)),
         }
     }
 

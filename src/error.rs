@@ -59,6 +59,8 @@ pub enum ErrorKind {
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
+    /// What the wire format in question can't express.
+    Unsupported,
     /// The place where the memory is kept failed, or could not be reached.
     Storage,
 }

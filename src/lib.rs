@@ -71,21 +71,37 @@
 //! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k, which
 //!   it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
+//! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
+//!   query.
+//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
+//!   executor.
+//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
+//!   async code.
+//! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
+//!   own.
 
+#[cfg(feature = "tokio")]
+pub mod adapt;
 pub mod codec;
 pub mod compose;
 mod composed;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod error;
 pub mod memory;
 pub mod message;
 mod prompt;
 mod provider;
 pub mod record;
+pub mod store;
 pub mod text;
 pub mod token;
 pub mod truncate;
 mod window;
+pub mod wire;
 
+#[cfg(feature = "tokio")]
+pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
@@ -93,6 +109,8 @@ pub use composed::{
     SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "async")]
+pub use memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
 pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
 pub use message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -101,6 +119,11 @@ pub use message::{
 pub use prompt::MemoryPrompt;
 pub use provider::Provider;
 pub use record::{Record, Records, Snapshot, Unreadable};
+#[cfg(feature = "async")]
+pub use store::AsyncChatMemoryStore;
+pub use store::{ChatMemoryStore, InMemoryStore};
+#[cfg(feature = "sqlite")]
+pub use store::{Durability, SqliteOptions, SqliteStore};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};

@@ -1,5 +1,7 @@
 //! One conversation: the [`ChatMemory`] contract.
 
+#[cfg(feature = "async")]
+mod asynchronous;
 mod default;
 mod ext;
 mod forward;
@@ -8,6 +10,8 @@ mod id;
 use std::fmt::Debug;
 use std::ops::Range;
 
+#[cfg(feature = "async")]
+pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
 pub use id::MemoryId;

@@ -1,5 +1,8 @@
 //! [`MemoryPrompt`]: a memory, a composer, and messages for one use.
 
+#[cfg(feature = "async")]
+mod asynchronous;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +15,7 @@ use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
 use crate::provider::Provider;
+use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
@@ -162,6 +166,22 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
+    /// What all shells do with what they read.
+    fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
+        let counts = &mut *self.counts.lock();
+        if snapshot.rows() < n {
+            // All that the memory has, even where it could not read its oldest rows.
+            let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts);
+            return whole.map(Composition::Ready);
+        }
+        self.composer.compose_counted(snapshot, &self.temporaries, counts)
+    }
+
+    fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
+        self.counts = Mutex::default();
+        std::mem::replace(&mut self.memory, memory)
+    }
+
     /// The memory.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
@@ -215,14 +235,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            let snapshot = self.memory.read(None, n)?;
-            if snapshot.records.len() < n {
-                // All that the memory has, even where it could not read its oldest rows.
-                let counts = &mut *self.counts.lock();
-                return self.composer.compose_whole(&snapshot, &self.temporaries, counts);
-            }
-            let counts = &mut *self.counts.lock();
-            match self.composer.compose_counted(&snapshot, &self.temporaries, counts)? {
+            match self.compose(&self.memory.read(None, n)?, n)? {
                 Composition::Ready(prompt) => return Ok(prompt),
                 Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
             }
@@ -232,8 +245,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Puts another memory in the place of this one and returns the old one. Configuration and
     /// temporaries stay.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        self.counts = Mutex::default();
-        std::mem::replace(&mut self.memory, Arc::new(memory))
+        self.replace_memory(Arc::new(memory))
     }
 }
 

@@ -31,6 +31,14 @@ pub struct Records {
     runs: Vec<Run>,
 }
 
+/// A walk over records: one by one, or in stretches that share a block.
+pub(crate) struct Cursor<'a> {
+    runs: std::slice::Iter<'a, Run>,
+    run: Option<&'a Run>,
+    /// How far into the run.
+    within: usize,
+}
+
 /// What a memory answers when it is read: its system message, its newest records, and where the
 /// conversation begins and ends.
 #[derive(Clone, Debug, Default)]
@@ -98,13 +106,6 @@ impl<'a> Record<'a> {
     pub(crate) fn to_run(self) -> Run {
         Run { block: Arc::clone(self.block), seq: self.seq, from: self.index, len: 1 }
     }
-
-    /// Whether this record comes directly after `run`, in position and in the block.
-    pub(crate) fn continues(&self, run: &Run) -> bool {
-        Arc::ptr_eq(self.block, &run.block)
-            && self.index == run.from + run.len
-            && self.seq == run.seq + run.len as u64
-    }
 }
 
 impl Records {
@@ -158,6 +159,14 @@ impl Records {
         self.runs.iter().flat_map(Run::iter)
     }
 
+    /// A walk from the `skip`th record on.
+    pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
+        let mut runs = self.runs.iter();
+        let mut cursor = Cursor { run: runs.next(), runs, within: 0 };
+        cursor.advance(skip);
+        cursor
+    }
+
     /// The messages, oldest first.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
         self.iter().map(|record| record.message())
@@ -174,26 +183,72 @@ impl Records {
     }
 }
 
+impl<'a> Cursor<'a> {
+    /// The next record, which stays the next.
+    pub(crate) fn peek(&self) -> Option<Record<'a>> {
+        self.run?.record(self.within)
+    }
+
+    /// The next record, if there is one and `wanted` says so.
+    pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
+        let record = self.peek().filter(|record| wanted(record.message()))?;
+        self.advance(1);
+        Some(record)
+    }
+
+    /// The next records as far as they share a block and are `wanted`; `None` where the next is not.
+    pub(crate) fn stretch(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Option<Run> {
+        let run = self.run?;
+        let slots = run.slots().get(self.within..)?.iter();
+        let len = slots.map_while(|slot| slot.get()).take_while(|e| wanted(&e.message)).count();
+        if len == 0 {
+            return None;
+        }
+        let seq = run.seq + self.within as u64;
+        let stretch = Run { block: Arc::clone(&run.block), seq, from: run.from + self.within, len };
+        self.advance(len);
+        Some(stretch)
+    }
+
+    fn advance(&mut self, mut n: usize) {
+        while let Some(run) = self.run {
+            if n < run.len - self.within {
+                self.within += n;
+                return;
+            }
+            n -= run.len - self.within;
+            self.run = self.runs.next();
+            self.within = 0;
+        }
+    }
+}
+
 impl Run {
+    fn slots(&self) -> &[OnceLock<Entry>] {
+        self.block.get(self.from..self.from + self.len).unwrap_or_default()
+    }
+
+    /// The `i`th record. A run covers filled slots only, so it is there for every `i` below `len`.
+    fn record(&self, i: usize) -> Option<Record<'_>> {
+        let entry = self.slots().get(i)?.get()?;
+        let (seq, index) = (self.seq + i as u64, self.from + i);
+        Some(Record { seq, entry, block: &self.block, index })
+    }
+
+    /// Whether `next` comes directly after this run, in position and in the block.
+    pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
+        Arc::ptr_eq(&self.block, &next.block)
+            && self.from + self.len == next.from
+            && self.seq + self.len as u64 == next.seq
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
-        let slots = self.block.get(self.from..self.from + self.len).unwrap_or_default();
-        slots.iter().enumerate().filter_map(|(i, slot)| {
-            // A run covers filled slots only, so nothing is ever filtered out here.
-            slot.get().map(|entry| Record {
-                seq: self.seq + i as u64,
-                entry,
-                block: &self.block,
-                index: self.from + i,
-            })
-        })
+        (0..self.len).filter_map(|i| self.record(i))
     }
 
     /// The `i`th message of the run.
     pub(crate) fn message(&self, i: usize) -> Option<&Message> {
-        if i >= self.len {
-            return None;
-        }
-        Some(&self.block.get(self.from + i)?.get()?.message)
+        Some(&self.slots().get(i)?.get()?.message)
     }
 
     /// Parts the run in two before its `i`th record.
@@ -231,6 +286,19 @@ impl Snapshot {
     /// The position of the oldest of these records.
     pub(crate) fn oldest(&self) -> u64 {
         self.records.first().map_or(self.end, |first| first.seq())
+    }
+
+    /// The position of the oldest row that was read, whether or not it could be made sense of; none
+    /// where no row was.
+    pub(crate) fn covered(&self) -> Option<u64> {
+        let readable = self.records.first().map(|record| record.seq());
+        let unreadable = self.unreadable.iter().map(|row| row.seq).min();
+        readable.into_iter().chain(unreadable).min()
+    }
+
+    /// How many rows were read, those included that made no sense.
+    pub(crate) fn rows(&self) -> usize {
+        self.records.len() + self.unreadable.len()
     }
 
     /// Whether nothing older than these records is in the memory.

@@ -1,2 +1,77 @@
 //! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
 //! answer as a [`Message`](crate::Message).
+//!
+//! | module | speaks | a request's |
+//! |---|---|---|
+//! | [`openai`] | OpenAI Chat Completions and the servers that are compatible | `messages` |
+//! | [`responses`] | OpenAI Responses | `instructions`, `input` |
+//! | [`anthropic`] | Anthropic Messages | `system`, `messages` |
+//! | [`gemini`] | Gemini generateContent | `systemInstruction`, `contents` |
+//! | [`ollama`] | Ollama's `/api/chat` | `messages` |
+//! | [`langchain4j`] | the JSON that LangChain4j stores | |
+//!
+//! Each has the same parts:
+//!
+//! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
+//!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
+//!   of the provider are methods of the view. [`Messages::of`](openai::Messages::of) makes one of
+//!   messages that no prompt holds;
+//! - `answer`, which reads a response into the message that goes into memory;
+//! - `Stream`, which assembles a streamed response into that same message, without a runtime;
+//! - `history`, which reads the messages of a request that somebody else wrote.
+//!
+//! ```
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
+//! use serde_json::json;
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+//! prompt.add(Message::user("What is the weather in Oslo?"))?;
+//! let built = prompt.build()?;
+//! let body = json!({"model": "m", "messages": wire::openai::messages(&built)});
+//!
+//! // What the provider answers goes into memory as it is.
+//! let response = r#"{"choices": [{"message": {"role": "assistant", "content": null, "tool_calls": [
+//!     {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}]}}]}"#;
+//! prompt.add(wire::openai::answer(response)?)?;
+//! prompt.add(Message::tool("call_1", "weather", "sunny, 21 °C"))?;
+//!
+//! // The next model may be another one.
+//! let built = prompt.build()?;
+//! let body = json!({"model": "n", "messages": wire::ollama::messages(&built)});
+//! assert_eq!(body["messages"][2]["content"], "sunny, 21 °C");
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # What a format can't express
+//!
+//! Serialising never fails. A part that a provider has no place for (video, mostly) becomes a text
+//! such as `[video: not supported by this format]`, and a [`CustomMessage`](crate::CustomMessage)
+//! is left out. `strict` on a view refuses both beforehand, with an error of kind
+//! [`Unsupported`](crate::ErrorKind::Unsupported) that names the message and the part. Each module
+//! lists what is lost under *What is lost*; everything else comes back: `history` of a view's JSON
+//! equals the messages.
+//!
+//! # What only one provider understands
+//!
+//! Nothing that is read is lost silently. Signatures, ids, cache marks and whatever a format does
+//! not know are kept beside what they came with: under the format's own name in `extra`
+//! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
+//! [`Part::Other`](crate::Part::Other) of that name, and for a whole message under the module's
+//! `ATTRIBUTE` in its attributes, the one attribute that is sent. Only that format writes them
+//! again: a conversation outlives the model that began it, and another provider answers 400 to a
+//! foreign signature.
+//!
+//! Decoders take any input: they return an error that names the place, such as
+//! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
+//! allocate more than the input is worth.
+
+pub mod anthropic;
+mod common;
+pub mod gemini;
+pub mod langchain4j;
+pub mod ollama;
+pub mod openai;
+pub mod responses;
+
+/// The names of the formats, under which each keeps what no other understands.
+const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];

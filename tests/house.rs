@@ -11,7 +11,9 @@ const FLOORS: &[&[&str]] = &[
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],
     &["compose", "memory", "wire"],
-    &["conformance", "store"],
+    &["store"],
+    &["adapt"],
+    &["conformance"],
     &["prompt"],
 ];
 

@@ -1,6 +1,5 @@
 //! Putting the pieces together: system message, history, temporaries.
 
-use std::iter::Peekable;
 use std::sync::Arc;
 
 use super::{Composer, Placement, provider};
@@ -9,7 +8,7 @@ use crate::composed::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
-use crate::record::{Record, Snapshot};
+use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::Verdict;
 use crate::window::{OpenCalls, Opening, ToolGroups};
 
@@ -95,16 +94,22 @@ impl<'a> Assembly<'a> {
         {
             self.report.anchored = Some(anchor.seq());
         }
-        let mut rest = records.iter().skip(start - parted).peekable();
-        let first = rest.peek().map_or(snapshot.end, Record::seq);
+        let mut rest = records.cursor(start - parted);
+        let first = rest.peek().map_or(snapshot.end, |record| record.seq());
         let before = first.saturating_sub(snapshot.start);
         self.report.older = before.saturating_sub(u64::from(anchor.is_some()));
         let lost = snapshot.unreadable.iter().map(|row| row.seq).filter(|seq| *seq >= first);
         self.report.unreadable = lost.collect();
-        for result in rest.by_ref().take(parted) {
-            self.leave_out(result, Why::Opening);
+        for _ in 0..parted {
+            if let Some(result) = rest.next_if(|_| true) {
+                self.leave_out(result, Why::Opening);
+            }
         }
-        while let Some(record) = rest.next() {
+        loop {
+            if self.composer.truncate.is_none() {
+                self.share_plain(&mut rest);
+            }
+            let Some(record) = rest.next_if(|_| true) else { break };
             match record.message() {
                 Message::System(_) => self.leave_out(record, Why::SecondSystem),
                 Message::Tool(tool) if self.checks_groups() => {
@@ -201,6 +206,31 @@ impl<'a> Assembly<'a> {
         self.composer.tool_groups != ToolGroups::Off
     }
 
+    /// The next records, as far as they need no look at what stands around them, block by block.
+    fn share_plain(&mut self, rest: &mut Cursor<'_>) {
+        let checks_groups = self.checks_groups();
+        loop {
+            let mut at = self.pieces.len();
+            let mut last_user = self.last_user;
+            let stretch = rest.stretch(|message| {
+                let plain = match message {
+                    Message::System(_) => false,
+                    Message::Tool(_) => !checks_groups,
+                    _ => !checks_groups || !message.has_tool_calls(),
+                };
+                if message.is_user() {
+                    last_user = Some(at);
+                }
+                at += 1;
+                plain
+            });
+            let Some(records) = stretch else { return };
+            self.last_user = last_user;
+            self.report.sent += records.len;
+            self.pieces.share(records);
+        }
+    }
+
     /// One record: shared where it fits, else a copy. False where the processor dropped it.
     fn message(&mut self, record: Record<'_>) -> Result<bool> {
         let message = record.message();
@@ -209,7 +239,7 @@ impl<'a> Assembly<'a> {
             None => Verdict::Keep,
         };
         match verdict {
-            Verdict::Keep => self.pieces.share(record),
+            Verdict::Keep => self.pieces.share(record.to_run()),
             Verdict::Replace(copy) => {
                 self.report.truncated.push(Truncated {
                     seq: record.seq(),
@@ -236,13 +266,13 @@ impl<'a> Assembly<'a> {
         &mut self,
         record: Record<'a>,
         ai: &'a AiMessage,
-        rest: &mut Peekable<impl Iterator<Item = Record<'a>>>,
+        rest: &mut Cursor<'a>,
     ) -> Result<()> {
         let mark = self.pieces.mark();
         let (sent, truncated) = (self.report.sent, self.report.truncated.len());
         let mut members = vec![(record, self.message(record)?)];
         let mut calls = OpenCalls::of(ai);
-        while let Some(result) = rest.next_if(|next| next.message().is_tool()) {
+        while let Some(result) = rest.next_if(Message::is_tool) {
             let id = result.message().as_tool().map_or("", |tool| tool.call_id());
             if calls.answer(id) {
                 members.push((result, self.message(result)?));

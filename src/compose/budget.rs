@@ -56,14 +56,16 @@ impl Budget {
         Self { reserve: tokens, ..self }
     }
 
-    /// The same budget for a provider that caches prompts: the start of the history moves only when
-    /// its tokens exceed `high`, and then so far that at least `low` are left.
+    /// The same budget for a provider that caches prompts: the start of the history moves seldom, and
+    /// then so far that the history has between `low` and `high` tokens.
     ///
     /// In between prompts only grow at their end. The start is a pure function of the history, the
     /// same in every process: of all places that leave between `low` and `high` tokens it is the one
     /// whose position can be halved most often, for that place stays the same while the
-    /// conversation moves past it. Leave room between `high` and the budget for the system message
-    /// and temporaries; where those need more, the start moves for that one build.
+    /// conversation moves past it. On average a move covers more than half of the room between the
+    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the budget
+    /// for the system message and temporaries; where those need more, the start moves for that one
+    /// build.
     ///
     /// # Errors
     ///

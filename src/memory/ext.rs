@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::ChatMemory;
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::record::Records;
 
 /// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it yourself.
 pub trait ChatMemoryExt: ChatMemory {
@@ -66,8 +66,8 @@ pub trait ChatMemoryExt: ChatMemory {
 
     /// The history in pages of `size` records, from the newest page to the oldest.
     ///
-    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record. A size
-    /// of 0 counts as 1.
+    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a row
+    /// that can't be read only makes its page shorter. A size of 0 counts as 1.
     fn pages(&self, size: usize) -> Pages<'_, Self> {
         Pages { memory: self, size: size.max(1), before: None, done: false }
     }
@@ -91,16 +91,15 @@ impl<M: ChatMemory + ?Sized> Iterator for Pages<'_, M> {
         if self.done {
             return None;
         }
-        let Snapshot { records, start, .. } = match self.memory.read(self.before, self.size) {
-            Ok(snapshot) => snapshot,
-            Err(error) => {
-                self.done = true;
-                return Some(Err(error));
+        self.done = true;
+        match self.memory.read(self.before, self.size) {
+            Ok(snapshot) => {
+                let oldest = snapshot.covered()?;
+                self.before = Some(oldest);
+                self.done = oldest <= snapshot.start;
+                Some(Ok(snapshot.records))
             }
-        };
-        let first = records.first()?.seq();
-        self.before = Some(first);
-        self.done = first <= start;
-        Some(Ok(records))
+            Err(error) => Some(Err(error)),
+        }
     }
 }

@@ -34,6 +34,11 @@ impl CustomMessage {
         }
     }
 
+    /// A message of a role that is not known, with all else that was read.
+    pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
+        Self { body: Box::new(CustomBody { role, attributes: Attributes::new(), unknown }) }
+    }
+
     /// The role as JSON names it: `custom`, or the unknown role that was read.
     pub fn role(&self) -> &str {
         &self.body.role

@@ -1,0 +1,171 @@
+//! Async memories in blocking code.
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::thread;
+use std::time::SystemTime;
+
+use tokio::runtime::{Builder, Handle, Runtime};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{AsyncChatMemory, ChatMemory, MemoryId};
+use crate::message::Message;
+use crate::record::Snapshot;
+use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
+
+/// An async memory or store as a blocking one, with a runtime of its own.
+///
+/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside a
+/// runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime, one
+/// background thread, so they are served while the caller waits, even where the caller's runtime has
+/// that one thread only.
+///
+/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on a
+/// thread that drives tasks. Async code is better off with the async memory itself.
+///
+/// ```
+/// use memory_prompt::{Blocking, ChatMemoryExt, InMemoryStore, Message, Unblock};
+///
+/// // What a network backend would do here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
+/// let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) })?;
+/// let memory = store.memory("support:u1001:c2002")?;
+/// memory.add(Message::user("hi"))?;
+/// assert_eq!(memory.latest(10)?.len(), 1);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+pub struct Blocking<T> {
+    // Dropped in this order: what is connected goes before the runtime that serves it.
+    inner: T,
+    engine: Arc<Engine>,
+}
+
+/// A runtime that may be dropped anywhere.
+struct Engine(Option<Runtime>);
+
+impl<T> Blocking<T> {
+    /// Starts a runtime and connects on it.
+    ///
+    /// Connect in the future that is handed in, not before: what is connected elsewhere is served
+    /// elsewhere, and must not wait for a thread that waits here.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where no thread can be started, and whatever the future says.
+    pub fn connect(future: impl Future<Output = Result<T>> + Send) -> Result<Self>
+    where
+        T: Send,
+    {
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("memory-prompt")
+            .enable_all()
+            .build()
+            .map_err(no_thread)?;
+        let engine = Arc::new(Engine(Some(runtime)));
+        let inner = engine.wait(future)??;
+        Ok(Self { inner, engine })
+    }
+
+    /// What this adapter wraps.
+    pub fn get_ref(&self) -> &T {
+        &self.inner
+    }
+
+    /// Waits for a future on this adapter's runtime.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where a thread is needed and can't be started.
+    pub fn wait<R: Send>(&self, future: impl Future<Output = R> + Send) -> Result<R> {
+        self.engine.wait(future)
+    }
+
+    /// Something else on the same runtime.
+    pub(crate) fn beside<U>(&self, inner: U) -> Blocking<U> {
+        Blocking { inner, engine: Arc::clone(&self.engine) }
+    }
+}
+
+impl<S: AsyncChatMemoryStore> Blocking<S> {
+    /// The memory of the conversation under this id, on the same runtime.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::memory`].
+    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<Blocking<Arc<dyn AsyncChatMemory>>> {
+        self.inner.memory(id.into()).map(|memory| self.beside(memory))
+    }
+}
+
+impl Engine {
+    fn wait<R: Send>(&self, future: impl Future<Output = R> + Send) -> Result<R> {
+        let Some(runtime) = &self.0 else {
+            return Err(Error::new(ErrorKind::Storage, "wait", "the runtime is shut down"));
+        };
+        if Handle::try_current().is_err() {
+            return Ok(runtime.block_on(future));
+        }
+        thread::scope(|scope| {
+            let waiter = thread::Builder::new()
+                .name("memory-prompt".to_owned())
+                .spawn_scoped(scope, || runtime.block_on(future))
+                .map_err(no_thread)?;
+            // A panic in the memory is a panic here, as if it had been called directly.
+            waiter.join().or_else(|panic| resume_unwind(panic))
+        })
+    }
+}
+
+fn no_thread(error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Storage, "wait", "no thread could be started").with_source(error)
+}
+
+impl Drop for Engine {
+    /// tokio panics where a runtime that waits for its threads is dropped inside another one.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl<M: AsyncChatMemory> ChatMemory for Blocking<M> {
+    fn id(&self) -> &MemoryId {
+        self.inner.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        self.engine.wait(self.inner.append(batch, expected))?
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.engine.wait(self.inner.read(before, n))?
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.engine.wait(self.inner.evict(before))?
+    }
+    fn clear(&self) -> Result<()> {
+        self.engine.wait(self.inner.clear())?
+    }
+}
+
+impl<S: AsyncChatMemoryStore> ChatMemoryStore for Blocking<S> {
+    fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
+        self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn ChatMemory>)
+    }
+    fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
+        self.engine.wait(self.inner.ids(after, n))?
+    }
+    fn delete(&self, id: &MemoryId) -> Result<bool> {
+        self.engine.wait(self.inner.delete(id))?
+    }
+    fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
+        self.engine.wait(self.inner.purge_inactive(older_than))?
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Blocking").field(&self.inner).finish()
+    }
+}

@@ -1,0 +1,303 @@
+//! The contract as a kit of tests, for every backend: those of this crate and your own.
+//!
+//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is one
+//! named test, and one macro expands them all for a backend. What a backend must bring is a
+//! [`Fixture`]; what else it can do, it says by implementing more traits and naming their groups:
+//!
+//! | group | the fixture | its laws |
+//! |---|---|---|
+//! | `memory` | [`Fixture`] | one conversation: order, batches, snapshots, eviction, hostile text … |
+//! | `store` | [`StoreFixture`] | many conversations: ids, deleting, purging |
+//! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
+//! | `damage` | [`DamageFixture`] | rows that can't be read |
+//! | `faults` | [`FaultFixture`] | errors at any moment |
+//! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks ([`conformance_async!`](crate::conformance_async)) |
+//!
+//! ```
+//! use std::sync::Arc;
+//! use memory_prompt::conformance::{Fixture, StoreFixture};
+//! use memory_prompt::{ChatMemory, ChatMemoryStore, InMemoryStore};
+//!
+//! struct InProcess(InMemoryStore);
+//!
+//! impl Fixture for InProcess {
+//!     const BACKEND: &'static str = "in-memory";
+//!     fn new() -> Self {
+//!         Self(InMemoryStore::new())
+//!     }
+//!     fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+//!         Arc::new(self.0.memory(id).unwrap())
+//!     }
+//! }
+//!
+//! impl StoreFixture for InProcess {
+//!     fn store(&self) -> Arc<dyn ChatMemoryStore> {
+//!         Arc::new(self.0.clone())
+//!     }
+//! }
+//!
+//! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
+//! ```
+//!
+//! A backend that needs a server is given the attribute that its tests shall have, so that a plain
+//! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
+//!
+//! ```ignore
+//! memory_prompt::conformance!(#[ignore = "needs a server"] remote: RemoteFixture, [memory, store, shared]);
+//! ```
+//!
+//! # Environment
+//!
+//! | variable | meaning | default |
+//! |---|---|---|
+//! | `MEMORY_PROMPT_LAWS` | a file to which each law that held adds a line `backend<TAB>law` | none |
+//! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
+//! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | 32 |
+
+// The kit is test code in a library's clothes: a law that does not hold panics, and that is its result.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
+mod countdown;
+pub mod damage;
+pub mod faults;
+pub mod memory;
+mod model;
+pub mod shared;
+pub mod store;
+mod support;
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::sync::Arc;
+
+#[cfg(feature = "tokio")]
+pub use asynchronous::{
+    Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
+};
+pub use countdown::Countdown;
+
+use crate::memory::ChatMemory;
+use crate::store::ChatMemoryStore;
+
+/// A backend under test, with a place of its own for its data: what other fixtures do, it does not see.
+pub trait Fixture: Sized + Send + Sync + 'static {
+    /// The backend's name, for people and for counting.
+    const BACKEND: &'static str;
+
+    /// A new place with nothing in it.
+    fn new() -> Self;
+
+    /// The conversation under this id; the same one each time that the id is the same.
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory>;
+}
+
+/// A backend that keeps many conversations.
+pub trait StoreFixture: Fixture {
+    /// The store in which [`Fixture::memory`] keeps its conversations.
+    fn store(&self) -> Arc<dyn ChatMemoryStore>;
+}
+
+/// A backend whose data outlives the process, and can be used from several.
+pub trait SharedFixture: Fixture {
+    /// What another process needs to know to find this place.
+    fn address(&self) -> String;
+
+    /// The place at this address, through connections of its own. The data stay when it is dropped.
+    fn attach(address: &str) -> Self;
+}
+
+/// A backend whose rows the tests can get at, behind its back.
+pub trait DamageFixture: Fixture {
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]);
+}
+
+/// A backend that can be made to fail.
+pub trait FaultFixture: Fixture {
+    /// Lets the next `steps` steps succeed and each one after them fail; what a step is, is the
+    /// backend's business. `None` lets everything succeed.
+    fn fail_after(&self, steps: Option<u64>);
+}
+
+/// Runs one law in a new fixture, and counts it. The macros call this.
+#[doc(hidden)]
+pub fn law<F: Fixture>(name: &str, law: fn(&F)) {
+    law(&F::new());
+    count(F::BACKEND, name);
+}
+
+/// Runs one law about several processes. The test runs itself again as the other process.
+#[doc(hidden)]
+pub fn shared_law<F: SharedFixture>(name: &str, path: &str, law: fn(&F, &str)) {
+    if let Ok(address) = std::env::var(shared::WRITE_TO) {
+        shared::write(&F::attach(&address));
+    } else {
+        // The path of a test begins with the crate, its name for the harness does not.
+        law(&F::new(), path.split_once("::").map_or(path, |(_, path)| path));
+        count(F::BACKEND, name);
+    }
+}
+
+fn count(backend: &str, law: &str) {
+    if let Some(file) = std::env::var_os("MEMORY_PROMPT_LAWS") {
+        // One write, so that the lines of tests that run at the same time do not mix.
+        let line = format!("{backend}\t{law}\n");
+        let file = OpenOptions::new().append(true).create(true).open(file);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the laws are counted");
+    }
+}
+
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// Every law of the named groups as a test, in a module of this name.
+///
+/// `conformance!(name: Fixture, [groups])`, with attributes for each test in front of the name. The
+/// groups are described in the [module](mod@crate::conformance).
+#[macro_export]
+macro_rules! conformance {
+    ($(#[$attribute:meta])* $name:ident: $fixture:ty, [$($group:ident),+ $(,)?]) => {
+        mod $name {
+            #[allow(unused_imports, reason = "the fixture may be named by a path")]
+            use super::*;
+            $crate::__conformance!(@groups {$(#[$attribute])*} ($fixture) $($group)+);
+        }
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __conformance {
+    (@groups $attributes:tt $fixture:tt $($group:ident)+) => {
+        $($crate::__conformance!(@$group $attributes $fixture);)+
+    };
+    (@memory $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture memory
+            order_is_the_order_of_append
+            positions_count_from_0_and_ascend_by_one
+            positions_are_never_used_again_after_evict
+            positions_are_never_used_again_after_clear
+            a_batch_returns_its_positions_and_is_taken
+            an_empty_batch_returns_an_empty_range_at_the_end
+            batches_of_8_writers_stay_contiguous_and_none_is_lost
+            an_append_at_another_position_changes_nothing
+            of_many_appends_at_one_position_one_succeeds
+            a_system_message_gets_no_position
+            the_same_system_message_changes_nothing_and_another_replaces_it
+            a_system_message_is_never_evicted
+            an_empty_memory_is_legal_everywhere
+            n_of_0_returns_no_records
+            n_beyond_the_history_returns_what_there_is
+            reading_before_a_position_ends_there
+            reads_are_snapshots_while_others_append
+            pages_repeat_and_skip_nothing_while_others_append
+            what_was_read_stays_what_it_was
+            evicting_forgets_what_is_before
+            clearing_forgets_everything
+            times_of_append_are_kept
+            one_hundred_thousand_messages
+            a_message_of_10_megabytes
+            every_kind_of_message_comes_back_as_it_was
+            hostile_text_comes_back_as_it_was
+            hostile_ids_are_conversations_of_their_own
+            debug_output_holds_no_text
+            any_list_of_operations_gives_what_a_list_gives
+        );
+    };
+    (@store $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture store
+            a_memory_is_created_by_its_first_append
+            two_memories_for_one_id_are_one_conversation
+            a_memory_knows_its_id
+            ids_are_paged_and_each_is_listed_once
+            ids_that_stay_are_listed_once_while_others_come_and_go
+            hostile_ids_are_listed_as_they_are
+            a_cleared_conversation_still_exists
+            deleting_forgets_the_conversation_and_no_other
+            a_deleted_conversation_begins_anew_at_0
+            a_purge_deletes_what_is_inactive_and_no_other
+            a_purge_takes_nothing_that_is_appended_meanwhile
+        );
+    };
+    (@shared $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@shared_laws $attributes $fixture
+            what_was_appended_is_there_after_reopening
+            positions_go_on_after_reopening
+            what_one_appends_the_other_reads
+            eight_writers_in_2_processes_lose_nothing
+        );
+    };
+    (@damage $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture damage
+            an_unreadable_row_is_reported_and_hides_no_other
+            pages_go_past_unreadable_rows
+            an_unreadable_system_message_is_an_error_until_it_is_replaced
+        );
+    };
+    (@faults $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture faults
+            an_error_leaves_the_memory_and_the_batch_as_they_were
+        );
+    };
+    (@asynchronous $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture asynchronous
+            appends_of_many_tasks_stay_contiguous
+            an_append_that_is_dropped_is_done_or_not_done
+        );
+    };
+    (@laws $attributes:tt $fixture:tt $group:ident $($law:ident)+) => {
+        $($crate::__conformance!(@law $attributes $fixture $group $law);)+
+    };
+    (@shared_laws $attributes:tt $fixture:tt $($law:ident)+) => {
+        $($crate::__conformance!(@shared_law $attributes $fixture $law);)+
+    };
+    (@law {$($attribute:tt)*} ($fixture:ty) $group:ident $law:ident) => {
+        #[test]
+        $($attribute)*
+        fn $law() {
+            $crate::conformance::law::<$fixture>(
+                stringify!($law),
+                $crate::conformance::$group::$law,
+            );
+        }
+    };
+    (@shared_law {$($attribute:tt)*} ($fixture:ty) $law:ident) => {
+        #[test]
+        $($attribute)*
+        fn $law() {
+            $crate::conformance::shared_law::<$fixture>(
+                stringify!($law),
+                concat!(module_path!(), "::", stringify!($law)),
+                $crate::conformance::shared::$law,
+            );
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    /// A law that no macro names would never run.
+    #[test]
+    fn every_law_is_in_the_list() {
+        let groups = [
+            include_str!("conformance/memory.rs"),
+            include_str!("conformance/store.rs"),
+            include_str!("conformance/shared.rs"),
+            include_str!("conformance/damage.rs"),
+            include_str!("conformance/faults.rs"),
+            include_str!("conformance/asynchronous.rs"),
+        ];
+        let list: Vec<&str> = include_str!("conformance.rs").lines().map(str::trim).collect();
+        let mut laws = 0;
+        for line in groups.iter().flat_map(|group| group.lines()) {
+            let Some(name) = line.strip_prefix("pub fn ") else { continue };
+            let name = name.split(['<', '(']).next().unwrap_or_default();
+            assert!(list.contains(&name), "no macro runs {name}");
+            laws += 1;
+        }
+        assert!(laws > 45, "{laws}");
+    }
+}

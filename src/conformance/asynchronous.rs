@@ -1,0 +1,188 @@
+//! Async backends: the same laws through [`Blocking`], and those of futures.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::support::{ID, numbered, rows};
+use super::{DamageFixture, Fixture, SharedFixture, StoreFixture};
+use crate::adapt::Blocking;
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, ChatMemory};
+use crate::message::Message;
+use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
+
+/// An async backend under test: the twin of [`Fixture`].
+///
+/// Its functions run on a tokio runtime of the kit.
+pub trait AsyncFixture: Sized + Send + Sync + 'static {
+    /// The backend's name, for people and for counting.
+    const BACKEND: &'static str;
+
+    /// A new place with nothing in it.
+    fn new() -> impl Future<Output = Self> + Send;
+
+    /// The conversation under this id; the same one each time that the id is the same.
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory>;
+}
+
+/// An async backend that keeps many conversations.
+pub trait AsyncStoreFixture: AsyncFixture {
+    /// The store in which [`AsyncFixture::memory`] keeps its conversations.
+    fn store(&self) -> Arc<dyn AsyncChatMemoryStore>;
+}
+
+/// An async backend whose data outlives the process, and can be used from several.
+pub trait AsyncSharedFixture: AsyncFixture {
+    /// What another process needs to know to find this place.
+    fn address(&self) -> String;
+
+    /// The place at this address, through connections of its own. The data stay when it is dropped.
+    fn attach(address: &str) -> impl Future<Output = Self> + Send;
+}
+
+/// An async backend whose rows the tests can get at, behind its back.
+pub trait AsyncDamageFixture: AsyncFixture {
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8])
+    -> impl Future<Output = ()> + Send;
+}
+
+/// An async fixture as a blocking one.
+#[derive(Debug)]
+pub struct Adapted<F>(Blocking<F>);
+
+impl<F: AsyncFixture> Adapted<F> {
+    fn connect(fixture: impl Future<Output = F> + Send) -> Self {
+        Self(Blocking::connect(async { Ok(fixture.await) }).expect("a runtime starts"))
+    }
+}
+
+impl<F: AsyncFixture> Fixture for Adapted<F> {
+    const BACKEND: &'static str = F::BACKEND;
+
+    fn new() -> Self {
+        Self::connect(F::new())
+    }
+
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(self.0.beside(self.0.get_ref().memory(id)))
+    }
+}
+
+impl<F: AsyncStoreFixture> StoreFixture for Adapted<F> {
+    fn store(&self) -> Arc<dyn ChatMemoryStore> {
+        Arc::new(self.0.beside(self.0.get_ref().store()))
+    }
+}
+
+impl<F: AsyncSharedFixture> SharedFixture for Adapted<F> {
+    fn address(&self) -> String {
+        self.0.get_ref().address()
+    }
+
+    fn attach(address: &str) -> Self {
+        Self::connect(F::attach(address))
+    }
+}
+
+impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
+    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+        self.0.wait(self.0.get_ref().damage(id, seq, payload)).expect("a row is damaged");
+    }
+}
+
+/// Every law of the named groups as a test, for an async backend: [`conformance!`](crate::conformance)
+/// with an [`AsyncFixture`].
+#[macro_export]
+macro_rules! conformance_async {
+    ($(#[$attribute:meta])* $name:ident: $fixture:ty, [$($group:ident),+ $(,)?]) => {
+        $crate::conformance!(
+            $(#[$attribute])* $name: $crate::conformance::Adapted<$fixture>, [$($group),+]
+        );
+    };
+}
+
+/// Batches of many tasks on one runtime stay contiguous, and none is lost.
+pub fn appends_of_many_tasks_stay_contiguous<F: AsyncFixture>(fixture: &Adapted<F>) {
+    let fixture = &fixture.0;
+    let all = fixture.wait(async {
+        let tasks: Vec<_> = (0..16u64)
+            .map(|writer| {
+                let memory = fixture.get_ref().memory(ID);
+                tokio::spawn(async move {
+                    for batch in 0..10 {
+                        let texts = (0..3).map(|i| Message::user(format!("{writer} {batch} {i}")));
+                        memory.add_all(texts).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        rows(&fixture.get_ref().memory(ID).all().await.unwrap())
+    });
+    let all = all.unwrap();
+    assert_eq!(all.len(), 16 * 10 * 3);
+    let mut next = [0; 16];
+    for batch in all.chunks(3) {
+        let writer: usize = batch[0].1.split(' ').next().unwrap().parse().unwrap();
+        for (i, (_, text)) in batch.iter().enumerate() {
+            assert_eq!(*text, format!("{writer} {} {i}", next[writer]));
+        }
+        next[writer] += 1;
+    }
+}
+
+/// An append whose future is dropped is done or not done, and the memory goes on.
+pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &Adapted<F>) {
+    let fixture = &fixture.0;
+    let run = async {
+        let memory = fixture.get_ref().memory(ID);
+        // The system message and the batch go together, so that the one tells of the other.
+        let mut acknowledged = 0;
+        for polls in 0..40 {
+            let name = format!("dropped {polls}");
+            let mut batch: Vec<Message> = (0..5)
+                .map(|_| Message::user(name.as_str()))
+                .chain([Message::system(name.as_str())])
+                .collect();
+            let mut append = memory.append(&mut batch, None);
+            let mut left = polls;
+            let done = poll_fn(|context| {
+                if left == 0 {
+                    return Poll::Ready(None);
+                }
+                left -= 1;
+                append.as_mut().poll(context).map(Some)
+            })
+            .await;
+            drop(append);
+            assert!(batch.is_empty() || batch.len() == 6, "the batch is whole or taken");
+            acknowledged += u32::from(matches!(done, Some(Ok(_))));
+            let number: Vec<Message> = vec![numbered(polls)];
+            memory.add_all(number).await.unwrap();
+        }
+        // Whatever was still on its way has arrived by now, or never will.
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        (acknowledged, memory.all().await.unwrap())
+    };
+    let (acknowledged, records) = fixture.wait(run).unwrap();
+    let rows = rows(&records);
+    assert!(rows.iter().map(|row| row.0).eq(0..rows.len() as u64), "positions have no gaps");
+    let mut whole = 0;
+    let mut numbers = 0;
+    let mut i = 0;
+    while let Some((_, text)) = rows.get(i) {
+        if text.starts_with("dropped") {
+            assert!(rows[i..].len() >= 5 && rows[i..i + 5].iter().all(|row| row.1 == *text));
+            whole += 1;
+            i += 5;
+        } else {
+            numbers += 1;
+            i += 1;
+        }
+    }
+    assert_eq!(numbers, 40, "what was acknowledged afterwards is there");
+    assert!(whole >= acknowledged, "{acknowledged} appends were acknowledged, {whole} are there");
+}

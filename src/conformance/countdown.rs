@@ -1,0 +1,84 @@
+//! A memory that fails when a countdown reaches zero.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{ChatMemory, MemoryId};
+use crate::message::Message;
+use crate::record::Snapshot;
+
+/// A memory that does what another one does, until a countdown reaches zero. From then on every
+/// operation fails and changes nothing.
+///
+/// For tests of what uses a memory: with a countdown from each number there is, every way to fail is
+/// walked.
+///
+/// ```
+/// use memory_prompt::conformance::Countdown;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+/// use std::sync::Arc;
+///
+/// let memory = Arc::new(Countdown::new(DefaultChatMemory::new()));
+/// let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+/// prompt.add_temporary(Message::user("once"));
+/// memory.fail_after(Some(0));
+/// assert_eq!(prompt.build().unwrap_err().to_string(), "read: countdown: the time has come");
+/// memory.fail_after(None);
+/// assert_eq!(prompt.build()?.len(), 1); // the temporary message was not lost
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Countdown<M> {
+    inner: M,
+    left: AtomicU64,
+}
+
+const NEVER: u64 = u64::MAX;
+
+impl<M> Countdown<M> {
+    /// A memory that does not fail yet.
+    pub fn new(inner: M) -> Self {
+        Self { inner, left: AtomicU64::new(NEVER) }
+    }
+
+    /// Lets the next `operations` succeed and all after them fail; `None` lets all succeed.
+    pub fn fail_after(&self, operations: Option<u64>) {
+        self.left.store(operations.unwrap_or(NEVER), Ordering::Relaxed);
+    }
+
+    fn step(&self, operation: &'static str) -> Result<()> {
+        let count = |left| match left {
+            NEVER => Some(NEVER),
+            left => u64::checked_sub(left, 1),
+        };
+        match self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count) {
+            Ok(_) => Ok(()),
+            Err(_) => {
+                Err(Error::new(ErrorKind::Storage, operation, "countdown: the time has come"))
+            }
+        }
+    }
+}
+
+impl<M: ChatMemory> ChatMemory for Countdown<M> {
+    fn id(&self) -> &MemoryId {
+        self.inner.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        self.step("append")?;
+        self.inner.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.step("read")?;
+        self.inner.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.step("evict")?;
+        self.inner.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        self.step("clear")?;
+        self.inner.clear()
+    }
+}

@@ -1,0 +1,34 @@
+//! The law of errors at any moment.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use proptest::prelude::*;
+
+use super::FaultFixture;
+use super::model::{self, Model};
+use super::support::ID;
+
+/// An error leaves the memory as it was, and the batch with the caller: whatever fails, and wherever in
+/// a list of operations. Once healed, the memory goes on.
+pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fixture: &F) {
+    let case = AtomicU64::new(0);
+    let steps = prop_oneof![2 => (0u64..60).prop_map(Some), 2 => (0u64..3000).prop_map(Some), 1 => Just(None)];
+    let faulty = (steps, model::op());
+    let failures = AtomicU64::new(0);
+    model::try_all(&proptest::collection::vec(faulty, 0..30), |steps| {
+        let case = case.fetch_add(1, Ordering::Relaxed);
+        let memory = fixture.memory(&format!("{ID}:{case}"));
+        let mut list = Model::default();
+        for (fail_after, op) in steps {
+            fixture.fail_after(fail_after);
+            let failed = list.step(&*memory, op, fail_after.is_some());
+            fixture.fail_after(None);
+            if failed? {
+                failures.fetch_add(1, Ordering::Relaxed);
+                list.compare_all(&*memory)?;
+            }
+        }
+        list.compare_all(&*memory)
+    });
+    assert!(failures.into_inner() > 0, "nothing ever failed: the fixture does not do its work");
+}

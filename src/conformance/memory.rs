@@ -1,0 +1,534 @@
+//! The laws of one conversation.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use super::Fixture;
+use super::model::{self, Model};
+use super::support::{ID, append, holds, hostile_ids, hostile_texts, numbered, rows};
+use crate::error::ErrorKind;
+use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::message::{
+    AiMessage, AiPart, Media, Message, Part, Reasoning, ToolCall, ToolMessage, UserMessage,
+};
+
+/// Order is the order of append.
+pub fn order_is_the_order_of_append<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    for i in 0..20 {
+        append(&*memory, i..i + 1);
+    }
+    append(&*memory, 20..50);
+    holds(&*memory, 0..50);
+}
+
+/// Positions count from 0 and ascend by one.
+pub fn positions_count_from_0_and_ascend_by_one<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    assert_eq!(memory.add(numbered(0)).unwrap(), 0);
+    assert_eq!(memory.add(numbered(1)).unwrap(), 1);
+    assert_eq!(memory.add_all((2..7).map(numbered)).unwrap(), 2..7);
+    assert_eq!(memory.end().unwrap(), 7);
+    holds(&*memory, 0..7);
+}
+
+/// Positions are never used again, not after everything was evicted.
+pub fn positions_are_never_used_again_after_evict<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..5);
+    assert_eq!(memory.evict(5).unwrap(), 5);
+    holds(&*memory, 5..5);
+    append(&*memory, 5..6);
+    holds(&*memory, 5..6);
+}
+
+/// Positions are never used again, not after the memory was cleared.
+pub fn positions_are_never_used_again_after_clear<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..5);
+    memory.clear().unwrap();
+    holds(&*memory, 5..5);
+    append(&*memory, 5..7);
+    holds(&*memory, 5..7);
+}
+
+/// An append returns the positions of the batch, and takes its messages.
+pub fn a_batch_returns_its_positions_and_is_taken<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let mut batch: Vec<Message> = (0..3).map(numbered).collect();
+    assert_eq!(memory.append(&mut batch, None).unwrap(), 0..3);
+    assert!(batch.is_empty());
+    batch.extend([numbered(3), Message::system("Be brief."), numbered(4)]);
+    assert_eq!(memory.append(&mut batch, Some(3)).unwrap(), 3..5);
+    assert!(batch.is_empty());
+    holds(&*memory, 0..5);
+}
+
+/// An empty batch returns an empty range at the end.
+pub fn an_empty_batch_returns_an_empty_range_at_the_end<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    assert_eq!(memory.append(&mut Vec::new(), None).unwrap(), 0..0);
+    assert_eq!(memory.append(&mut Vec::new(), Some(0)).unwrap(), 0..0);
+    append(&*memory, 0..3);
+    assert_eq!(memory.append(&mut Vec::new(), None).unwrap(), 3..3);
+    assert_eq!(memory.append(&mut Vec::new(), Some(3)).unwrap(), 3..3);
+    let error = memory.append(&mut Vec::new(), Some(2)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 2, actual: 3 });
+    holds(&*memory, 0..3);
+}
+
+/// A batch stays contiguous, whatever other threads append at the same time, and nothing is lost.
+pub fn batches_of_8_writers_stay_contiguous_and_none_is_lost<F: Fixture>(fixture: &F) {
+    const BATCHES: u64 = 20;
+    thread::scope(|scope| {
+        for writer in 0..8u64 {
+            scope.spawn(move || {
+                let memory = fixture.memory(ID);
+                for batch in 0..BATCHES {
+                    let texts = (0..3).map(|i| Message::user(format!("{writer} {batch} {i}")));
+                    let positions = memory.add_all(texts).unwrap();
+                    assert_eq!(positions.end - positions.start, 3);
+                    let read = memory.read(Some(positions.end), 3).unwrap().records;
+                    let expected: Vec<_> =
+                        positions.zip((0..3).map(|i| format!("{writer} {batch} {i}"))).collect();
+                    assert_eq!(rows(&read), expected, "an append returns where its messages are");
+                }
+            });
+        }
+    });
+    let all = rows(&fixture.memory(ID).all().unwrap());
+    assert_eq!(all.len() as u64, 8 * BATCHES * 3);
+    let mut next = [0; 8];
+    for (i, batch) in all.chunks(3).enumerate() {
+        assert_eq!(batch[0].0, i as u64 * 3, "positions have no gaps");
+        let writer: usize = batch[0].1.split(' ').next().unwrap().parse().unwrap();
+        let expected: Vec<_> = (0..3).map(|i| format!("{writer} {} {i}", next[writer])).collect();
+        assert_eq!(
+            batch.iter().map(|row| &row.1).collect::<Vec<_>>(),
+            expected.iter().collect::<Vec<_>>()
+        );
+        next[writer] += 1;
+    }
+}
+
+/// An append that expects another end is a conflict, and changes nothing.
+pub fn an_append_at_another_position_changes_nothing<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    for (end, others) in
+        [(0, [1, i64::MAX as u64, u64::MAX]), (3, [0, 2, 4]), (6, [3, 7, u64::MAX])]
+    {
+        for expected in others {
+            let batch = [numbered(100), Message::system("Be brief."), numbered(101)];
+            let mut left = batch.to_vec();
+            let error = memory.append(&mut left, Some(expected)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Conflict { expected, actual: end });
+            assert_eq!(error.operation(), "append");
+            assert_eq!(left, batch, "the batch stays with the caller");
+            holds(&*memory, 0..end);
+            assert!(memory.system().unwrap().is_none());
+        }
+        let mut batch = (end..end + 3).map(numbered).collect();
+        assert_eq!(memory.append(&mut batch, Some(end)).unwrap(), end..end + 3);
+    }
+}
+
+/// Of many appends that expect the same end, one succeeds.
+pub fn of_many_appends_at_one_position_one_succeeds<F: Fixture>(fixture: &F) {
+    const ROUNDS: u64 = 20;
+    let won = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for writer in 0..4u64 {
+            let won = &won;
+            scope.spawn(move || {
+                let memory = fixture.memory(ID);
+                for round in 0..ROUNDS {
+                    let mut batch = vec![Message::user(format!("{writer}"))];
+                    match memory.append(&mut batch, Some(round)) {
+                        Ok(positions) => {
+                            assert_eq!(positions, round..round + 1);
+                            won.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => {
+                            let ErrorKind::Conflict { expected, actual } = error.kind() else {
+                                panic!("{error}")
+                            };
+                            assert!(expected == round && actual > round, "{error}");
+                            assert_eq!(batch.len(), 1);
+                        }
+                    }
+                    // Whoever lost sees now what won.
+                    assert!(memory.end().unwrap() > round);
+                }
+            });
+        }
+    });
+    assert_eq!(won.into_inner(), ROUNDS);
+    assert_eq!(fixture.memory(ID).end().unwrap(), ROUNDS);
+}
+
+/// A system message goes to a slot of its own and gets no position.
+pub fn a_system_message_gets_no_position<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    assert!(memory.system().unwrap().is_none());
+    assert_eq!(memory.add(Message::system("Be brief.")).unwrap(), 0);
+    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
+    let batch =
+        [numbered(0), Message::system("Be kind."), numbered(1), Message::system("Be both.")];
+    assert_eq!(memory.add_all(batch).unwrap(), 0..2);
+    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be both.")));
+    holds(&*memory, 0..2);
+    // It comes with every read, whatever records were asked for.
+    assert!(memory.read(Some(0), 5).unwrap().system.is_some());
+}
+
+/// The same system message changes nothing, another one replaces it.
+pub fn the_same_system_message_changes_nothing_and_another_replaces_it<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..2);
+    for text in ["Be brief.", "Be brief.", "Be kind.", "Be brief."] {
+        assert_eq!(memory.add(Message::system(text)).unwrap(), 2);
+        assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system(text)));
+        holds(&*memory, 0..2);
+    }
+}
+
+/// No eviction touches the system message.
+pub fn a_system_message_is_never_evicted<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add(Message::system("Be brief.")).unwrap();
+    append(&*memory, 0..3);
+    assert_eq!(memory.evict(2).unwrap(), 2);
+    assert!(memory.system().unwrap().is_some());
+    assert_eq!(memory.evict(u64::MAX).unwrap(), 1);
+    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
+}
+
+/// An empty memory is legal everywhere.
+pub fn an_empty_memory_is_legal_everywhere<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    holds(&*memory, 0..0);
+    for before in [None, Some(0), Some(1), Some(u64::MAX)] {
+        for n in [0, 1, usize::MAX] {
+            let snapshot = memory.read(before, n).unwrap();
+            assert!(snapshot.records.is_empty() && snapshot.system.is_none());
+            assert_eq!((snapshot.start, snapshot.end), (0, 0));
+        }
+    }
+    assert!(memory.pages(10).next().is_none());
+    for before in [0, 1, u64::MAX] {
+        assert_eq!(memory.evict(before).unwrap(), 0);
+    }
+    memory.clear().unwrap();
+    memory.clear().unwrap();
+    holds(&*memory, 0..0);
+}
+
+/// `n = 0` returns no records, but the system message and where the conversation stands.
+pub fn n_of_0_returns_no_records<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add(Message::system("Be brief.")).unwrap();
+    append(&*memory, 0..10);
+    memory.evict(3).unwrap();
+    for before in [None, Some(0), Some(5), Some(u64::MAX)] {
+        let snapshot = memory.read(before, 0).unwrap();
+        assert!(snapshot.records.is_empty());
+        assert!(snapshot.system.is_some());
+        assert_eq!((snapshot.start, snapshot.end), (3, 10));
+    }
+}
+
+/// `n` larger than the history returns what there is.
+pub fn n_beyond_the_history_returns_what_there_is<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..7);
+    for n in [7, 8, 1000, i32::MAX as usize, usize::MAX / 2, usize::MAX] {
+        let read = memory.latest(n).unwrap();
+        assert_eq!(read.len(), 7, "n = {n}");
+    }
+}
+
+/// The newest records before a position end right before it.
+pub fn reading_before_a_position_ends_there<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..20);
+    memory.evict(5).unwrap();
+    for before in
+        [0, 1, 4, 5, 6, 10, 19, 20, 21, 1000, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX]
+    {
+        for n in [0, 1, 3, 100] {
+            let snapshot = memory.read(Some(before), n).unwrap();
+            let end = before.clamp(5, 20);
+            let start = end.saturating_sub(n as u64).max(5);
+            let expected: Vec<_> = (start..end).map(|i| (i, i.to_string())).collect();
+            assert_eq!(rows(&snapshot.records), expected, "{n} before {before}");
+            assert_eq!((snapshot.start, snapshot.end), (5, 20));
+        }
+    }
+}
+
+/// Sets a flag when it goes, even by a panic, so that nobody waits for ever.
+struct Done<'a>(&'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// A read is a consistent snapshot: no duplicates and no gaps, whatever is appended meanwhile.
+pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _done = Done(&done);
+            let memory = fixture.memory(ID);
+            for i in 0..100 {
+                let mut batch: Vec<_> = (i * 2..i * 2 + 2).map(numbered).collect();
+                batch.push(Message::system((i * 2 + 2).to_string()));
+                memory.append(&mut batch, None).unwrap();
+                if i % 10 == 9 {
+                    memory.evict(i).unwrap();
+                }
+            }
+        });
+        for n in [3, 10, usize::MAX] {
+            let done = &done;
+            scope.spawn(move || {
+                let memory = fixture.memory(ID);
+                let mut last = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let snapshot = memory.read(None, n).unwrap();
+                    let (start, end) = (snapshot.start, snapshot.end);
+                    assert!(end >= last && end.is_multiple_of(2), "a batch is whole: {end}");
+                    last = end;
+                    let first = end.saturating_sub(n as u64).max(start);
+                    let expected: Vec<_> = (first..end).map(|i| (i, i.to_string())).collect();
+                    assert_eq!(rows(&snapshot.records), expected);
+                    let system =
+                        snapshot.system.map_or_else(String::new, |m| m.text().into_owned());
+                    let expected = if end == 0 { String::new() } else { end.to_string() };
+                    assert_eq!(system, expected, "the system message is of the same moment");
+                }
+            });
+        }
+    });
+}
+
+/// Pages go by position: what is appended meanwhile is neither repeated nor does it hide anything.
+pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..55);
+    memory.evict(4).unwrap();
+    let mut seen = Vec::new();
+    for page in memory.pages(10) {
+        let page = page.unwrap();
+        assert!(page.len() <= 10);
+        seen.splice(0..0, rows(&page));
+        memory.add_all((0..7).map(numbered)).unwrap();
+    }
+    assert_eq!(seen, (4..55).map(|i| (i, i.to_string())).collect::<Vec<_>>());
+}
+
+/// What a read returned stays what it was, and is in nobody's way.
+pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add(Message::system("Be brief.")).unwrap();
+    append(&*memory, 0..10);
+    let held = memory.read(None, 5).unwrap();
+    append(&*memory, 10..20);
+    memory.evict(12).unwrap();
+    memory.clear().unwrap();
+    memory.add(Message::system("Be kind.")).unwrap();
+    assert_eq!(rows(&held.records), (5..10).map(|i| (i, i.to_string())).collect::<Vec<_>>());
+    assert_eq!(held.system.as_deref(), Some(&Message::system("Be brief.")));
+}
+
+/// Evicting forgets every record before a position, and says how many there were.
+pub fn evicting_forgets_what_is_before<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..10);
+    assert_eq!(memory.evict(0).unwrap(), 0);
+    holds(&*memory, 0..10);
+    assert_eq!(memory.evict(4).unwrap(), 4);
+    holds(&*memory, 4..10);
+    assert_eq!(memory.evict(4).unwrap(), 0);
+    assert_eq!(memory.evict(2).unwrap(), 0);
+    append(&*memory, 10..12);
+    assert_eq!(memory.evict(5).unwrap(), 1);
+    holds(&*memory, 5..12);
+    assert_eq!(memory.evict(1000).unwrap(), 7);
+    assert_eq!(memory.evict(u64::MAX).unwrap(), 0);
+    // An eviction beyond the end concerns what is there, not what comes.
+    holds(&*memory, 12..12);
+    append(&*memory, 12..13);
+    holds(&*memory, 12..13);
+}
+
+/// Clearing forgets everything, the system message included.
+pub fn clearing_forgets_everything<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add(Message::system("Be brief.")).unwrap();
+    append(&*memory, 0..10);
+    memory.clear().unwrap();
+    holds(&*memory, 10..10);
+    assert!(memory.system().unwrap().is_none());
+    memory.clear().unwrap();
+    holds(&*memory, 10..10);
+    memory.add(Message::system("Be kind.")).unwrap();
+    append(&*memory, 10..12);
+    holds(&*memory, 10..12);
+    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be kind.")));
+}
+
+/// The time of append is kept to the millisecond.
+pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    // A server's clock may differ from ours by a little.
+    let tolerance = Duration::from_secs(2);
+    let before = SystemTime::now() - tolerance;
+    append(&*memory, 0..2);
+    let after = SystemTime::now() + tolerance;
+    let records = memory.all().unwrap();
+    for record in records.iter() {
+        let at = record.appended_at();
+        assert!(before <= at && at <= after, "{before:?} {at:?} {after:?}");
+    }
+    let again = memory.all().unwrap();
+    assert!(records.iter().map(|r| r.appended_at()).eq(again.iter().map(|r| r.appended_at())));
+}
+
+/// A conversation may be long.
+pub fn one_hundred_thousand_messages<F: Fixture>(fixture: &F) {
+    const ALL: u64 = 100_000;
+    let memory = fixture.memory(ID);
+    for i in 0..ALL / 1000 {
+        append(&*memory, i * 1000..(i + 1) * 1000);
+    }
+    let last: Vec<_> = (ALL - 10..ALL).map(|i| (i, i.to_string())).collect();
+    assert_eq!(rows(&memory.latest(10).unwrap()), last);
+    let middle: Vec<_> = (49_990..50_000).map(|i| (i, i.to_string())).collect();
+    assert_eq!(rows(&memory.read(Some(50_000), 10).unwrap().records), middle);
+    let mut before = ALL;
+    for page in memory.pages(10_000) {
+        for record in page.unwrap().iter().rev() {
+            before -= 1;
+            assert_eq!((record.seq(), &*record.message().text()), (before, &*before.to_string()));
+        }
+    }
+    assert_eq!(before, 0);
+    assert_eq!(memory.all().unwrap().len() as u64, ALL);
+    assert_eq!(memory.evict(ALL - 100).unwrap(), ALL - 100);
+    holds(&*memory, ALL - 100..ALL);
+}
+
+/// A message may be large.
+pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let large = Message::user("äb".repeat(10_000_000 / 3));
+    memory.add(large.clone()).unwrap();
+    memory.add_all([numbered(1), large.clone()]).unwrap();
+    let records = memory.all().unwrap();
+    assert_eq!(records.len(), 3);
+    assert!(records.first().unwrap().message() == &large, "the first large message is another");
+    assert!(records.last().unwrap().message() == &large, "the second large message is another");
+}
+
+/// Every kind of message comes back as it was, with all that is in it.
+pub fn every_kind_of_message_comes_back_as_it_was<F: Fixture>(fixture: &F) {
+    let image = Media::base64("image/png", "iVBORw0KGgo=").with_name("a.png");
+    let messages = vec![
+        Message::from(
+            UserMessage::new(vec![Part::text("look"), Part::Image(image)])
+                .with_name("Klaus")
+                .with_attribute("seen", true),
+        ),
+        Message::from(
+            AiMessage::from_parts([
+                AiPart::Reasoning(Reasoning::new("hm").with_signature("c2ln")),
+                AiPart::Content(Part::text("I ask.")),
+                AiPart::ToolCall(ToolCall::new("call_1", "weather", "{\"city\" : \"Oslo\"}")),
+                AiPart::ToolCall(ToolCall::new("call_2", "weather", "no json")),
+            ])
+            .with_attribute("tokens", 7),
+        ),
+        Message::from(ToolMessage::new("call_1", "weather", "sunny, 21 °C")),
+        Message::from(ToolMessage::new("call_2", "weather", "no such city").with_error(true)),
+        Message::ai(""),
+        Message::custom([("kind".to_owned(), serde_json::json!({"deep": [1, 2.5, null, "x"]}))]),
+    ];
+    let system = Message::system("Be brief.\nBe kind.");
+    let memory = fixture.memory(ID);
+    memory.add_all(messages.iter().cloned().chain([system.clone()])).unwrap();
+    let snapshot = memory.read(None, 10).unwrap();
+    assert_eq!(snapshot.records.messages().cloned().collect::<Vec<_>>(), messages);
+    assert_eq!(snapshot.system.as_deref(), Some(&system));
+}
+
+/// Any text comes back as it was.
+pub fn hostile_text_comes_back_as_it_was<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let texts = hostile_texts();
+    let messages: Vec<Message> = texts
+        .iter()
+        .flat_map(|text| [Message::user(text.as_str()), Message::tool(text, text, text.as_str())])
+        .collect();
+    memory.add_all(messages.iter().cloned()).unwrap();
+    assert!(memory.all().unwrap().messages().eq(&messages));
+    for text in texts {
+        memory.add(Message::system(text.clone())).unwrap();
+        assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system(text)));
+    }
+}
+
+/// Any text is an id, and ids that differ in one byte are different conversations.
+pub fn hostile_ids_are_conversations_of_their_own<F: Fixture>(fixture: &F) {
+    let ids = hostile_ids();
+    for (i, id) in ids.iter().enumerate() {
+        let memory = fixture.memory(id);
+        assert_eq!(memory.id().as_str(), id);
+        memory
+            .add_all([Message::system(id.clone()), Message::user(id.as_str()), numbered(i as u64)])
+            .unwrap();
+    }
+    for (i, id) in ids.iter().enumerate() {
+        let memory = fixture.memory(id);
+        let expected = vec![(0, id.clone()), (1, i.to_string())];
+        assert_eq!(rows(&memory.all().unwrap()), expected, "{id:?}");
+        assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system(id.clone())));
+    }
+    for (i, id) in ids.iter().enumerate() {
+        let memory = fixture.memory(id);
+        memory.clear().unwrap();
+        assert!(memory.all().unwrap().is_empty());
+        if let Some(next) = ids.get(i + 1) {
+            assert_eq!(fixture.memory(next).all().unwrap().len(), 2, "{id:?} is not {next:?}");
+        }
+    }
+}
+
+/// Debug output is for logs, and logs are no place for conversations.
+pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.add_all([Message::system("my secret"), Message::user("my secret")]).unwrap();
+    assert!(!format!("{memory:?} {memory:#?}").contains("secret"));
+    let error = memory.append(&mut vec![Message::user("my secret")], Some(9)).unwrap_err();
+    assert!(!format!("{error} {error:?}").contains("secret"));
+}
+
+/// Whatever is done, in whatever order: a memory is a list.
+pub fn any_list_of_operations_gives_what_a_list_gives<F: Fixture>(fixture: &F) {
+    let case = AtomicU64::new(0);
+    model::try_all(&proptest::collection::vec(model::op(), 0..40), |ops| {
+        let case = case.fetch_add(1, Ordering::Relaxed);
+        let memory: Arc<dyn ChatMemory> = fixture.memory(&format!("{ID}:{case}"));
+        model::fresh(&*memory);
+        let mut list = Model::default();
+        for op in ops {
+            list.step(&*memory, op, false)?;
+        }
+        list.compare_all(&*memory)
+    });
+}

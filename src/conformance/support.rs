@@ -1,0 +1,183 @@
+//! What the laws have in common.
+
+use std::time::{Duration, SystemTime};
+
+use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::message::Message;
+use crate::record::Records;
+
+/// A conversation's id that nothing else in the test uses.
+pub(super) const ID: &str = "conformance:user:conversation";
+
+/// Ids that get in the way of whoever builds a key, a path or a query from them.
+pub(super) fn hostile_ids() -> Vec<String> {
+    let mut ids: Vec<String> = [
+        "",
+        " ",
+        "  ",
+        "a",
+        "A",
+        "a ",
+        " a",
+        "a:b",
+        "a:b:c",
+        "a:b:",
+        ":a:b",
+        "a/b",
+        "a\\b",
+        "../a",
+        "../../etc/passwd",
+        ".",
+        "..",
+        "a.b",
+        "a_b",
+        "a%b",
+        "%",
+        "_",
+        "a*b",
+        "*",
+        "?",
+        "[a]",
+        "{a}",
+        "{a}b",
+        "{a",
+        "a}",
+        "{}",
+        "'",
+        "\"",
+        "`",
+        "a'b",
+        "a\"b",
+        "';--",
+        "');DROP TABLE message;--",
+        "$1",
+        ":id",
+        "?1",
+        "@id",
+        "a\0b",
+        "a\0c",
+        "\0",
+        "a\0",
+        "a\nb",
+        "a\rb",
+        "a\r\nb",
+        "a\tb",
+        "\u{7f}",
+        "null",
+        "NULL",
+        "0",
+        "00",
+        "1",
+        "01",
+        "-1",
+        "1e0",
+        "true",
+        "é",
+        "e\u{301}",
+        "É",
+        "ß",
+        "ss",
+        "SS",
+        "ı",
+        "i",
+        "I",
+        "İ",
+        "K",
+        "\u{212a}",
+        "Å",
+        "\u{212b}",
+        "ﬁ",
+        "fi",
+        "\u{feff}a",
+        "a\u{200b}",
+        "\u{200b}",
+        "\u{202e}a",
+        "\u{fffd}",
+        "\u{ffff}",
+        "\u{10ffff}",
+        "日本語",
+        "日本语",
+        "🏳️‍🌈",
+        "🏳",
+    ]
+    .map(str::to_owned)
+    .into();
+    ids.push("🦀".repeat(256)); // 1 KiB
+    ids.push(format!("{}🐙", "🦀".repeat(255))); // which differs in its end
+    ids
+}
+
+/// Texts that get in the way of whoever stores, escapes or cuts them.
+pub(super) fn hostile_texts() -> Vec<String> {
+    let mut texts: Vec<String> = [
+        "",
+        " ",
+        "\0",
+        "a\0b",
+        "\n",
+        "\r\n",
+        "\t",
+        "\u{1}\u{1f}\u{7f}",
+        "'",
+        "\"",
+        "\\",
+        "\\u0000",
+        "\\ud800",
+        "';DROP TABLE message;--",
+        "{}",
+        "[]",
+        "null",
+        "{\"v\":1}",
+        "$1",
+        "%s",
+        "\u{feff}",
+        "\u{fffd}",
+        "\u{ffff}",
+        "\u{10ffff}",
+        "\u{2028}\u{2029}",
+        "e\u{301}",
+        "é",
+        "🏳️‍🌈👨‍👩‍👧‍👦",
+        "\u{202e}abc",
+        "日本語",
+    ]
+    .map(str::to_owned)
+    .into();
+    texts.push(format!("a{}", "\u{301}".repeat(10_000)));
+    texts
+}
+
+/// A user message with this number as its text.
+pub(super) fn numbered(i: u64) -> Message {
+    Message::user(i.to_string())
+}
+
+/// Appends messages with the texts `numbers`, in one batch.
+#[track_caller]
+pub(super) fn append(memory: &dyn ChatMemory, numbers: std::ops::Range<u64>) {
+    memory.add_all(numbers.map(numbered)).expect("an append succeeds");
+}
+
+/// Positions and texts.
+pub(super) fn rows(records: &Records) -> Vec<(u64, String)> {
+    records.iter().map(|record| (record.seq(), record.message().text().into_owned())).collect()
+}
+
+/// Asserts that the memory reads like messages with the texts `numbers` at the positions `numbers`,
+/// and ends behind them.
+#[track_caller]
+pub(super) fn holds(memory: &dyn ChatMemory, numbers: std::ops::Range<u64>) {
+    let snapshot = memory.read(None, usize::MAX).expect("a read succeeds");
+    let expected: Vec<_> = numbers.clone().map(|i| (i, i.to_string())).collect();
+    assert_eq!(rows(&snapshot.records), expected);
+    assert_eq!((snapshot.start, snapshot.end), (numbers.start, numbers.end));
+    assert!(snapshot.unreadable.is_empty(), "{:?}", snapshot.unreadable);
+}
+
+/// Waits until the clock has moved on by more than any backend rounds.
+pub(super) fn later() -> SystemTime {
+    std::thread::sleep(Duration::from_millis(5));
+    let now = SystemTime::now();
+    std::thread::sleep(Duration::from_millis(5));
+    now
+}

@@ -1,0 +1,242 @@
+//! The async twin of [`ChatMemory`](super::ChatMemory).
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use super::MemoryId;
+use crate::error::Result;
+use crate::message::Message;
+use crate::record::{Records, Snapshot};
+
+/// A future on the heap, so that the traits that return one can be used as `dyn`.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// One conversation, shared by whoever talks in it, for async code.
+///
+/// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word, and
+/// one sentence more:
+///
+/// - **A future that is dropped** before it is done leaves the operation done or not done, never half
+///   done. Which of the two, nobody says.
+///
+/// No executor is named here: that is a matter of the memory.
+///
+/// ```
+/// use std::ops::Range;
+/// use memory_prompt::{
+///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId, Message,
+///     Result, Snapshot,
+/// };
+///
+/// /// A memory that never has to wait.
+/// #[derive(Debug)]
+/// struct Ready(DefaultChatMemory);
+///
+/// impl AsyncChatMemory for Ready {
+///     fn id(&self) -> &MemoryId {
+///         self.0.id()
+///     }
+///     fn append<'a>(
+///         &'a self,
+///         batch: &'a mut Vec<Message>,
+///         expected: Option<u64>,
+///     ) -> BoxFuture<'a, Result<Range<u64>>> {
+///         Box::pin(async move { self.0.append(batch, expected) })
+///     }
+///     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+///         Box::pin(async move { self.0.read(before, n) })
+///     }
+///     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+///         Box::pin(async move { self.0.evict(before) })
+///     }
+///     fn clear(&self) -> BoxFuture<'_, Result<()>> {
+///         Box::pin(async move { self.0.clear() })
+///     }
+/// }
+///
+/// # fn block_on<T>(future: impl Future<Output = T>) -> T {
+/// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+/// #     let mut future = std::pin::pin!(future);
+/// #     loop {
+/// #         if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) { return value; }
+/// #     }
+/// # }
+/// # block_on(async {
+/// let memory = Ready(DefaultChatMemory::with_id("support:u1001:c2002"));
+/// memory.add(Message::user("hi")).await?;
+/// assert_eq!(memory.latest(10).await?.len(), 1);
+/// # Ok::<(), memory_prompt::Error>(())
+/// # })?;
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+pub trait AsyncChatMemory: Debug + Send + Sync {
+    /// The id of the conversation.
+    fn id(&self) -> &MemoryId;
+
+    /// Appends the messages of `batch` and takes them out of it; returns their positions.
+    ///
+    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch is
+    /// as it was, or empty if it is known to be appended.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`](super::ChatMemory::append).
+    fn append<'a>(
+        &'a self,
+        batch: &'a mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<Range<u64>>>;
+
+    /// The system message and the newest `n` records, or the newest `n` before the position `before`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`](super::ChatMemory::read).
+    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>>;
+
+    /// Forgets every record before the position `before`; returns how many there were.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::evict`](super::ChatMemory::evict).
+    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>>;
+
+    /// Forgets everything, the system message included. Positions go on from where they were.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::clear`](super::ChatMemory::clear).
+    fn clear(&self) -> BoxFuture<'_, Result<()>>;
+}
+
+macro_rules! forward {
+    ($($pointer:ty),*) => {$(
+        // As for the blocking twin: no method may be forgotten.
+        #[deny(clippy::missing_trait_methods)]
+        impl<M: AsyncChatMemory + ?Sized> AsyncChatMemory for $pointer {
+            fn id(&self) -> &MemoryId {
+                (**self).id()
+            }
+            fn append<'a>(
+                &'a self,
+                batch: &'a mut Vec<Message>,
+                expected: Option<u64>,
+            ) -> BoxFuture<'a, Result<Range<u64>>> {
+                (**self).append(batch, expected)
+            }
+            fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+                (**self).read(before, n)
+            }
+            fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+                (**self).evict(before)
+            }
+            fn clear(&self) -> BoxFuture<'_, Result<()>> {
+                (**self).clear()
+            }
+        }
+    )*};
+}
+
+forward!(&M, Box<M>, Arc<M>);
+
+/// Comfort for users of an [`AsyncChatMemory`]: the twin of [`ChatMemoryExt`](super::ChatMemoryExt).
+/// Implemented for every async memory; do not implement it yourself.
+pub trait AsyncChatMemoryExt: AsyncChatMemory {
+    /// Appends one message; returns its position (for a `System` message, where the next one goes).
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must survive.
+    fn add(&self, message: impl Into<Message>) -> impl Future<Output = Result<u64>> + Send {
+        let mut batch = vec![message.into()];
+        async move { self.append(&mut batch, None).await.map(|range| range.start) }
+    }
+
+    /// Appends messages in one batch; returns their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append`].
+    fn add_all(
+        &self,
+        messages: impl IntoIterator<Item = Message>,
+    ) -> impl Future<Output = Result<Range<u64>>> + Send {
+        let mut batch: Vec<Message> = messages.into_iter().collect();
+        async move { self.append(&mut batch, None).await }
+    }
+
+    /// The newest `n` records.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn latest(&self, n: usize) -> impl Future<Output = Result<Records>> + Send {
+        async move { self.read(None, n).await.map(|snapshot| snapshot.records) }
+    }
+
+    /// Every record.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn all(&self) -> impl Future<Output = Result<Records>> + Send {
+        self.latest(usize::MAX)
+    }
+
+    /// The system message, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn system(&self) -> impl Future<Output = Result<Option<Arc<Message>>>> + Send {
+        async move { self.read(None, 0).await.map(|snapshot| snapshot.system) }
+    }
+
+    /// The position that the next record will have.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn end(&self) -> impl Future<Output = Result<u64>> + Send {
+        async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
+    }
+
+    /// The history in pages of `size` records, from the newest page to the oldest.
+    ///
+    /// As [`ChatMemoryExt::pages`](super::ChatMemoryExt::pages), with `next().await`.
+    fn pages(&self, size: usize) -> AsyncPages<'_, Self> {
+        AsyncPages { memory: self, size: size.max(1), before: None, done: false }
+    }
+}
+
+impl<M: AsyncChatMemory + ?Sized> AsyncChatMemoryExt for M {}
+
+/// The pages of [`AsyncChatMemoryExt::pages`].
+#[derive(Debug)]
+pub struct AsyncPages<'a, M: ?Sized> {
+    memory: &'a M,
+    size: usize,
+    before: Option<u64>,
+    done: bool,
+}
+
+impl<M: AsyncChatMemory + ?Sized> AsyncPages<'_, M> {
+    /// The next page, or nothing behind the last. An error is the last.
+    pub async fn next(&mut self) -> Option<Result<Records>> {
+        if self.done {
+            return None;
+        }
+        self.done = true;
+        match self.memory.read(self.before, self.size).await {
+            Ok(snapshot) => {
+                let oldest = snapshot.covered()?;
+                self.before = Some(oldest);
+                self.done = oldest <= snapshot.start;
+                Some(Ok(snapshot.records))
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! The same prompt over an async memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::MemoryPrompt;
+use crate::compose::Composition;
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt};
+use crate::message::Message;
+
+/// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
+impl MemoryPrompt<dyn AsyncChatMemory> {
+    /// A prompt over this async memory, with the defaults of [`Composer::new`](crate::Composer::new).
+    pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
+        Self::over(Arc::new(memory))
+    }
+
+    /// Appends a message to the memory; returns its position.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append`].
+    pub async fn add(&self, message: impl Into<Message>) -> Result<u64> {
+        let message: Message = message.into();
+        self.memory.add(message).await
+    }
+
+    /// Appends messages to the memory in one batch; returns their positions.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append`].
+    pub async fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
+        let mut batch: Vec<Message> = messages.into_iter().collect();
+        self.memory.append(&mut batch, None).await
+    }
+
+    /// Composes the prompt and spends the temporary messages.
+    ///
+    /// # Errors
+    ///
+    /// As [`Composer::compose`](crate::Composer::compose) and [`AsyncChatMemory::read`]. A build that
+    /// fails, or whose future is dropped, changes nothing: temporaries wait for the next one.
+    pub async fn build(&mut self) -> Result<Prompt> {
+        let prompt = self.preview().await?;
+        self.temporaries.clear();
+        Ok(prompt)
+    }
+
+    /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    pub async fn preview(&self) -> Result<Prompt> {
+        let mut n = self.composer.first_read();
+        loop {
+            let snapshot = self.memory.read(None, n).await?;
+            match self.compose(&snapshot, n)? {
+                Composition::Ready(prompt) => return Ok(prompt),
+                Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
+            }
+        }
+    }
+
+    /// Puts another memory in the place of this one and returns the old one. Configuration and
+    /// temporaries stay.
+    pub fn set_memory(
+        &mut self,
+        memory: impl AsyncChatMemory + 'static,
+    ) -> Arc<dyn AsyncChatMemory> {
+        self.replace_memory(Arc::new(memory))
+    }
+}

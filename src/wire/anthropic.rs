@@ -1,0 +1,223 @@
+//! Anthropic's Messages API: `messages` and `system` of a request, and the message that comes back.
+//!
+//! ```
+//! use memory_prompt::wire::anthropic;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+//! use serde_json::json;
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+//! prompt.add(Message::user("What is the weather in Oslo?"))?;
+//! let built = prompt.build()?;
+//! let body = json!({
+//!     "model": "claude-sonnet-4-5",
+//!     "max_tokens": 1024,
+//!     "system": anthropic::system(&built),
+//!     "messages": anthropic::messages(&built),
+//! });
+//! assert_eq!(body["system"], "Be brief.");
+//! assert_eq!(
+//!     body["messages"],
+//!     json!([{"role": "user", "content": "What is the weather in Oslo?"}]),
+//! );
+//!
+//! let answer = anthropic::answer(
+//!     r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"Sunny."}]}"#,
+//! )?;
+//! assert_eq!(answer, Message::ai("Sunny."));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # How messages become turns
+//!
+//! - System messages are not among `messages`: [`system`] writes all of them.
+//! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
+//!   turn. In a user's turn the tool results come first, as the API demands.
+//! - A turn of one plain text is a string; every other is a list of blocks.
+//! - Blank texts, which the API refuses, are left out where something else is said. A user message
+//!   that says nothing else becomes `(empty message)`; an answer that says nothing is left out. A
+//!   blank tool result is a `tool_result` without content.
+//! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with its
+//!   data. Reasoning of another format, or without a signature, is left out: the API refuses it.
+//!   (Servers that speak this format but don't sign get back what they sent.)
+//! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
+//!   becomes `_`, at the call and at its result alike.
+//! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a
+//!   file id; documents where they are base64 data in PDF, an address, or a file id. A `data:`
+//!   address is written as base64 data. File ids need the API's `files-api` beta header.
+//!
+//! # What is lost
+//!
+//! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
+//! anyway, audio, video, other documents, and media in the model's own turn become texts like
+//! `[video: not supported by this format]`; custom messages are left out; arguments that are not a
+//! JSON object become `{"arguments": ".."}`.
+//!
+//! Lost without a word, because nothing of it could be sent:
+//! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
+//! - [`detail`](crate::Media::detail), the name of a picture, the media type of media at an address;
+//! - which neighbours were one turn, and blank texts in them;
+//! - the tool's name in a result, which is read back from the call before it;
+//! - the order of keys in arguments, the white space, and digits beyond 64 bits.
+//!
+//! Reading drops `cache_control`, which belongs to a request and not to a message, and joins the
+//! blocks of a system text with an empty line. Of a response, the content alone is read.
+//!
+//! # Sources
+//!
+//! The API reference and the request and response types of Anthropic's own Python client, as of
+//! August 2026.
+
+mod decode;
+mod encode;
+mod stream;
+
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::Message;
+use crate::wire::common::{At, Sequence};
+
+pub use decode::{answer, history};
+pub use stream::Stream;
+
+/// The attribute under which a message keeps fields that only this format knows.
+pub const ATTRIBUTE: &str = "wire:anthropic";
+
+const FORMAT: &str = "anthropic";
+
+/// The kind of a thinking block of which only encrypted data is shown.
+const REDACTED: &str = "redacted_thinking";
+
+/// The messages of a prompt, as a request's `messages`.
+///
+/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
+/// can't express is described in the [module documentation](self).
+pub fn messages(prompt: &Prompt) -> Messages<'_> {
+    Messages { messages: Sequence::Prompt(prompt), cache: None }
+}
+
+/// The system message of a prompt, as a request's `system`; `None` where there is none.
+pub fn system(prompt: &Prompt) -> Option<System<'_>> {
+    System::new(Sequence::Prompt(prompt))
+}
+
+/// A view of messages that serialises as a request's `messages`. See [`messages`].
+#[derive(Clone, Debug)]
+pub struct Messages<'a> {
+    messages: Sequence<'a>,
+    cache: Option<Cache>,
+}
+
+/// A view of the system message that serialises as a request's `system`. See [`system`].
+///
+/// It is a string, or a list of text blocks where it holds several texts or a cache mark.
+#[derive(Clone, Debug)]
+pub struct System<'a> {
+    messages: Sequence<'a>,
+    cache: Option<Cache>,
+}
+
+/// A mark up to which the provider caches.
+#[derive(Clone, Copy, Debug)]
+enum Cache {
+    /// For the five minutes that are the API's default.
+    Short,
+    Hour,
+}
+
+impl<'a> Messages<'a> {
+    /// The view of any messages, for example of a history that is exported.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::wire::anthropic::Messages;
+    ///
+    /// let messages = [Message::user("hi"), Message::ai("Hello."), Message::user("bye")];
+    /// let json = serde_json::to_value(Messages::of(&messages))?;
+    /// assert_eq!(json[1], serde_json::json!({"role": "assistant", "content": "Hello."}));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self { messages: Sequence::of(messages), cache: None }
+    }
+
+    /// The same messages with a cache mark at the [durable boundary](Prompt::durable): on the last
+    /// block that will be sent again in the same place, and so never on a temporary.
+    ///
+    /// Views of other messages than a prompt's are marked at their end. `thinking` blocks can't be
+    /// marked, so the mark stands before them. A request may have four marks in all; an application
+    /// sets its own with a `cache_control` under `anthropic` in the `extra` of a part.
+    #[must_use]
+    pub fn cache_durable(mut self) -> Self {
+        self.cache = Some(Cache::Short);
+        self
+    }
+
+    /// [`cache_durable`](Self::cache_durable), for an hour instead of five minutes.
+    #[must_use]
+    pub fn cache_durable_1h(mut self) -> Self {
+        self.cache = Some(Cache::Hour);
+        self
+    }
+
+    /// The same view, if it expresses all of its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
+    /// or replaced by a placeholder; the error names the message and the part. Losses that the
+    /// [module documentation](self) calls silent are none.
+    ///
+    /// ```
+    /// use memory_prompt::wire::anthropic::Messages;
+    /// use memory_prompt::{Media, Message, Part};
+    ///
+    /// let film = Message::user([Part::Video(Media::url("https://e.x/a.mp4"))]);
+    /// let error = Messages::of([&film]).strict().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write anthropic messages: messages[0].content[0]: video is not supported by this format"
+    /// );
+    /// ```
+    pub fn strict(self) -> Result<Self> {
+        let top = At::top("write anthropic messages");
+        let at = top.key("messages");
+        for (i, message) in self.messages.iter().enumerate() {
+            encode::check(message, at.index(i))?;
+        }
+        Ok(self)
+    }
+}
+
+impl<'a> System<'a> {
+    /// The view of the system messages among any messages; `None` where there are none.
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
+        Self::new(Sequence::of(messages))
+    }
+
+    fn new(messages: Sequence<'a>) -> Option<Self> {
+        let view = Self { messages, cache: None };
+        let is_there = view.texts().next().is_some();
+        is_there.then_some(view)
+    }
+
+    /// The same text with a cache mark at its end, which also covers the request's tools.
+    #[must_use]
+    pub fn cache(mut self) -> Self {
+        self.cache = Some(Cache::Short);
+        self
+    }
+
+    /// [`cache`](Self::cache), for an hour instead of five minutes.
+    #[must_use]
+    pub fn cache_1h(mut self) -> Self {
+        self.cache = Some(Cache::Hour);
+        self
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &'a str> {
+        self.messages.iter().filter_map(|message| match message {
+            Message::System(system) => Some(system.text()).filter(|text| !encode::is_blank(text)),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,341 @@
+//! Reading answers and histories.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT, REDACTED};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
+    ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, refused};
+
+/// The message in an answer: the whole body of a response, or its `role` and `content` alone.
+///
+/// Blocks that this version does not know are kept, and written again, as parts that only this
+/// format understands; so are unknown fields of blocks. Of the body, only the content is read:
+/// `usage` and `stop_reason` are the caller's. A tool call's arguments are its `input` without white
+/// space.
+///
+/// ```
+/// use memory_prompt::wire::anthropic;
+///
+/// let answer = anthropic::answer(
+///     r#"{"role":"assistant","stop_reason":"tool_use","content":[
+///         {"type":"thinking","thinking":"Look it up.","signature":"c2ln"},
+///         {"type":"tool_use","id":"toolu_1","name":"weather","input":{"city": "Oslo"}}]}"#,
+/// )?;
+/// let call = answer.tool_calls().next().unwrap();
+/// assert_eq!(call.arguments, r#"{"city":"Oslo"}"#);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
+/// is itself an error is one, with the provider's words.
+pub fn answer(json: &str) -> Result<Message> {
+    let top = At::top("read anthropic answer");
+    let mut fields = Fields::of(top.parse(json)?, top)?;
+    refused(&fields)?;
+    if let Some(role) = fields.text("role")?.filter(|role| role != "assistant") {
+        return Err(top.key("role").error(format_args!("expected `assistant`, found `{role}`")));
+    }
+    assistant(&mut fields).map(Message::Ai)
+}
+
+/// The messages of a request: its whole body, or the array of its `messages` alone.
+///
+/// A `system` text, or a list of its blocks, becomes a system message before the others, and so does
+/// each message of the role `system` where it stands. Tool results become messages of their own; the
+/// name of the tool is that of the call before them. Of a whole body, only `system` and `messages`
+/// are read. `cache_control` is dropped; other unknown fields of a message become its attribute
+/// [`ATTRIBUTE`].
+///
+/// ```
+/// use memory_prompt::{Message, wire::anthropic};
+///
+/// let history = anthropic::history(
+///     r#"{"system":"Be brief.","messages":[{"role":"user","content":"hi"}]}"#,
+/// )?;
+/// assert_eq!(history, [Message::system("Be brief."), Message::user("hi")]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
+/// `messages[3].content[1].type: missing`.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read anthropic history");
+    let mut reader = Reader::default();
+    match top.parse(json)? {
+        Value::Array(list) => reader.messages(list, &top.key("messages"))?,
+        body => {
+            let mut body = Fields::of(body, top)?;
+            if let Some(system) = body.take("system") {
+                reader.system(system, &top.key("system"))?;
+            }
+            let messages = top.key("messages");
+            match body.required("messages")? {
+                Value::Array(list) => reader.messages(list, &messages)?,
+                other => return Err(messages.error(expected("an array", &other))),
+            }
+        }
+    }
+    Ok(reader.read)
+}
+
+#[derive(Default)]
+struct Reader {
+    read: Vec<Message>,
+    /// The tools' names by the ids of their calls.
+    tools: HashMap<String, String>,
+}
+
+impl Reader {
+    fn messages(&mut self, list: Vec<Value>, at: &At<'_>) -> Result<()> {
+        for (i, message) in list.into_iter().enumerate() {
+            let at = at.index(i);
+            let mut fields = Fields::of(message, at)?;
+            match fields.required_text("role")?.as_str() {
+                "user" => self.user(fields)?,
+                "assistant" => {
+                    let ai = assistant(&mut fields)?;
+                    let calls = ai.tool_calls();
+                    self.tools.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
+                    let beside = fields.rest();
+                    self.read.push(if beside.is_empty() {
+                        ai.into()
+                    } else {
+                        ai.with_attribute(ATTRIBUTE, beside).into()
+                    });
+                }
+                "system" => {
+                    let content = fields.required("content")?;
+                    self.system(content, &at.key("content"))?;
+                    nothing_left(fields)?;
+                }
+                role => return Err(at.key("role").error(format_args!("unknown role `{role}`"))),
+            }
+        }
+        Ok(())
+    }
+
+    fn system(&mut self, content: Value, at: &At<'_>) -> Result<()> {
+        let texts = match content {
+            Value::String(text) => vec![text],
+            Value::Array(blocks) => {
+                let text = |(i, block)| {
+                    let mut fields = Fields::of(block, at.index(i))?;
+                    let kind = fields.required_text("type")?;
+                    if kind != "text" {
+                        let at = fields.at;
+                        let wrong = format_args!("expected `text`, found `{kind}`");
+                        return Err(at.key("type").error(wrong));
+                    }
+                    fields.take(CACHE_CONTROL);
+                    let text = fields.required_text("text")?;
+                    nothing_left(fields)?;
+                    Ok(text)
+                };
+                blocks.into_iter().enumerate().map(text).collect::<Result<_>>()?
+            }
+            other => return Err(at.error(expected("a string or an array", &other))),
+        };
+        if !texts.is_empty() {
+            self.read.push(Message::system(texts.join("\n\n")));
+        }
+        Ok(())
+    }
+
+    /// A user's turn: results are messages of their own, and so is what stands between them.
+    fn user(&mut self, mut fields: Fields<'_>) -> Result<()> {
+        let at = fields.at;
+        let content = at.key("content");
+        let blocks = match fields.required("content")? {
+            Value::String(text) => {
+                self.read.push(user(text, fields.rest()));
+                return Ok(());
+            }
+            Value::Array(blocks) => blocks,
+            other => return Err(content.error(expected("a string or an array", &other))),
+        };
+        let (mut parts, mut has_results) = (Vec::new(), false);
+        for (i, block) in blocks.into_iter().enumerate() {
+            let block = Fields::of(block, content.index(i))?;
+            if block.peek("type") != Some("tool_result") {
+                parts.push(part(block)?);
+                continue;
+            }
+            if !parts.is_empty() {
+                self.read.push(Message::user(std::mem::take(&mut parts)));
+            }
+            let result = self.result(block)?;
+            self.read.push(result);
+            has_results = true;
+        }
+        if has_results && parts.is_empty() {
+            return nothing_left(fields);
+        }
+        let content = match parts.as_mut_slice() {
+            // Beside results, one text is what was a string before the turn became a list.
+            [Part::Text(text)] if has_results && text.extra.is_empty() => {
+                Content::Text(std::mem::take(&mut text.text))
+            }
+            _ => Content::from(parts),
+        };
+        self.read.push(user(content, fields.rest()));
+        Ok(())
+    }
+
+    fn result(&self, mut fields: Fields<'_>) -> Result<Message> {
+        let at = fields.at;
+        fields.take("type");
+        fields.take(CACHE_CONTROL);
+        let id = fields.required_text("tool_use_id")?;
+        let content = match fields.take("content") {
+            None => Content::from(""),
+            Some(Value::String(text)) => Content::Text(text),
+            Some(Value::Array(blocks)) => {
+                let at = at.key("content");
+                let blocks = blocks.into_iter().enumerate();
+                let read = |(i, block)| part(Fields::of(block, at.index(i))?);
+                Content::from(blocks.map(read).collect::<Result<Vec<_>>>()?)
+            }
+            Some(other) => {
+                return Err(at.key("content").error(expected("a string or an array", &other)));
+            }
+        };
+        let is_error = match fields.take("is_error") {
+            None => false,
+            Some(Value::Bool(is_error)) => is_error,
+            Some(other) => return Err(at.key("is_error").error(expected("a boolean", &other))),
+        };
+        let name = self.tools.get(&id).cloned().unwrap_or_default();
+        let tool = ToolMessage::new(id, name, content).with_error(is_error);
+        let beside = fields.rest();
+        Ok(if beside.is_empty() {
+            tool.into()
+        } else {
+            tool.with_attribute(ATTRIBUTE, beside).into()
+        })
+    }
+}
+
+const CACHE_CONTROL: &str = "cache_control";
+
+fn user(content: impl Into<Content>, beside: Attributes) -> Message {
+    let user = UserMessage::new(content);
+    if beside.is_empty() { user.into() } else { user.with_attribute(ATTRIBUTE, beside).into() }
+}
+
+/// The model's message, without what stands beside its content.
+fn assistant(fields: &mut Fields<'_>) -> Result<AiMessage> {
+    let at = fields.at;
+    let content = at.key("content");
+    match fields.required("content")? {
+        Value::String(text) => Ok(AiMessage::new(text)),
+        Value::Array(blocks) => {
+            let blocks = blocks.into_iter().enumerate();
+            let read = |(i, block)| ai_part(Fields::of(block, content.index(i))?);
+            Ok(AiMessage::from_parts(blocks.map(read).collect::<Result<Vec<_>>>()?))
+        }
+        other => Err(content.error(expected("a string or an array", &other))),
+    }
+}
+
+/// One block of an answer.
+pub(super) fn ai_part(mut fields: Fields<'_>) -> Result<AiPart> {
+    fields.take(CACHE_CONTROL);
+    match fields.peek("type") {
+        Some("thinking") => {
+            fields.take("type");
+            let text = fields.required_text("thinking")?;
+            let signature = fields.text("signature")?;
+            Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, fields.rest()) }.into())
+        }
+        Some(REDACTED) => {
+            let data = fields.required_text("data")?;
+            // The kind stays: it tells this from thinking.
+            let extra = keep_signed(FORMAT, fields.rest());
+            Ok(Reasoning { text: String::new(), signature: Some(data), extra }.into())
+        }
+        Some("tool_use") => {
+            fields.take("type");
+            let id = fields.required_text("id")?;
+            let name = fields.required_text("name")?;
+            let arguments = match fields.required("input")? {
+                input @ Value::Object(_) => input.to_string(),
+                other => return Err(fields.at.key("input").error(expected("an object", &other))),
+            };
+            let extra = keep(FORMAT, fields.rest());
+            Ok(ToolCall { id, name, arguments, signature: None, extra }.into())
+        }
+        _ => Ok(part(fields)?.into()),
+    }
+}
+
+/// One block of a user's turn, or of a result.
+fn part(mut fields: Fields<'_>) -> Result<Part> {
+    fields.take(CACHE_CONTROL);
+    match fields.peek("type") {
+        Some("text") => {
+            fields.take("type");
+            let text = fields.required_text("text")?;
+            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
+        }
+        Some("image" | "document") => media(fields),
+        Some(_) => Ok(other_part(FORMAT, fields.whole())),
+        // No text: missing, or of another type.
+        None => Err(match fields.required_text("type") {
+            Ok(_) => fields.at.key("type").error("missing"),
+            Err(error) => error,
+        }),
+    }
+}
+
+/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a text, a
+/// list of blocks) is kept whole.
+fn media(mut fields: Fields<'_>) -> Result<Part> {
+    let value = fields.required("source")?;
+    let kind = value.get("type").and_then(Value::as_str);
+    let known: &[&str] = match kind {
+        Some("base64") => &["type", "media_type", "data"],
+        Some("url") => &["type", "url"],
+        Some("file") => &["type", "file_id"],
+        _ => &[],
+    };
+    let mut keys = value.as_object().into_iter().flat_map(Attributes::keys);
+    if kind.is_some() && !keys.all(|key| known.contains(&key.as_str())) {
+        let mut whole = fields.whole();
+        whole.insert("source".to_owned(), value);
+        return Ok(other_part(FORMAT, whole));
+    }
+    let is_document = fields.text("type")?.as_deref() == Some("document");
+    let at = fields.at;
+    let mut source = Fields::of(value, at.key("source"))?;
+    let mut media = match source.required_text("type")?.as_str() {
+        "base64" => {
+            Media::base64(source.required_text("media_type")?, source.required_text("data")?)
+        }
+        "url" => Media::url(source.required_text("url")?),
+        _ => Media::file_id(source.required_text("file_id")?),
+    };
+    if is_document {
+        media.name = fields.text("title")?;
+    }
+    media.extra = keep(FORMAT, fields.rest());
+    Ok(if is_document { Part::File(media) } else { Part::Image(media) })
+}
+
+/// Where there is no place to keep a field, an unknown one is an error.
+fn nothing_left(fields: Fields<'_>) -> Result<()> {
+    let at = fields.at;
+    match fields.rest().keys().next() {
+        Some(key) => Err(at.key(key).error("unknown field")),
+        None => Ok(()),
+    }
+}

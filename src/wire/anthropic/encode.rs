@@ -1,0 +1,490 @@
+//! Messages as the Messages API takes them.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::{ATTRIBUTE, Cache, FORMAT, Messages, REDACTED, System};
+use crate::error::Result;
+use crate::message::{
+    AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
+    ToolMessage,
+};
+use crate::wire::common::{
+    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, media_type, placeholder,
+};
+
+/// What is written for a user message that says nothing.
+const EMPTY: &str = "(empty message)";
+
+impl Serialize for System<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let last = self.texts().count().saturating_sub(1);
+        if let (0, None, Some(text)) = (last, self.cache, self.texts().next()) {
+            return serializer.serialize_str(text);
+        }
+        serializer.collect_seq(self.texts().enumerate().map(|(i, text)| {
+            let cache = self.cache.filter(|_| i == last);
+            Marked { block: Block::Text { text, kept: None }, cache }
+        }))
+    }
+}
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let durable = if self.cache.is_some() { self.messages.durable() } else { 0 };
+        let mut said = Vec::new();
+        let mut mark = None;
+        for (i, message) in self.messages.iter().enumerate().filter(|(_, m)| is_said(m)) {
+            if i < durable && blocks(message).any(|block| block.is_cacheable()) {
+                mark = Some(said.len());
+            }
+            said.push(message);
+        }
+        let mut list = serializer.serialize_seq(None)?;
+        let mut start = 0;
+        for messages in said.chunk_by(|a, b| a.as_ai().is_some() == b.as_ai().is_some()) {
+            let mark = mark.and_then(|mark: usize| mark.checked_sub(start));
+            list.serialize_element(&Turn { messages, mark: mark.zip(self.cache) })?;
+            start += messages.len();
+        }
+        list.end()
+    }
+}
+
+/// Whether anything of a message stands among `messages`.
+fn is_said(message: &Message) -> bool {
+    match message {
+        Message::User(_) | Message::Tool(_) => true,
+        Message::Ai(_) => blocks(message).next().is_some(),
+        _ => false,
+    }
+}
+
+/// Neighbours on one side.
+struct Turn<'t, 'a> {
+    messages: &'t [&'a Message],
+    /// Which of them is marked. Beyond the end: none.
+    mark: Option<(usize, Cache)>,
+}
+
+impl<'a> Turn<'_, 'a> {
+    /// The text of a turn that is one plain text.
+    fn plain(&self) -> Option<&'a str> {
+        let ([message], false) = (self.messages, self.is_marked(0)) else { return None };
+        let text = match message {
+            Message::User(user) => match user.content() {
+                Content::Text(text) => text.as_str(),
+                Content::Parts(_) => return None,
+            },
+            Message::Ai(ai) if ai.parts().is_empty() => ai.texts().next()?,
+            _ => return None,
+        };
+        Some(if is_blank(text) { EMPTY } else { text })
+    }
+
+    fn is_marked(&self, i: usize) -> bool {
+        self.mark.is_some_and(|(mark, _)| mark == i)
+    }
+}
+
+impl Serialize for Turn<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("role", if is_ai { "assistant" } else { "user" })?;
+        match self.plain() {
+            Some(text) => map.serialize_entry("content", text)?,
+            None => map.serialize_entry("content", &Blocks(self))?,
+        }
+        map.end()
+    }
+}
+
+/// The blocks of a turn, results first.
+struct Blocks<'b, 't, 'a>(&'b Turn<'t, 'a>);
+
+impl Serialize for Blocks<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for results in [true, false] {
+            for (i, message) in self.0.messages.iter().enumerate() {
+                if message.is_tool() != results {
+                    continue;
+                }
+                let cache = self.0.mark.filter(|_| self.0.is_marked(i)).map(|(_, cache)| cache);
+                let marked = cache.and_then(|_| {
+                    let cacheable = blocks(message).enumerate().filter(|(_, b)| b.is_cacheable());
+                    cacheable.map(|(at, _)| at).last()
+                });
+                for (at, block) in blocks(message).enumerate() {
+                    let cache = cache.filter(|_| marked == Some(at));
+                    list.serialize_element(&Marked { block, cache })?;
+                }
+            }
+        }
+        list.end()
+    }
+}
+
+/// One block of a turn.
+#[derive(Clone, Copy)]
+enum Block<'a> {
+    Text {
+        text: &'a str,
+        kept: Option<&'a Attributes>,
+    },
+    Image(&'a Media, Location<'a>),
+    Document(&'a Media, Location<'a>),
+    Thinking(&'a Reasoning),
+    Redacted(&'a Reasoning),
+    ToolUse(&'a ToolCall),
+    ToolResult(&'a ToolMessage),
+    /// A kind that only this format knows, with all of its fields.
+    Other(&'a Attributes),
+}
+
+/// Where media come from.
+#[derive(Clone, Copy)]
+enum Location<'a> {
+    Base64 { media_type: &'a str, data: &'a str },
+    Url(&'a str),
+    File(&'a str),
+}
+
+impl Block<'_> {
+    /// Whether the API takes a cache mark here.
+    fn is_cacheable(&self) -> bool {
+        !matches!(self, Self::Thinking(_) | Self::Redacted(_) | Self::Other(_))
+    }
+}
+
+/// The blocks of one message.
+fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
+    let (text, result, parts, ai): (_, _, &[Part], &[AiPart]) = match message {
+        Message::User(user) => match user.content() {
+            Content::Text(text) => (Some(text.as_str()), None, &[], &[]),
+            Content::Parts(parts) => (None, None, parts, &[]),
+        },
+        Message::Tool(tool) => (None, Some(Block::ToolResult(tool)), &[], &[]),
+        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), None, &[], &[]),
+        Message::Ai(ai) => (None, None, &[], ai.parts()),
+        Message::System(_) | Message::Custom(_) => (None, None, &[], &[]),
+    };
+    let text = text.filter(|text| !is_blank(text)).map(|text| Block::Text { text, kept: None });
+    let blocks = text
+        .into_iter()
+        .chain(result)
+        .chain(parts.iter().filter_map(part))
+        .chain(ai.iter().filter_map(ai_part));
+    let says_nothing = message.is_user() && blocks.clone().next().is_none();
+    blocks.chain(says_nothing.then_some(Block::Text { text: EMPTY, kept: None }))
+}
+
+/// A part of a user or tool message; `None` for a blank text.
+fn part(part: &Part) -> Option<Block<'_>> {
+    Some(match part {
+        Part::Text(text) => return text_block(text),
+        Part::Image(media) => match image(media) {
+            Some(source) => Block::Image(media, source),
+            None => stands_for(part),
+        },
+        Part::File(media) => match document(media) {
+            Some(source) => Block::Document(media, source),
+            None => stands_for(part),
+        },
+        other => other_block(other),
+    })
+}
+
+/// A part of an answer; `None` for what is left out.
+fn ai_part(part: &AiPart) -> Option<Block<'_>> {
+    match part {
+        AiPart::Content(Part::Text(text)) => text_block(text),
+        AiPart::Content(other) => Some(other_block(other)),
+        AiPart::Reasoning(reasoning) => thinking(reasoning),
+        AiPart::ToolCall(call) => Some(Block::ToolUse(call)),
+    }
+}
+
+fn text_block(part: &TextPart) -> Option<Block<'_>> {
+    let kept = kept(FORMAT, &part.extra);
+    (!is_blank(&part.text)).then_some(Block::Text { text: &part.text, kept })
+}
+
+fn other_block(part: &Part) -> Block<'_> {
+    as_other_part(FORMAT, part).map_or_else(|| stands_for(part), Block::Other)
+}
+
+fn stands_for(part: &Part) -> Block<'_> {
+    Block::Text { text: placeholder(part), kept: None }
+}
+
+fn thinking(reasoning: &Reasoning) -> Option<Block<'_>> {
+    let kept = kept(FORMAT, &reasoning.extra);
+    let is_ours = kept.is_some() || reasoning.signature.is_some();
+    if is_foreign(FORMAT, &reasoning.extra) || !is_ours {
+        return None;
+    }
+    let is_redacted = kept.and_then(|kept| kept.get("type")).is_some_and(|t| t == REDACTED);
+    Some(if is_redacted { Block::Redacted(reasoning) } else { Block::Thinking(reasoning) })
+}
+
+/// The source of a picture that the API takes.
+fn image(media: &Media) -> Option<Location<'_>> {
+    let source = source(media);
+    match source {
+        Location::Base64 { media_type: "image/jpg", data } => {
+            Some(Location::Base64 { media_type: "image/jpeg", data })
+        }
+        Location::Base64 {
+            media_type: "image/jpeg" | "image/png" | "image/gif" | "image/webp",
+            ..
+        }
+        | Location::Url(_)
+        | Location::File(_) => Some(source),
+        Location::Base64 { .. } => None,
+    }
+}
+
+/// The source of a document that the API takes.
+fn document(media: &Media) -> Option<Location<'_>> {
+    let source = source(media);
+    let is_taken = match source {
+        Location::Base64 { media_type, .. } => media_type == "application/pdf",
+        Location::Url(_) | Location::File(_) => true,
+    };
+    is_taken.then_some(source)
+}
+
+fn source(media: &Media) -> Location<'_> {
+    match &media.source {
+        Source::Base64(data) => Location::Base64 { media_type: media_type(media, data), data },
+        Source::Url(url) => match DataUrl::parse(url) {
+            Some(DataUrl { media_type, data }) => Location::Base64 { media_type, data },
+            None => Location::Url(url),
+        },
+        Source::FileId(id) => Location::File(id),
+    }
+}
+
+/// What the API takes for empty.
+pub(super) fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
+}
+
+/// A block, with a cache mark or without.
+struct Marked<'a> {
+    block: Block<'a>,
+    cache: Option<Cache>,
+}
+
+impl Serialize for Marked<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.write(&mut map)?;
+        if let Some(cache) = &self.cache {
+            map.serialize_entry("cache_control", cache)?;
+        }
+        map.end()
+    }
+}
+
+impl Marked<'_> {
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self.block {
+            Block::Text { text, kept } => {
+                map.serialize_entry("type", "text")?;
+                map.serialize_entry("text", text)?;
+                self.write_kept(map, kept, &["type", "text"])
+            }
+            Block::Image(media, location) => {
+                map.serialize_entry("type", "image")?;
+                map.serialize_entry("source", &location)?;
+                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source"])
+            }
+            Block::Document(media, location) => {
+                map.serialize_entry("type", "document")?;
+                map.serialize_entry("source", &location)?;
+                if let Some(name) = &media.name {
+                    map.serialize_entry("title", name)?;
+                }
+                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source", "title"])
+            }
+            Block::Thinking(reasoning) => {
+                map.serialize_entry("type", "thinking")?;
+                map.serialize_entry("thinking", &reasoning.text)?;
+                if let Some(signature) = &reasoning.signature {
+                    map.serialize_entry("signature", signature)?;
+                }
+                let own = ["type", "thinking", "signature"];
+                self.write_kept(map, kept(FORMAT, &reasoning.extra), &own)
+            }
+            Block::Redacted(reasoning) => {
+                map.serialize_entry("type", REDACTED)?;
+                map.serialize_entry("data", reasoning.signature.as_deref().unwrap_or_default())?;
+                self.write_kept(map, kept(FORMAT, &reasoning.extra), &["type", "data"])
+            }
+            Block::ToolUse(call) => {
+                map.serialize_entry("type", "tool_use")?;
+                map.serialize_entry("id", &Id(&call.id))?;
+                map.serialize_entry("name", &call.name)?;
+                map.serialize_entry("input", &Arguments(&call.arguments))?;
+                self.write_kept(map, kept(FORMAT, &call.extra), &["type", "id", "name", "input"])
+            }
+            Block::ToolResult(tool) => {
+                map.serialize_entry("type", "tool_result")?;
+                map.serialize_entry("tool_use_id", &Id(tool.call_id()))?;
+                match tool.content() {
+                    Content::Text(text) if is_blank(text) => {}
+                    Content::Text(text) => map.serialize_entry("content", text)?,
+                    Content::Parts(parts) => map.serialize_entry("content", &Parts(parts))?,
+                }
+                if tool.is_error() {
+                    map.serialize_entry("is_error", &true)?;
+                }
+                let own = ["type", "tool_use_id", "content", "is_error"];
+                self.write_kept(map, kept(ATTRIBUTE, tool.attributes()), &own)
+            }
+            Block::Other(fields) => self.write_kept(map, Some(fields), &[]),
+        }
+    }
+
+    /// Fields that were kept, without those that are written here: no key may stand twice.
+    fn write_kept<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        kept: Option<&Attributes>,
+        own: &[&str],
+    ) -> Result<(), M::Error> {
+        for (key, value) in kept.into_iter().flatten() {
+            let is_written = own.contains(&key.as_str());
+            if !is_written && (self.cache.is_none() || key != "cache_control") {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a tool result holds.
+struct Parts<'a>(&'a [Part]);
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let blocks = self.0.iter().filter_map(part);
+        serializer.collect_seq(blocks.map(|block| Marked { block, cache: None }))
+    }
+}
+
+impl Serialize for Location<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Base64 { media_type, data } => {
+                map.serialize_entry("type", "base64")?;
+                map.serialize_entry("media_type", media_type)?;
+                map.serialize_entry("data", data)?;
+            }
+            Self::Url(url) => {
+                map.serialize_entry("type", "url")?;
+                map.serialize_entry("url", url)?;
+            }
+            Self::File(id) => {
+                map.serialize_entry("type", "file")?;
+                map.serialize_entry("file_id", id)?;
+            }
+        }
+        map.end()
+    }
+}
+
+impl Serialize for Cache {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "ephemeral")?;
+        if matches!(self, Self::Hour) {
+            map.serialize_entry("ttl", "1h")?;
+        }
+        map.end()
+    }
+}
+
+/// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
+struct Id<'a>(&'a str);
+
+impl Serialize for Id<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.0.chars().all(is_accepted) {
+            return serializer.serialize_str(self.0);
+        }
+        let id: String = self.0.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect();
+        serializer.serialize_str(&id)
+    }
+}
+
+/// What of a message would be left out or replaced.
+pub(super) fn check(message: &Message, at: At<'_>) -> Result<()> {
+    match message {
+        Message::System(_) => Ok(()),
+        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
+        Message::User(user) => {
+            let says_nothing = match user.content() {
+                Content::Text(text) => is_blank(text),
+                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
+            };
+            if says_nothing {
+                return Err(at.unsupported(format_args!("an empty message {NO}")));
+            }
+            check_parts(user.content(), &at.key("content"))
+        }
+        Message::Tool(tool) => {
+            check_id(tool.call_id(), &at)?;
+            check_parts(tool.content(), &at.key("content"))
+        }
+        Message::Ai(_) if !is_said(message) => {
+            Err(at.unsupported(format_args!("an empty answer {NO}")))
+        }
+        Message::Ai(ai) => {
+            let content = at.key("parts");
+            let mut parts = ai.parts().iter().enumerate();
+            parts.try_for_each(|(i, part)| check_ai_part(part, &content.index(i)))
+        }
+    }
+}
+
+const NO: &str = "is not supported by this format";
+
+fn check_ai_part(part: &AiPart, at: &At<'_>) -> Result<()> {
+    match part {
+        AiPart::Content(content) => check_part(content, ai_part(part), at),
+        AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
+            Err(at.unsupported(format_args!("reasoning without this provider's signature {NO}")))
+        }
+        AiPart::Reasoning(_) => Ok(()),
+        AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
+            Err(at.unsupported("the arguments are not a JSON object"))
+        }
+        AiPart::ToolCall(call) => check_id(&call.id, at),
+    }
+}
+
+fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
+    let mut parts = content.parts().iter().enumerate();
+    parts.try_for_each(|(i, p)| check_part(p, part(p), &at.index(i)))
+}
+
+/// A part that is no text and is written as one is a placeholder.
+fn check_part(part: &Part, block: Option<Block<'_>>, at: &At<'_>) -> Result<()> {
+    if part.as_text().is_none() && matches!(block, Some(Block::Text { .. })) {
+        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
+    }
+    Ok(())
+}
+
+fn check_id(id: &str, at: &At<'_>) -> Result<()> {
+    if id.is_empty() {
+        Err(at.unsupported(format_args!("a call without an id {NO}")))
+    } else {
+        Ok(())
+    }
+}

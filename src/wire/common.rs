@@ -1,0 +1,411 @@
+//! What every format shares: reading with a path, writing what was kept, placeholders.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde_json::Value;
+
+use crate::composed::{self, Prompt};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Attributes, Media, Message, Part, Source};
+
+/// A place in a document, and what was being done there.
+///
+/// A list on the stack: it costs nothing until something is wrong.
+#[derive(Clone, Copy)]
+pub(super) struct At<'a> {
+    operation: &'static str,
+    up: Option<&'a Self>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Key(&'a str),
+    Index(usize),
+}
+
+impl<'a> At<'a> {
+    /// The top of a document. The operation reads like `read openai answer`.
+    pub(super) fn top(operation: &'static str) -> Self {
+        Self { operation, up: None, step: Step::Root }
+    }
+
+    pub(super) fn key(&'a self, key: &'a str) -> Self {
+        Self { operation: self.operation, up: Some(self), step: Step::Key(key) }
+    }
+
+    pub(super) fn index(&'a self, index: usize) -> Self {
+        Self { operation: self.operation, up: Some(self), step: Step::Index(index) }
+    }
+
+    /// What is here can't be read.
+    pub(super) fn error(&self, what: impl fmt::Display) -> Error {
+        self.fail(ErrorKind::Codec, what)
+    }
+
+    /// What is here can't be expressed.
+    pub(super) fn unsupported(&self, what: impl fmt::Display) -> Error {
+        self.fail(ErrorKind::Unsupported, what)
+    }
+
+    fn fail(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
+        let text = match self.step {
+            Step::Root => what.to_string(),
+            _ => format!("{self}: {what}"),
+        };
+        Error::new(kind, self.operation, text)
+    }
+
+    /// JSON text as a value. Nesting is bounded by `serde_json`, which refuses more than 128
+    /// levels.
+    pub(super) fn parse(&self, json: &str) -> Result<Value> {
+        serde_json::from_str(json).map_err(|e| self.error("not valid JSON").with_source(e))
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(up) = self.up {
+            up.fmt(f)?;
+        }
+        match self.step {
+            Step::Root => Ok(()),
+            Step::Key(key) if self.up.is_none_or(|up| matches!(up.step, Step::Root)) => {
+                f.write_str(key)
+            }
+            Step::Key(key) => write!(f, ".{key}"),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// The fields of an object, taken one by one; what is left was not known.
+///
+/// A field that is `null` counts as absent, as every provider reads it.
+pub(super) struct Fields<'a> {
+    pub(super) at: At<'a>,
+    map: Attributes,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(value: Value, at: At<'a>) -> Result<Self> {
+        match value {
+            Value::Object(map) => Ok(Self { at, map }),
+            other => Err(at.error(expected("an object", &other))),
+        }
+    }
+
+    pub(super) fn take(&mut self, key: &str) -> Option<Value> {
+        self.map.remove(key).filter(|value| !value.is_null())
+    }
+
+    /// Whether the field is there and is not `null`.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.map.get(key).is_some_and(|value| !value.is_null())
+    }
+
+    /// The text in a field, left where it is.
+    pub(super) fn peek(&self, key: &str) -> Option<&str> {
+        self.map.get(key)?.as_str()
+    }
+
+    pub(super) fn text(&mut self, key: &str) -> Result<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(other) => Err(self.at.key(key).error(expected("a string", &other))),
+        }
+    }
+
+    pub(super) fn required_text(&mut self, key: &str) -> Result<String> {
+        self.text(key)?.ok_or_else(|| self.at.key(key).error("missing"))
+    }
+
+    /// The elements of an array; none where the field is absent.
+    pub(super) fn list(&mut self, key: &str) -> Result<Vec<Value>> {
+        match self.take(key) {
+            None => Ok(Vec::new()),
+            Some(Value::Array(list)) => Ok(list),
+            Some(other) => Err(self.at.key(key).error(expected("an array", &other))),
+        }
+    }
+
+    pub(super) fn required(&mut self, key: &str) -> Result<Value> {
+        self.take(key).ok_or_else(|| self.at.key(key).error("missing"))
+    }
+
+    /// What nobody took.
+    pub(super) fn rest(mut self) -> Attributes {
+        self.map.retain(|_, value| !value.is_null());
+        self.map
+    }
+
+    /// Every field that nobody took, as it was read.
+    pub(super) fn whole(self) -> Attributes {
+        self.map
+    }
+}
+
+/// The error that a provider answered in place of a message, where it did.
+pub(super) fn refused(body: &Fields<'_>) -> Result<()> {
+    let text = match body.map.get("error") {
+        None | Some(Value::Null) => return Ok(()),
+        Some(Value::String(text)) => text,
+        Some(error) => error.get("message").and_then(Value::as_str).unwrap_or("no message given"),
+    };
+    Err(body.at.key("error").error(format_args!("the provider answered an error: {text}")))
+}
+
+/// "expected a string, found an object".
+pub(super) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
+    struct Expected(&'static str, &'static str);
+    impl fmt::Display for Expected {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "expected {}, found {}", self.0, self.1)
+        }
+    }
+    let found = match found {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    Expected(what, found)
+}
+
+/// One event of a stream: the JSON object, or `None` for what carries nothing (an empty line,
+/// `[DONE]`). A `data:` in front is tolerated.
+pub(super) fn event(at: &At<'_>, data: &str) -> Result<Option<Value>> {
+    let data = data.trim();
+    let data = data.strip_prefix("data:").map_or(data, str::trim_start);
+    if data.is_empty() || data == "[DONE]" { Ok(None) } else { at.parse(data).map(Some) }
+}
+
+/// Keeps what only `format` understands, under the name of that format.
+///
+/// A conversation outlives the model that began it: what one provider sent (a signature, a cache
+/// mark) is a 400 at another, so each format writes again only what lies under its own name.
+pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
+    let mut extra = Attributes::new();
+    if !fields.is_empty() {
+        extra.insert(format.to_owned(), Value::Object(fields));
+    }
+    extra
+}
+
+/// Like [`keep`], and marks the holder as this format's even where there is nothing else to keep:
+/// for whatever carries a signature.
+pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
+    let mut extra = Attributes::new();
+    extra.insert(format.to_owned(), Value::Object(fields));
+    extra
+}
+
+/// What [`keep`] kept for this format.
+pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attributes> {
+    // Nearly always there is nothing.
+    if extra.is_empty() { None } else { extra.get(format)?.as_object() }
+}
+
+/// Whether a signature beside this `extra` comes from another format and must not be sent.
+///
+/// A signature that nobody marked was put there by the application, which knows what it does.
+pub(super) fn is_foreign(format: &str, extra: &Attributes) -> bool {
+    !extra.contains_key(format) && super::FORMATS.iter().any(|other| extra.contains_key(*other))
+}
+
+/// A part of a kind that only `format` knows: `{"type": format, format: {..}}`.
+pub(super) fn other_part(format: &str, whole: Attributes) -> Part {
+    let mut part = keep_signed(format, whole);
+    part.insert("type".to_owned(), Value::from(format));
+    Part::Other(part)
+}
+
+/// What [`other_part`] holds for this format; an empty object is never sent.
+pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attributes> {
+    match part {
+        Part::Other(fields) if fields.get("type").and_then(Value::as_str) == Some(format) => {
+            kept(format, fields).filter(|kept| !kept.is_empty())
+        }
+        _ => None,
+    }
+}
+
+/// Writes kept fields again, except those that the encoder writes itself.
+pub(super) fn write_kept<M: SerializeMap>(
+    map: &mut M,
+    kept: Option<&Attributes>,
+    own: &[&str],
+) -> Result<(), M::Error> {
+    for (key, value) in kept.into_iter().flatten() {
+        if !own.contains(&key.as_str()) {
+            map.serialize_entry(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// The text that stands for a part that a format can't express.
+pub(super) fn placeholder(part: &Part) -> &'static str {
+    match part {
+        Part::Text(_) => "[text: not supported by this format]",
+        Part::Image(_) => "[image: not supported by this format]",
+        Part::Audio(_) => "[audio: not supported by this format]",
+        Part::Video(_) => "[video: not supported by this format]",
+        Part::File(_) => "[file: not supported by this format]",
+        Part::Other(_) => "[part: not supported by this format]",
+    }
+}
+
+/// What a part is called in errors.
+pub(super) fn kind(part: &Part) -> &'static str {
+    match part {
+        Part::Text(_) => "text",
+        Part::Image(_) => "an image",
+        Part::Audio(_) => "audio",
+        Part::Video(_) => "video",
+        Part::File(_) => "a file",
+        Part::Other(_) => "a part of unknown kind",
+    }
+}
+
+/// A call's arguments as an object, for formats that hold one.
+///
+/// Nothing is the empty object. What is not an object (models do write broken JSON) is kept as
+/// text: `{"arguments": ".."}`.
+pub(super) struct Arguments<'a>(pub(super) &'a str);
+
+impl Arguments<'_> {
+    /// Whether they say what they say without the stopgap.
+    pub(super) fn is_object(&self) -> bool {
+        self.0.trim().is_empty() || serde_json::from_str::<Attributes>(self.0).is_ok()
+    }
+}
+
+impl Serialize for Arguments<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let Ok(object) = serde_json::from_str::<Attributes>(self.0) {
+            return object.serialize(serializer);
+        }
+        let mut map = serializer.serialize_map(None)?;
+        if !self.0.trim().is_empty() {
+            map.serialize_entry("arguments", self.0)?;
+        }
+        map.end()
+    }
+}
+
+/// `data:image/png;base64,AA==`, written without a copy of the data.
+pub(super) struct DataUrl<'a> {
+    pub(super) media_type: &'a str,
+    pub(super) data: &'a str,
+}
+
+impl<'a> DataUrl<'a> {
+    pub(super) fn parse(url: &'a str) -> Option<Self> {
+        let (media_type, data) = url.strip_prefix("data:")?.split_once(";base64,")?;
+        Some(Self { media_type, data })
+    }
+}
+
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.media_type, self.data)
+    }
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Media whose data is here: as base64, or in a `data:` URL.
+pub(super) fn inline(media: &Media) -> Option<DataUrl<'_>> {
+    match &media.source {
+        Source::Base64(data) => Some(DataUrl { media_type: media_type(media, data), data }),
+        Source::Url(url) => DataUrl::parse(url),
+        Source::FileId(_) => None,
+    }
+}
+
+/// The media type, or what the data itself says where none was given.
+pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
+    media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
+}
+
+/// What the first bytes of base64 data say about its type.
+pub(super) fn sniff(data: &str) -> Option<&'static str> {
+    const SIGNS: [(&str, &str); 5] = [
+        ("iVBORw0KGgo", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lGOD", "image/gif"),
+        ("JVBERi0", "application/pdf"),
+        ("SUQz", "audio/mpeg"),
+    ];
+    if data.starts_with("UklGR") {
+        // RIFF, a length, and then what it is: the last three of four letters.
+        return match data.get(12..16)? {
+            "RUJQ" => Some("image/webp"),
+            "QVZF" => Some("audio/wav"),
+            _ => None,
+        };
+    }
+    SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, media_type)| *media_type)
+}
+
+/// The messages that a view writes: a prompt, or any others.
+#[derive(Clone)]
+pub(super) enum Sequence<'a> {
+    Prompt(&'a Prompt),
+    List(Vec<&'a Message>),
+}
+
+impl<'a> Sequence<'a> {
+    pub(super) fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self::List(messages.into_iter().collect())
+    }
+
+    pub(super) fn iter(&self) -> Iter<'a, '_> {
+        match self {
+            Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
+            Self::List(list) => Iter::List(list.iter()),
+        }
+    }
+
+    /// How many of the first messages will be sent again; all of them where nothing says otherwise.
+    pub(super) fn durable(&self) -> usize {
+        match self {
+            Self::Prompt(prompt) => prompt.durable(),
+            Self::List(list) => list.len(),
+        }
+    }
+}
+
+/// The messages of a [`Sequence`].
+#[derive(Clone)]
+pub(super) enum Iter<'a, 'b> {
+    Prompt(composed::Iter<'a>),
+    List(std::slice::Iter<'b, &'a Message>),
+}
+
+impl<'a> Iterator for Iter<'a, '_> {
+    type Item = &'a Message;
+
+    fn next(&mut self) -> Option<&'a Message> {
+        match self {
+            Self::Prompt(prompt) => prompt.next(),
+            Self::List(list) => list.next().copied(),
+        }
+    }
+}
+
+impl fmt::Debug for Sequence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}

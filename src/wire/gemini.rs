@@ -1,0 +1,210 @@
+//! Google's Gemini API: `contents` and `systemInstruction` of `generateContent`, and its answer.
+//!
+//! ```
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire::gemini};
+//! use serde_json::json;
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+//! prompt.add(Message::user("What is the weather in Oslo?"))?;
+//! let built = prompt.build()?;
+//! let body = json!({
+//!     "systemInstruction": gemini::system_instruction(&built),
+//!     "contents": gemini::contents(&built),
+//! });
+//! assert_eq!(body["systemInstruction"], json!({"parts": [{"text": "Be brief."}]}));
+//! assert_eq!(
+//!     body["contents"],
+//!     json!([{"role": "user", "parts": [{"text": "What is the weather in Oslo?"}]}]),
+//! );
+//!
+//! let answer = gemini::answer(
+//!     r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"Sunny."}]}}]}"#,
+//! )?;
+//! assert_eq!(answer, Message::ai("Sunny."));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # What stands for what
+//!
+//! - System messages are not among `contents`: [`system_instruction`] writes all of them.
+//! - Neighbouring answers are one entry, and so are the results of one answer's calls, in the order
+//!   of the calls: the API counts them. User messages stay apart.
+//! - A call's `args` are an object. A result's `response` is `{"output": ..}`, or `{"error": ..}`
+//!   where the tool failed, with a text, or a list of texts where the result has parts; media are its
+//!   `parts`. A result is named after its call, and by its own tool name where no call precedes it.
+//! - Calls and results carry ids. Where the API sent none, [`answer`] and [`history`] make one up,
+//!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes none.
+//! - A `thoughtSignature` stays on the part that it came with: a call's is its
+//!   [`signature`](crate::ToolCall::signature), those of texts and media are in their `extra`. Parts
+//!   are never merged. Reasoning is `"thought": true`; another format's is left out.
+//! - Base64 data are `inlineData`, addresses and file ids are `fileData`; a `data:` address is
+//!   `inlineData`. Whether media are a picture, audio, video or a file is told by the media type.
+//! - Empty texts are left out where something else is said. A user message that says nothing else
+//!   becomes `(empty message)`; an answer that says nothing is left out.
+//!
+//! Fields may be read in `snake_case` too, as the Python client prints them.
+//!
+//! # What is lost
+//!
+//! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
+//! anyway, data without a media type and results' media at an address become texts like
+//! `[image: not supported by this format]`; custom messages are left out; arguments that are not a
+//! JSON object become `{"arguments": ".."}`.
+//!
+//! Lost without a word, because nothing of it could be sent:
+//! - names and attributes of messages, except a result's [`ATTRIBUTE`];
+//! - [`detail`](crate::Media::detail) and the names of media;
+//! - which answers were neighbours, and the order of parallel results;
+//! - whether a message of one text had it in a list, and empty texts;
+//! - the place of media among the texts of a result;
+//! - the order of keys in arguments, the white space, and digits beyond 64 bits.
+//!
+//! On the way back, besides: a `response` that holds anything else than texts becomes the text of its
+//! JSON; the parts of a system instruction are joined with an empty line; of a response, the content
+//! alone is read (`usageMetadata` and `finishReason` are the caller's).
+//!
+//! # Sources
+//!
+//! The API reference and guides of ai.google.dev (text, function calling, thought signatures), and
+//! the types of Google's own Python client, as of August 2026.
+
+mod decode;
+mod encode;
+mod stream;
+
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::Message;
+use crate::wire::common::{At, Sequence};
+
+pub use decode::{answer, history};
+pub use stream::Stream;
+
+/// The attribute under which a message keeps fields that only this format knows.
+pub const ATTRIBUTE: &str = "wire:gemini";
+
+const FORMAT: &str = "gemini";
+
+const SIGNATURE: &str = "thoughtSignature";
+
+/// The messages of a prompt, as a request's `contents`.
+///
+/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
+/// can't express is described in the [module documentation](self).
+pub fn contents(prompt: &Prompt) -> Contents<'_> {
+    Contents { messages: Sequence::Prompt(prompt), options: Options::default() }
+}
+
+/// The system message of a prompt, as a request's `systemInstruction`; `None` where there is none.
+pub fn system_instruction(prompt: &Prompt) -> Option<SystemInstruction<'_>> {
+    SystemInstruction::new(Sequence::Prompt(prompt))
+}
+
+/// A view of messages that serialises as a request's `contents`. See [`contents`].
+#[derive(Clone, Debug)]
+pub struct Contents<'a> {
+    messages: Sequence<'a>,
+    options: Options,
+}
+
+/// A view of the system message that serialises as a request's `systemInstruction`. See
+/// [`system_instruction`].
+#[derive(Clone, Debug)]
+pub struct SystemInstruction<'a> {
+    messages: Sequence<'a>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    no_ids: bool,
+    skip_signatures: bool,
+}
+
+impl<'a> Contents<'a> {
+    /// The view of any messages, for example of a history that is exported.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::wire::gemini::Contents;
+    ///
+    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
+    /// let json = serde_json::to_value(Contents::of(&messages))?;
+    /// assert_eq!(json[1], serde_json::json!({"role": "model", "parts": [{"text": "Hello."}]}));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self { messages: Sequence::of(messages), options: Options::default() }
+    }
+
+    /// Writes no `id` in calls and results, for models and gateways that know none.
+    #[must_use]
+    pub fn without_ids(mut self) -> Self {
+        self.options.no_ids = true;
+        self
+    }
+
+    /// Marks calls that Gemini did not make, so that Gemini 3 accepts them.
+    ///
+    /// Gemini 3 answers 400 where the first call of an answer has no signature. Calls that another
+    /// model made, or that were recorded without their signatures, have none; for them Google
+    /// documents the signature `skip_thought_signature_validator`, which this writes on the first call
+    /// of each answer that has no signature of its own.
+    #[must_use]
+    pub fn skip_missing_signatures(mut self) -> Self {
+        self.options.skip_signatures = true;
+        self
+    }
+
+    /// The same view, if it expresses all of its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
+    /// or replaced by a placeholder; the error names the message and the part. Losses that the
+    /// [module documentation](self) calls silent are none.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::wire::gemini::Contents;
+    ///
+    /// let own = Message::custom([("mood".to_owned(), "good".into())]);
+    /// let error = Contents::of([&own]).strict().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write gemini contents: messages[0]: a custom message is not supported by this format"
+    /// );
+    /// ```
+    pub fn strict(self) -> Result<Self> {
+        let top = At::top("write gemini contents");
+        let at = top.key("messages");
+        let mut calls = Vec::new();
+        for (i, message) in self.messages.iter().enumerate() {
+            encode::check(message, &calls, &at.index(i))?;
+            match message {
+                Message::Tool(_) => {}
+                _ => calls = message.tool_calls().map(|call| call.id.as_str()).collect(),
+            }
+        }
+        Ok(self)
+    }
+}
+
+impl<'a> SystemInstruction<'a> {
+    /// The view of the system messages among any messages; `None` where there are none.
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
+        Self::new(Sequence::of(messages))
+    }
+
+    fn new(messages: Sequence<'a>) -> Option<Self> {
+        let view = Self { messages };
+        let is_there = view.texts().next().is_some();
+        is_there.then_some(view)
+    }
+
+    fn texts(&self) -> impl Iterator<Item = &'a str> {
+        self.messages.iter().filter_map(|message| match message {
+            Message::System(system) => Some(system.text()).filter(|text| !text.is_empty()),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,475 @@
+//! Reading answers and histories.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT, SIGNATURE};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
+    ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, refused};
+
+/// The message in an answer: the whole body of a response, or the `content` of one candidate.
+///
+/// Parts that this version does not know are kept, and written again, as parts that only this format
+/// understands; so are unknown fields of parts. Of the body, only the content is read:
+/// `finishReason` and `usageMetadata` are the caller's.
+///
+/// ```
+/// use memory_prompt::wire::gemini;
+///
+/// let answer = gemini::answer(
+///     r#"{"candidates":[{"content":{"role":"model","parts":[
+///         {"functionCall":{"name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"c2ln"}]},
+///         "finishReason":"STOP"}],"responseId":"r1"}"#,
+/// )?;
+/// let call = answer.tool_calls().next().unwrap();
+/// assert_eq!((call.id.as_str(), call.arguments.as_str()), ("call_r1_0", r#"{"city":"Oslo"}"#));
+/// assert_eq!(call.signature.as_deref(), Some("c2ln"));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
+/// is itself an error is one, with the provider's words, and so is a blocked prompt or answer. A body
+/// with several candidates is one too: the caller chooses, and passes its `content`.
+pub fn answer(json: &str) -> Result<Message> {
+    let top = At::top("read gemini answer");
+    let mut body = Fields::of(camel(top.parse(json)?), top)?;
+    refused(&body)?;
+    let mut calls = Calls::default();
+    if body.has("parts") || body.has("role") {
+        let (parts, beside) = content(body, &mut calls)?;
+        return Ok(with_beside(AiMessage::from_parts(parts), beside).into());
+    }
+    calls.name_after(body.text("responseId")?);
+    let Some(candidate) = candidate(&mut body)? else {
+        return Err(top.key("candidates").error("missing"));
+    };
+    let at = top.key("candidates");
+    let mut candidate = Fields::of(camel(candidate), at.index(0))?;
+    let reason = candidate.text("finishReason")?;
+    let Some(value) = candidate.take("content") else {
+        return Err(no_content(&candidate.at, reason.as_deref()));
+    };
+    let at = candidate.at;
+    let (parts, beside) = content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
+    Ok(with_beside(AiMessage::from_parts(parts), beside).into())
+}
+
+/// The messages of a request: its whole body, or the array of its `contents` alone.
+///
+/// A `systemInstruction` becomes a system message before the others. Function responses become
+/// messages of their own; one without an id answers the first call of its name before it that has no
+/// answer yet. Of a whole body, only `systemInstruction` and `contents` are read.
+///
+/// ```
+/// use memory_prompt::{Message, wire::gemini};
+///
+/// let history = gemini::history(
+///     r#"{"system_instruction":{"parts":[{"text":"Be brief."}]},
+///         "contents":[{"role":"user","parts":[{"text":"hi"}]}]}"#,
+/// )?;
+/// assert_eq!(history, [Message::system("Be brief."), Message::user("hi")]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
+/// `contents[3].parts[1].functionCall.name: missing`.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read gemini history");
+    let at = top.key("contents");
+    let mut reader = Reader::default();
+    let list = match top.parse(json)? {
+        Value::Array(list) => list,
+        body => {
+            let mut body = Fields::of(camel(body), top)?;
+            if let Some(value) = body.take("systemInstruction") {
+                reader.system(value, top.key("systemInstruction"))?;
+            }
+            match body.required("contents")? {
+                Value::Array(list) => list,
+                other => return Err(at.error(expected("an array", &other))),
+            }
+        }
+    };
+    for (i, entry) in list.into_iter().enumerate() {
+        reader.entry(i, Fields::of(camel(entry), at.index(i))?)?;
+    }
+    Ok(reader.read)
+}
+
+/// The first candidate, taken from a body; `None` where there is not one yet.
+pub(super) fn candidate(body: &mut Fields<'_>) -> Result<Option<Value>> {
+    let at = body.at;
+    let mut candidates = body.list("candidates")?.into_iter();
+    let first = candidates.next();
+    if candidates.next().is_some() {
+        return Err(at.key("candidates").index(1).error("a second candidate: choose one"));
+    }
+    if first.is_none()
+        && let Some(feedback) = body.take("promptFeedback")
+        && let Some(reason) = feedback.get("blockReason").and_then(Value::as_str)
+    {
+        return Err(at
+            .key("promptFeedback")
+            .error(format_args!("the prompt was blocked: {reason}")));
+    }
+    Ok(first)
+}
+
+/// The error of an answer in which nothing was said.
+pub(super) fn no_content(at: &At<'_>, reason: Option<&str>) -> crate::error::Error {
+    let reason = reason.unwrap_or("no reason given");
+    at.key("content").error(format_args!("missing, the model finished with {reason}"))
+}
+
+/// The parts of a model's `content`, and what stands beside them.
+pub(super) fn content(
+    mut fields: Fields<'_>,
+    calls: &mut Calls,
+) -> Result<(Vec<AiPart>, Attributes)> {
+    if let Some(role) = fields.text("role")?.filter(|role| role != "model") {
+        let at = fields.at;
+        return Err(at.key("role").error(format_args!("expected `model`, found `{role}`")));
+    }
+    let parts = ai_parts(&mut fields, calls)?;
+    Ok((parts, fields.rest()))
+}
+
+pub(super) fn with_beside(ai: AiMessage, beside: Attributes) -> AiMessage {
+    if beside.is_empty() { ai } else { ai.with_attribute(ATTRIBUTE, beside) }
+}
+
+fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
+    let at = fields.at;
+    let at = at.key("parts");
+    let mut parts = Vec::new();
+    for (i, part) in fields.list("parts")?.into_iter().enumerate() {
+        parts.extend(ai_part(Fields::of(camel(part), at.index(i))?, calls)?);
+    }
+    Ok(parts)
+}
+
+/// Makes up ids for calls that came without.
+///
+/// They must differ within a conversation, for other providers demand it, and be the same whenever
+/// the same answer is read.
+#[derive(Debug, Default)]
+pub(super) struct Calls {
+    name: Option<String>,
+    count: usize,
+}
+
+impl Calls {
+    /// Ids after the answer's own.
+    pub(super) fn name_after(&mut self, response_id: Option<String>) {
+        if response_id.is_some() {
+            self.name = response_id;
+        }
+    }
+
+    fn id(&mut self, name: &str, arguments: &str, signature: Option<&str>) -> String {
+        let i = self.count;
+        self.count += 1;
+        if let Some(name) = &self.name {
+            return format!("call_{name}_{i}");
+        }
+        let texts = [name, arguments, signature.unwrap_or_default()];
+        format!("call_{:016x}_{i}", fnv1a(texts.iter().flat_map(|text| text.bytes())))
+    }
+}
+
+/// The hash of Fowler, Noll and Vo: the same on every machine, for ever.
+fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[derive(Default)]
+struct Reader {
+    read: Vec<Message>,
+    /// The ids of the last answer's calls by tool, as far as they are not answered.
+    open: HashMap<String, VecDeque<String>>,
+}
+
+impl Reader {
+    fn system(&mut self, value: Value, at: At<'_>) -> Result<()> {
+        let text = match value {
+            Value::String(text) => text,
+            value => {
+                let mut fields = Fields::of(camel(value), at)?;
+                let at = fields.at;
+                let at = at.key("parts");
+                let mut texts = Vec::new();
+                for (i, part) in fields.list("parts")?.into_iter().enumerate() {
+                    let mut part = Fields::of(part, at.index(i))?;
+                    texts.push(part.required_text("text")?);
+                    nothing_left(part)?;
+                }
+                texts.join("\n\n")
+            }
+        };
+        if !text.is_empty() {
+            self.read.push(Message::system(text));
+        }
+        Ok(())
+    }
+
+    fn entry(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
+        match fields.text("role")?.as_deref() {
+            Some("model") => self.model(index, fields),
+            // A result once had a role of its own.
+            None | Some("user" | "function" | "tool") => self.user(index, fields),
+            Some(role) => {
+                let at = fields.at;
+                Err(at.key("role").error(format_args!("unknown role `{role}`")))
+            }
+        }
+    }
+
+    fn model(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
+        let mut calls = Calls { name: Some(index.to_string()), count: 0 };
+        let ai = AiMessage::from_parts(ai_parts(&mut fields, &mut calls)?);
+        if self.read.last().is_none_or(|before| before.as_ai().is_none()) {
+            self.open.clear();
+        }
+        for call in ai.tool_calls() {
+            self.open.entry(call.name.clone()).or_default().push_back(call.id.clone());
+        }
+        self.read.push(with_beside(ai, fields.rest()).into());
+        Ok(())
+    }
+
+    fn user(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
+        let at = fields.at;
+        let at = at.key("parts");
+        let (mut parts, mut has_results) = (Vec::new(), false);
+        for (i, value) in fields.list("parts")?.into_iter().enumerate() {
+            let part = Fields::of(camel(value), at.index(i))?;
+            if !part.has("functionResponse") {
+                parts.extend(self::part(part)?);
+                continue;
+            }
+            if !parts.is_empty() {
+                self.read.push(user(std::mem::take(&mut parts), Attributes::new()));
+            }
+            let made_up = || format!("result_{index}_{i}");
+            let result = self.result(part, made_up)?;
+            self.read.push(result);
+            has_results = true;
+        }
+        if has_results && parts.is_empty() {
+            return nothing_left(fields);
+        }
+        self.read.push(user(parts, fields.rest()));
+        Ok(())
+    }
+
+    fn result(&mut self, mut part: Fields<'_>, made_up: impl Fn() -> String) -> Result<Message> {
+        let at = part.at;
+        let at = at.key("functionResponse");
+        let mut response = Fields::of(camel(part.required("functionResponse")?), at)?;
+        let name = response.required_text("name")?;
+        let open = self.open.get_mut(&name);
+        let id = match (response.text("id")?, open) {
+            (Some(id), open) => {
+                if let Some(open) = open {
+                    open.retain(|other| *other != id);
+                }
+                id
+            }
+            (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
+        };
+        let (content, is_error) = match response.take("response") {
+            None => (Content::from(""), false),
+            Some(Value::Object(fields)) => said(fields),
+            Some(other) => return Err(at.key("response").error(expected("an object", &other))),
+        };
+        let media = response.list("parts")?;
+        let content = if media.is_empty() { content } else { with_media(content, media, &at)? };
+        let tool = ToolMessage::new(id, name, content).with_error(is_error);
+        let mut beside = part.rest();
+        let rest = response.rest();
+        if !rest.is_empty() {
+            beside.insert("functionResponse".to_owned(), Value::Object(rest));
+        }
+        Ok(if beside.is_empty() {
+            tool.into()
+        } else {
+            tool.with_attribute(ATTRIBUTE, beside).into()
+        })
+    }
+}
+
+/// What a `response` says: the text or the texts of its `output` or `error`, or else its JSON.
+fn said(mut response: Attributes) -> (Content, bool) {
+    let is_error = response.contains_key("error");
+    let only = if response.len() == 1 {
+        response.remove(if is_error { "error" } else { "output" })
+    } else {
+        None
+    };
+    let content = match only {
+        Some(Value::String(text)) => Content::Text(text),
+        Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
+            let texts = list.iter().filter_map(Value::as_str);
+            Content::from(texts.map(Part::from).collect::<Vec<_>>())
+        }
+        Some(other) => Content::Text(other.to_string()),
+        None if response.is_empty() => Content::from(""),
+        None => Content::Text(Value::Object(response).to_string()),
+    };
+    (content, is_error)
+}
+
+fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Content> {
+    let mut parts = match content {
+        Content::Text(text) => vec![Part::text(text)],
+        Content::Parts(parts) => parts.into_vec(),
+    };
+    let at = at.key("parts");
+    for (i, value) in media.into_iter().enumerate() {
+        parts.extend(part(Fields::of(camel(value), at.index(i))?)?);
+    }
+    Ok(Content::from(parts))
+}
+
+fn user(mut parts: Vec<Part>, beside: Attributes) -> Message {
+    let content = match parts.as_mut_slice() {
+        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
+            Content::Text(std::mem::take(text))
+        }
+        _ => Content::from(parts),
+    };
+    let user = UserMessage::new(content);
+    if beside.is_empty() { user.into() } else { user.with_attribute(ATTRIBUTE, beside).into() }
+}
+
+/// One part of an answer; `None` where it is empty.
+fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> {
+    if let Some(value) = fields.take("functionCall") {
+        return call(value, fields, calls).map(|call| Some(call.into()));
+    }
+    if !fields.has("text") {
+        return Ok(part(fields)?.map(AiPart::from));
+    }
+    match fields.take("thought") {
+        None | Some(Value::Bool(false)) => return Ok(part(fields)?.map(AiPart::from)),
+        Some(Value::Bool(true)) => {}
+        Some(other) => return Err(fields.at.key("thought").error(expected("a boolean", &other))),
+    }
+    let text = fields.required_text("text")?;
+    let signature = fields.text(SIGNATURE)?;
+    let rest = fields.rest();
+    let extra = if signature.is_some() { keep_signed(FORMAT, rest) } else { keep(FORMAT, rest) };
+    Ok(Some(Reasoning { text, signature, extra }.into()))
+}
+
+fn call(value: Value, mut beside: Fields<'_>, calls: &mut Calls) -> Result<ToolCall> {
+    let at = beside.at;
+    let mut fields = Fields::of(camel(value), at.key("functionCall"))?;
+    let at = fields.at;
+    if fields.has("partialArgs") || fields.has("willContinue") {
+        // Only where a request asks for `streamFunctionCallArguments`.
+        return Err(at.key("partialArgs").error("arguments in pieces can't be read"));
+    }
+    let name = fields.required_text("name")?;
+    let arguments = match fields.take("args") {
+        None => "{}".to_owned(),
+        Some(args @ Value::Object(_)) => args.to_string(),
+        Some(other) => return Err(at.key("args").error(expected("an object", &other))),
+    };
+    let signature = beside.text(SIGNATURE)?;
+    let id = fields.text("id")?.filter(|id| !id.is_empty());
+    let mut rest = fields.rest();
+    let id = id.unwrap_or_else(|| {
+        rest.insert("id".to_owned(), Value::Null);
+        calls.id(&name, &arguments, signature.as_deref())
+    });
+    let mut beside = beside.rest();
+    if !rest.is_empty() {
+        beside.insert("functionCall".to_owned(), Value::Object(rest));
+    }
+    Ok(ToolCall { id, name, arguments, signature, extra: keep(FORMAT, beside) })
+}
+
+/// One part that is neither a call, nor a result, nor a thought; `None` where it is empty.
+fn part(mut fields: Fields<'_>) -> Result<Option<Part>> {
+    if fields.has("inlineData") {
+        return media(fields, "inlineData").map(Some);
+    }
+    if fields.has("fileData") {
+        return media(fields, "fileData").map(Some);
+    }
+    if !fields.has("text") {
+        let rest = fields.rest();
+        return Ok(if rest.is_empty() { None } else { Some(other_part(FORMAT, rest)) });
+    }
+    let text = fields.required_text("text")?;
+    Ok(Some(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) })))
+}
+
+fn media(mut fields: Fields<'_>, key: &str) -> Result<Part> {
+    let value = fields.required(key)?;
+    let at = fields.at;
+    let mut source = Fields::of(camel(value), at.key(key))?;
+    let media_type = source.text("mimeType")?;
+    let mut media = if key == "inlineData" {
+        Media::base64("", source.required_text("data")?)
+    } else {
+        let uri = source.required_text("fileUri")?;
+        if uri.contains(':') { Media::url(uri) } else { Media::file_id(uri) }
+    };
+    media.media_type = media_type;
+    let rest = source.rest();
+    let mut beside = fields.rest();
+    if !rest.is_empty() {
+        beside.insert(key.to_owned(), Value::Object(rest));
+    }
+    media.extra = keep(FORMAT, beside);
+    Ok(match media.media_type.as_deref().and_then(|t| t.split_once('/')) {
+        Some(("image", _)) => Part::Image(media),
+        Some(("audio", _)) => Part::Audio(media),
+        Some(("video", _)) => Part::Video(media),
+        _ => Part::File(media),
+    })
+}
+
+/// Where there is no place to keep a field, an unknown one is an error.
+fn nothing_left(fields: Fields<'_>) -> Result<()> {
+    let at = fields.at;
+    match fields.rest().keys().next() {
+        Some(key) => Err(at.key(key).error("unknown field")),
+        None => Ok(()),
+    }
+}
+
+/// The names of an object's fields in camel case, as the API writes them; Google's Python client
+/// prints them in snake case, and the API reads both.
+pub(super) fn camel(value: Value) -> Value {
+    match value {
+        Value::Object(fields) if fields.keys().any(|key| key.contains('_')) => {
+            Value::Object(fields.into_iter().map(|(key, value)| (camel_key(&key), value)).collect())
+        }
+        other => other,
+    }
+}
+
+fn camel_key(key: &str) -> String {
+    let mut words = key.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        camel.extend(letters.next().map(|c| c.to_ascii_uppercase()));
+        camel.push_str(letters.as_str());
+    }
+    camel
+}

@@ -1,0 +1,460 @@
+//! Messages as `generateContent` takes them.
+
+use std::collections::{HashMap, VecDeque};
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::{ATTRIBUTE, Contents, FORMAT, Options, SIGNATURE, SystemInstruction};
+use crate::error::Result;
+use crate::message::{
+    AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
+    ToolMessage,
+};
+use crate::wire::common::{
+    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, placeholder, sniff, write_kept,
+};
+
+/// What is written for a user message that says nothing.
+const EMPTY: &str = "(empty message)";
+
+/// Google's word for a signature that was never there.
+const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
+impl Serialize for SystemInstruction<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let parts: Vec<_> = self.texts().map(Piece::text).collect();
+        let mut map = serializer.serialize_map(Some(1))?;
+        map.serialize_entry("parts", &parts)?;
+        map.end()
+    }
+}
+
+impl Serialize for Contents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let said: Vec<&Message> = self.messages.iter().filter(|m| is_said(m)).collect();
+        let are_one = |a: &&Message, b: &&Message| {
+            matches!(
+                (a, b),
+                (Message::Tool(_), Message::Tool(_)) | (Message::Ai(_), Message::Ai(_))
+            )
+        };
+        let mut list = serializer.serialize_seq(None)?;
+        let mut before: &[&Message] = &[];
+        for messages in said.chunk_by(are_one) {
+            list.serialize_element(&Entry { messages, before, options: self.options })?;
+            before = messages;
+        }
+        list.end()
+    }
+}
+
+/// Whether anything of a message stands among `contents`.
+fn is_said(message: &Message) -> bool {
+    match message {
+        Message::User(_) | Message::Tool(_) => true,
+        Message::Ai(_) => pieces(message).next().is_some(),
+        _ => false,
+    }
+}
+
+/// One element of `contents`: a user message, or neighbouring answers, or the results of their calls.
+struct Entry<'e, 'a> {
+    messages: &'e [&'a Message],
+    /// The entry before this one.
+    before: &'e [&'a Message],
+    options: Options,
+}
+
+impl Serialize for Entry<'_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
+        let mut map = serializer.serialize_map(Some(2))?;
+        map.serialize_entry("role", if is_ai { "model" } else { "user" })?;
+        map.serialize_entry("parts", &Parts(self))?;
+        map.end()
+    }
+}
+
+struct Parts<'p, 'e, 'a>(&'p Entry<'e, 'a>);
+
+impl Serialize for Parts<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Entry { messages, before, options } = *self.0;
+        let mut list = serializer.serialize_seq(None)?;
+        for (call, tool) in in_order_of_calls(before, messages) {
+            list.serialize_element(&Piece::Result { tool, call, options })?;
+        }
+        let mut is_first_call = true;
+        for mut piece in messages.iter().flat_map(|message| pieces(message)) {
+            if let Piece::Call { options: o, is_first, .. } = &mut piece {
+                *o = options;
+                *is_first = std::mem::take(&mut is_first_call);
+            }
+            list.serialize_element(&piece)?;
+        }
+        list.end()
+    }
+}
+
+/// Results, each with the call that it answers, in the order of the calls; then those that answer
+/// none.
+///
+/// Where several calls have one id, the results count one by one.
+fn in_order_of_calls<'a>(
+    before: &[&'a Message],
+    results: &[&'a Message],
+) -> Vec<(Option<&'a ToolCall>, &'a ToolMessage)> {
+    let mut by_id: HashMap<&str, VecDeque<usize>> = HashMap::new();
+    let mut left: Vec<_> = results.iter().map(|message| message.as_tool()).collect();
+    for (i, tool) in left.iter().enumerate() {
+        if let Some(tool) = tool {
+            by_id.entry(tool.call_id()).or_default().push_back(i);
+        }
+    }
+    let mut ordered = Vec::with_capacity(left.len());
+    if !by_id.is_empty() {
+        for call in before.iter().flat_map(|message| message.tool_calls()) {
+            let answer = by_id.get_mut(call.id.as_str()).and_then(VecDeque::pop_front);
+            ordered.extend(answer.and_then(|i| left[i].take()).map(|tool| (Some(call), tool)));
+        }
+    }
+    ordered.extend(left.into_iter().flatten().map(|tool| (None, tool)));
+    ordered
+}
+
+/// One element of `parts`.
+#[derive(Clone, Copy)]
+enum Piece<'a> {
+    Text {
+        text: &'a str,
+        kept: Option<&'a Attributes>,
+    },
+    Thought(&'a Reasoning),
+    Media(&'a Media, Location<'a>),
+    Call {
+        call: &'a ToolCall,
+        is_first: bool,
+        options: Options,
+    },
+    Result {
+        tool: &'a ToolMessage,
+        call: Option<&'a ToolCall>,
+        options: Options,
+    },
+    /// A kind that only this format knows, with all of its fields.
+    Other(&'a Attributes),
+}
+
+/// Where media come from.
+#[derive(Clone, Copy)]
+enum Location<'a> {
+    Inline { media_type: &'a str, data: &'a str },
+    File { media_type: Option<&'a str>, uri: &'a str },
+}
+
+impl<'a> Piece<'a> {
+    fn text(text: &'a str) -> Self {
+        Self::Text { text, kept: None }
+    }
+}
+
+/// The parts of one message; results are not among them.
+fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
+    let (text, parts, ai): (Option<&str>, &[Part], &[AiPart]) = match message {
+        Message::User(user) => match user.content() {
+            Content::Text(text) => (Some(text), &[], &[]),
+            Content::Parts(parts) => (None, parts, &[]),
+        },
+        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
+        Message::Ai(ai) => (None, &[], ai.parts()),
+        Message::Tool(_) | Message::System(_) | Message::Custom(_) => (None, &[], &[]),
+    };
+    let pieces = text
+        .filter(|text| !text.is_empty())
+        .map(Piece::text)
+        .into_iter()
+        .chain(parts.iter().filter_map(part))
+        .chain(ai.iter().filter_map(ai_part));
+    let says_nothing = message.is_user() && pieces.clone().next().is_none();
+    pieces.chain(says_nothing.then_some(Piece::text(EMPTY)))
+}
+
+/// A part of a message; `None` for an empty text.
+fn part(part: &Part) -> Option<Piece<'_>> {
+    Some(match part {
+        // An empty text with a signature is how the API streams one, and goes back as it came.
+        Part::Text(TextPart { text, extra }) => match kept(FORMAT, extra) {
+            None if text.is_empty() => return None,
+            kept => Piece::Text { text, kept },
+        },
+        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
+            match location(media) {
+                Some(location) => Piece::Media(media, location),
+                None => Piece::text(placeholder(part)),
+            }
+        }
+        Part::Other(_) => match as_other_part(FORMAT, part) {
+            Some(fields) => Piece::Other(fields),
+            None => Piece::text(placeholder(part)),
+        },
+    })
+}
+
+/// A part of an answer; `None` for what is left out.
+fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
+    match ai_part {
+        AiPart::Content(content) => part(content),
+        AiPart::Reasoning(reasoning) => {
+            (!is_foreign(FORMAT, &reasoning.extra)).then_some(Piece::Thought(reasoning))
+        }
+        AiPart::ToolCall(call) => {
+            Some(Piece::Call { call, is_first: false, options: Options::default() })
+        }
+    }
+}
+
+/// Where the API finds these media; `None` for data of which nobody knows what it is.
+fn location(media: &Media) -> Option<Location<'_>> {
+    let media_type = media.media_type.as_deref();
+    Some(match &media.source {
+        Source::Base64(data) => {
+            Location::Inline { media_type: media_type.or_else(|| sniff(data))?, data }
+        }
+        Source::Url(url) => match DataUrl::parse(url) {
+            Some(DataUrl { media_type, data }) => Location::Inline { media_type, data },
+            None => Location::File { media_type, uri: url },
+        },
+        Source::FileId(uri) => Location::File { media_type, uri },
+    })
+}
+
+impl Serialize for Piece<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match *self {
+            Self::Text { text, kept } => {
+                map.serialize_entry("text", text)?;
+                write_kept(&mut map, kept, &["text"])?;
+            }
+            Self::Thought(reasoning) => {
+                map.serialize_entry("text", &reasoning.text)?;
+                map.serialize_entry("thought", &true)?;
+                if let Some(signature) = &reasoning.signature {
+                    map.serialize_entry(SIGNATURE, signature)?;
+                }
+                let own = ["text", "thought", SIGNATURE];
+                write_kept(&mut map, kept(FORMAT, &reasoning.extra), &own)?;
+            }
+            Self::Media(media, location) => {
+                let kept = kept(FORMAT, &media.extra);
+                let beside = |key| kept?.get(key)?.as_object();
+                match location {
+                    Location::Inline { media_type, data } => {
+                        let blob = Blob { media_type, data, kept: beside("inlineData") };
+                        map.serialize_entry("inlineData", &blob)?;
+                    }
+                    Location::File { media_type, uri } => {
+                        let file = File { media_type, uri, kept: beside("fileData") };
+                        map.serialize_entry("fileData", &file)?;
+                    }
+                }
+                write_kept(&mut map, kept, &["inlineData", "fileData"])?;
+            }
+            Self::Call { call, is_first, options } => {
+                let kept = kept(FORMAT, &call.extra);
+                map.serialize_entry("functionCall", &FunctionCall { call, kept, options })?;
+                let signature = call.signature.as_deref();
+                let signature = signature.filter(|_| !is_foreign(FORMAT, &call.extra));
+                let stand_in = (is_first && options.skip_signatures).then_some(NO_SIGNATURE);
+                if let Some(signature) = signature.or(stand_in) {
+                    map.serialize_entry(SIGNATURE, signature)?;
+                }
+                write_kept(&mut map, kept, &["functionCall", SIGNATURE])?;
+            }
+            Self::Result { tool, call, options } => {
+                let kept = kept(ATTRIBUTE, tool.attributes());
+                let response = FunctionResponse { tool, call, kept, options };
+                map.serialize_entry("functionResponse", &response)?;
+                write_kept(&mut map, kept, &["functionResponse"])?;
+            }
+            Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+        }
+        map.end()
+    }
+}
+
+struct Blob<'a> {
+    media_type: &'a str,
+    data: &'a str,
+    kept: Option<&'a Attributes>,
+}
+
+impl Serialize for Blob<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("mimeType", self.media_type)?;
+        map.serialize_entry("data", self.data)?;
+        write_kept(&mut map, self.kept, &["mimeType", "data"])?;
+        map.end()
+    }
+}
+
+struct File<'a> {
+    media_type: Option<&'a str>,
+    uri: &'a str,
+    kept: Option<&'a Attributes>,
+}
+
+impl Serialize for File<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(media_type) = self.media_type {
+            map.serialize_entry("mimeType", media_type)?;
+        }
+        map.serialize_entry("fileUri", self.uri)?;
+        write_kept(&mut map, self.kept, &["mimeType", "fileUri"])?;
+        map.end()
+    }
+}
+
+struct FunctionCall<'a> {
+    call: &'a ToolCall,
+    kept: Option<&'a Attributes>,
+    options: Options,
+}
+
+impl Serialize for FunctionCall<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.options.no_ids && has_id(self.call) {
+            map.serialize_entry("id", &self.call.id)?;
+        }
+        map.serialize_entry("name", &self.call.name)?;
+        map.serialize_entry("args", &Arguments(&self.call.arguments))?;
+        let kept = self.kept.and_then(|kept| kept.get("functionCall")?.as_object());
+        write_kept(&mut map, kept, &["id", "name", "args"])?;
+        map.end()
+    }
+}
+
+/// Whether the API knows this call by its id: not where we made it up, of which the `null` beside it
+/// reminds us.
+fn has_id(call: &ToolCall) -> bool {
+    let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("functionCall")?.get("id"));
+    !call.id.is_empty() && kept.is_none()
+}
+
+struct FunctionResponse<'a> {
+    tool: &'a ToolMessage,
+    call: Option<&'a ToolCall>,
+    kept: Option<&'a Attributes>,
+    options: Options,
+}
+
+impl Serialize for FunctionResponse<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let tool = self.tool;
+        let id = self.call.map_or_else(|| !tool.call_id().is_empty(), has_id);
+        let name = self.call.map_or_else(|| tool.tool_name(), |call| &call.name);
+        // The API needs a name: of a stranger, the id says more than nothing.
+        let name = if name.is_empty() { tool.call_id() } else { name };
+        let mut map = serializer.serialize_map(None)?;
+        if !self.options.no_ids && id {
+            map.serialize_entry("id", tool.call_id())?;
+        }
+        map.serialize_entry("name", name)?;
+        map.serialize_entry("response", &Response(tool))?;
+        let media = tool.content().parts().iter().filter_map(result_media);
+        if media.clone().next().is_some() {
+            map.serialize_entry("parts", &media.collect::<Vec<_>>())?;
+        }
+        let kept = self.kept.and_then(|kept| kept.get("functionResponse")?.as_object());
+        write_kept(&mut map, kept, &["id", "name", "response", "parts"])?;
+        map.end()
+    }
+}
+
+/// What a tool said: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
+struct Response<'a>(&'a ToolMessage);
+
+impl Serialize for Response<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(1))?;
+        let key = if self.0.is_error() { "error" } else { "output" };
+        match self.0.content() {
+            Content::Text(text) => map.serialize_entry(key, text)?,
+            Content::Parts(parts) => {
+                let texts = parts.iter().filter(|part| result_media(part).is_none());
+                let texts = texts.map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
+                map.serialize_entry(key, &texts.collect::<Vec<_>>())?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Media that a result may hold: data, not addresses.
+fn result_media(part: &Part) -> Option<Piece<'_>> {
+    let media = part.as_media()?;
+    let location = location(media)?;
+    matches!(location, Location::Inline { .. }).then_some(Piece::Media(media, location))
+}
+
+/// What of a message would be left out or replaced. `calls` are the ids of the calls before it.
+pub(super) fn check(message: &Message, calls: &[&str], at: &At<'_>) -> Result<()> {
+    let content = at.key("content");
+    match message {
+        Message::System(_) => Ok(()),
+        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
+        Message::User(user) => {
+            let says_nothing = match user.content() {
+                Content::Text(text) => text.is_empty(),
+                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
+            };
+            if says_nothing {
+                return Err(at.unsupported(format_args!("an empty message {NO}")));
+            }
+            let mut parts = user.content().parts().iter().enumerate();
+            parts.try_for_each(|(i, p)| check_part(p, part(p), &content.index(i)))
+        }
+        Message::Tool(tool) => {
+            if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) {
+                return Err(at.unsupported(format_args!("a result without a tool's name {NO}")));
+            }
+            let mut parts = tool.content().parts().iter().enumerate();
+            parts.try_for_each(|(i, p)| {
+                let piece = result_media(p).unwrap_or_else(|| Piece::text(""));
+                check_part(p, Some(piece), &content.index(i))
+            })
+        }
+        Message::Ai(_) if !is_said(message) => {
+            Err(at.unsupported(format_args!("an empty answer {NO}")))
+        }
+        Message::Ai(ai) => {
+            let parts = at.key("parts");
+            ai.parts().iter().enumerate().try_for_each(|(i, part)| {
+                let at = parts.index(i);
+                match part {
+                    AiPart::Content(content) => check_part(content, ai_part(part), &at),
+                    AiPart::Reasoning(_) if ai_part(part).is_none() => {
+                        Err(at.unsupported(format_args!("another provider's reasoning {NO}")))
+                    }
+                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
+                        Err(at.unsupported("the arguments are not a JSON object"))
+                    }
+                    AiPart::Reasoning(_) | AiPart::ToolCall(_) => Ok(()),
+                }
+            })
+        }
+    }
+}
+
+const NO: &str = "is not supported by this format";
+
+/// A part that is no text and is written as one is a placeholder.
+fn check_part(part: &Part, piece: Option<Piece<'_>>, at: &At<'_>) -> Result<()> {
+    if part.as_text().is_none() && matches!(piece, Some(Piece::Text { .. })) {
+        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! The JSON in which LangChain4j stores conversations, so that a Java application's history in Redis
+//! or a database can be read here, and one of ours there.
+//!
+//! ```
+//! use memory_prompt::wire::langchain4j;
+//! use memory_prompt::{Message, SystemMessage};
+//!
+//! let stored = r#"[{"text":"Be brief.","type":"SYSTEM"},
+//!     {"contents":[{"text":"hello","type":"TEXT"}],"type":"USER"}]"#;
+//! let history = langchain4j::history(stored)?;
+//! assert_eq!(history, [Message::system("Be brief."), Message::user("hello")]);
+//!
+//! let written = serde_json::to_string(&langchain4j::Messages::of(&history)).unwrap();
+//! assert_eq!(written, stored.replace("\n    ", ""));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! What is written is what LangChain4j's own codec writes, byte for byte and in its order of fields,
+//! and its rules are kept, for one message that it refuses makes the whole list unreadable there: a
+//! blank system message is left out, and a user message or result without parts has an empty text.
+//!
+//! # What stands for what
+//!
+//! - `USER`: one text is plain text, anything else is parts. `PDF` is a [`Part::File`](crate::Part::File).
+//! - `AI`: `thinking` is reasoning, and the attributes `thinking_signature` and `redacted_thinking`,
+//!   which LangChain4j's Anthropic client writes, are its signature and redacted reasoning of
+//!   Anthropic's. Where the signature was another provider's (its Gemini client uses the same
+//!   attribute for those of calls), drop the reasoning before it is sent to Anthropic.
+//! - `TOOL_EXECUTION_RESULT`, `CUSTOM`: as one would think. An absent id or name is empty here.
+//! - Other attributes are the message's attributes, in both directions. What this version does not
+//!   know is kept, in the `extra` of a part or call and, for a message, under [`ATTRIBUTE`], and is
+//!   written again.
+//! - Also read are the forms of older releases: `text` in place of `contents`.
+//!
+//! # What is lost
+//!
+//! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
+//! anyway, media at a provider's file id, files that are no PDF, and media in an answer become texts
+//! like `[file: not supported by this format]`; reasoning of several signed parts is left out (its
+//! signatures can't be kept, and without them it is refused), and so are the signatures of calls and
+//! of other providers' reasoning.
+//!
+//! Lost without a word, because there is no place for it:
+//! - the name of a system message or an answer, a system message's attributes except [`ATTRIBUTE`];
+//! - the order within an answer (reasoning, text, calls), and where one text or reasoning of several
+//!   ends;
+//! - whether a message of one text had it in a list, and lists without any;
+//! - names of media; [`detail`](crate::Media::detail) that is not there is `AUTO`.
+//!
+//! # Sources
+//!
+//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026.
+
+mod decode;
+mod encode;
+
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::Message;
+use crate::wire::common::{At, Sequence};
+
+pub use decode::history;
+
+/// The attribute under which a message keeps fields that only this format knows.
+pub const ATTRIBUTE: &str = "wire:langchain4j";
+
+const FORMAT: &str = "langchain4j";
+
+/// Where LangChain4j's Anthropic client keeps the signature of `thinking`.
+const SIGNATURE: &str = "thinking_signature";
+
+/// Where it keeps thinking of which only encrypted data is shown, and what the API calls it.
+const REDACTED: &str = "redacted_thinking";
+
+/// The messages of a prompt, as LangChain4j stores them.
+///
+/// The view borrows: nothing is copied before it is serialised, which never fails. What the format
+/// can't express is described in the [module documentation](self).
+pub fn messages(prompt: &Prompt) -> Messages<'_> {
+    Messages { messages: Sequence::Prompt(prompt) }
+}
+
+/// A view of messages that serialises as LangChain4j's JSON. See [`messages`].
+#[derive(Clone, Debug)]
+pub struct Messages<'a> {
+    messages: Sequence<'a>,
+}
+
+impl<'a> Messages<'a> {
+    /// The view of any messages, for example of a history that is handed to a Java application.
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self { messages: Sequence::of(messages) }
+    }
+
+    /// The same view, if it expresses all of its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
+    /// or replaced by a placeholder; the error names the message and the part. Losses that the
+    /// [module documentation](self) calls silent are none.
+    ///
+    /// ```
+    /// use memory_prompt::wire::langchain4j::Messages;
+    /// use memory_prompt::{Media, Message, Part};
+    ///
+    /// let table = Message::user([Part::File(Media::base64("text/csv", "YSxi"))]);
+    /// let error = Messages::of([&table]).strict().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write langchain4j messages: messages[0].content[0]: a file is not supported by this format"
+    /// );
+    /// ```
+    pub fn strict(self) -> Result<Self> {
+        let top = At::top("write langchain4j messages");
+        let at = top.key("messages");
+        for (i, message) in self.messages.iter().enumerate() {
+            encode::check(message, &at.index(i))?;
+        }
+        Ok(self)
+    }
+}
+
+/// The kinds of media: `type`, and the field with the data.
+#[derive(Clone, Copy)]
+enum Kind {
+    Image,
+    Audio,
+    Video,
+    Pdf,
+}
+
+impl Kind {
+    const ALL: [Self; 4] = [Self::Image, Self::Audio, Self::Video, Self::Pdf];
+
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Image => ("IMAGE", "image"),
+            Self::Audio => ("AUDIO", "audio"),
+            Self::Video => ("VIDEO", "video"),
+            Self::Pdf => ("PDF", "pdfFile"),
+        }
+    }
+}

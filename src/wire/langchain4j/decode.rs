@@ -1,0 +1,240 @@
+//! Reading what LangChain4j stored.
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT, Kind, REDACTED, SIGNATURE};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
+    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part};
+
+/// The messages of a stored conversation: an array, or one message alone. `null` is an empty one.
+///
+/// ```
+/// use memory_prompt::wire::langchain4j;
+///
+/// let history = langchain4j::history(
+///     r#"[{"toolExecutionRequests":[{"id":"1","name":"weather","arguments":"{\"city\": \"Munich\"}"}],
+///         "attributes":{},"type":"AI"},
+///        {"id":"1","toolName":"weather","text":"sunny","type":"TOOL_EXECUTION_RESULT"}]"#,
+/// )?;
+/// assert_eq!(history[0].tool_calls().next().unwrap().arguments, r#"{"city": "Munich"}"#);
+/// assert_eq!(history[1].text(), "sunny");
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
+/// `messages[3].contents[1].image.url: expected a string, found a number`. A `type` of message that
+/// LangChain4j does not know is one.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read langchain4j history");
+    match top.parse(json)? {
+        Value::Null => Ok(Vec::new()),
+        Value::Array(list) => {
+            let at = top.key("messages");
+            let list = list.into_iter().enumerate();
+            list.map(|(i, message)| read(Fields::of(message, at.index(i))?)).collect()
+        }
+        one => Ok(vec![read(Fields::of(one, top)?)?]),
+    }
+}
+
+fn read(mut fields: Fields<'_>) -> Result<Message> {
+    match fields.required_text("type")?.as_str() {
+        "SYSTEM" => {
+            let system = SystemMessage::new(fields.required_text("text")?);
+            let with = |system: SystemMessage, (key, value)| system.with_attribute(key, value);
+            Ok(beside(fields.rest()).into_iter().fold(system, with).into())
+        }
+        "USER" => user(fields),
+        "AI" => ai(fields),
+        "TOOL_EXECUTION_RESULT" => tool(fields),
+        "CUSTOM" => {
+            let attributes = attributes(&mut fields)?;
+            Ok(CustomMessage::new(attributes.into_iter().chain(beside(fields.rest()))).into())
+        }
+        kind => {
+            let at = fields.at;
+            Err(at.key("type").error(format_args!("unknown type `{kind}`")))
+        }
+    }
+}
+
+fn user(mut fields: Fields<'_>) -> Result<Message> {
+    let name = fields.text("name")?;
+    let attributes = attributes(&mut fields)?;
+    let mut user = UserMessage::new(content(&mut fields)?);
+    if let Some(name) = name {
+        user = user.with_name(name);
+    }
+    let all = attributes.into_iter().chain(beside(fields.rest()));
+    Ok(all.fold(user, |user, (key, value)| user.with_attribute(key, value)).into())
+}
+
+fn tool(mut fields: Fields<'_>) -> Result<Message> {
+    let id = fields.text("id")?.unwrap_or_default();
+    let name = fields.text("toolName")?.unwrap_or_default();
+    let attributes = attributes(&mut fields)?;
+    let is_error = match fields.take("isError") {
+        None => false,
+        Some(Value::Bool(is_error)) => is_error,
+        Some(other) => return Err(fields.at.key("isError").error(expected("a boolean", &other))),
+    };
+    let tool = ToolMessage::new(id, name, content(&mut fields)?).with_error(is_error);
+    let all = attributes.into_iter().chain(beside(fields.rest()));
+    Ok(all.fold(tool, |tool, (key, value)| tool.with_attribute(key, value)).into())
+}
+
+fn ai(mut fields: Fields<'_>) -> Result<Message> {
+    let mut attributes = attributes(&mut fields)?;
+    let mut parts: Vec<AiPart> = Vec::new();
+    if let Some(text) = fields.text("thinking")? {
+        let signature = signature(&mut attributes);
+        let extra = match signature {
+            Some(_) => keep_signed("anthropic", Attributes::new()),
+            None => Attributes::new(),
+        };
+        parts.push(Reasoning { text, signature, extra }.into());
+    }
+    parts.extend(redacted(&mut attributes).into_iter().map(AiPart::from));
+    if let Some(text) = fields.text("text")? {
+        parts.push(Part::text(text).into());
+    }
+    let at = fields.at;
+    let at = at.key("toolExecutionRequests");
+    for (i, request) in fields.list("toolExecutionRequests")?.into_iter().enumerate() {
+        parts.push(call(Fields::of(request, at.index(i))?)?.into());
+    }
+    let ai = AiMessage::from_parts(parts);
+    let all = attributes.into_iter().chain(beside(fields.rest()));
+    Ok(all.fold(ai, |ai, (key, value)| ai.with_attribute(key, value)).into())
+}
+
+/// The signature of the thinking, unless it is several in one, which nobody can tell apart again.
+fn signature(attributes: &mut Attributes) -> Option<String> {
+    let signature = attributes.get(SIGNATURE)?.as_str().filter(|text| !text.contains('\n'))?;
+    let signature = signature.to_owned();
+    attributes.remove(SIGNATURE);
+    Some(signature)
+}
+
+fn redacted(attributes: &mut Attributes) -> Vec<Reasoning> {
+    let Some(Value::Array(list)) = attributes.get(REDACTED) else { return Vec::new() };
+    let reasoning = |data: &Value| {
+        let kind = Attributes::from_iter([("type".to_owned(), REDACTED.into())]);
+        Some(Reasoning {
+            extra: keep_signed("anthropic", kind),
+            ..Reasoning::new("").with_signature(data.as_str()?)
+        })
+    };
+    let read: Option<Vec<_>> = list.iter().map(reasoning).collect();
+    if read.is_some() {
+        attributes.remove(REDACTED);
+    }
+    read.unwrap_or_default()
+}
+
+fn call(mut fields: Fields<'_>) -> Result<ToolCall> {
+    let id = fields.text("id")?.unwrap_or_default();
+    let name = fields.required_text("name")?;
+    let arguments = fields.text("arguments")?.unwrap_or_default();
+    let extra = keep(FORMAT, fields.rest());
+    Ok(ToolCall { id, name, arguments, signature: None, extra })
+}
+
+fn attributes(fields: &mut Fields<'_>) -> Result<Attributes> {
+    match fields.take("attributes") {
+        None => Ok(Attributes::new()),
+        Some(Value::Object(attributes)) => Ok(attributes),
+        Some(other) => Err(fields.at.key("attributes").error(expected("an object", &other))),
+    }
+}
+
+/// Unknown fields of a message, as its attribute.
+fn beside(rest: Attributes) -> Attributes {
+    keep(ATTRIBUTE, rest)
+}
+
+/// `contents`, or the `text` of older releases.
+fn content(fields: &mut Fields<'_>) -> Result<Content> {
+    let at = fields.at;
+    if !fields.has("contents") {
+        if !fields.has("text") {
+            return Err(at.key("contents").error("missing"));
+        }
+        return fields.required_text("text").map(Content::Text);
+    }
+    if fields.has("text") {
+        return Err(at.key("text").error("beside `contents`"));
+    }
+    let at = at.key("contents");
+    let list = fields.list("contents")?.into_iter().enumerate();
+    let read = |(i, content)| part(Fields::of(content, at.index(i))?);
+    let mut parts = list.map(read).collect::<Result<Vec<_>>>()?;
+    Ok(match parts.as_mut_slice() {
+        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
+            Content::Text(std::mem::take(text))
+        }
+        _ => Content::from(parts),
+    })
+}
+
+fn part(mut fields: Fields<'_>) -> Result<Part> {
+    let name = fields.required_text("type")?;
+    if name == "TEXT" {
+        let text = fields.required_text("text")?;
+        return Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }));
+    }
+    let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.names().0 == name) else {
+        let mut whole = fields.whole();
+        whole.insert("type".to_owned(), name.into());
+        return Ok(other_part(FORMAT, whole));
+    };
+    let media = media(fields, kind)?;
+    Ok(match kind {
+        Kind::Image => Part::Image(media),
+        Kind::Audio => Part::Audio(media),
+        Kind::Video => Part::Video(media),
+        Kind::Pdf => Part::File(media),
+    })
+}
+
+fn media(mut fields: Fields<'_>, kind: Kind) -> Result<Media> {
+    let (_, key) = kind.names();
+    let value = fields.required(key)?;
+    let at = fields.at;
+    let at = at.key(key);
+    let mut data = Fields::of(value, at)?;
+    // `binaryData` are bytes, which Jackson writes as base64 too.
+    let base64 = match data.text("base64Data")? {
+        None => data.text("binaryData")?,
+        some => some,
+    };
+    let mut media = match base64 {
+        Some(base64) => Media::base64("", base64),
+        None => match data.text("url")? {
+            Some(url) => Media::url(url),
+            None => return Err(at.error("neither `url` nor `base64Data`")),
+        },
+    };
+    media.media_type = data.text("mimeType")?;
+    if matches!(kind, Kind::Image) {
+        media.detail = fields.text("detailLevel")?.map(|level| match level.as_str() {
+            "LOW" => Detail::Low,
+            "HIGH" => Detail::High,
+            "AUTO" => Detail::Auto,
+            _ => Detail::Other(level.to_ascii_lowercase()),
+        });
+    }
+    let rest = data.rest();
+    let mut beside = fields.rest();
+    if !rest.is_empty() {
+        beside.insert(key.to_owned(), Value::Object(rest));
+    }
+    media.extra = keep(FORMAT, beside);
+    Ok(media)
+}

@@ -1,0 +1,391 @@
+//! Messages as LangChain4j's codec writes them.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT, Kind, Messages, REDACTED, SIGNATURE};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
+    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, DataUrl, as_other_part, kept, kind, placeholder, sniff, write_kept};
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let is_readable = |message: &&Message| !is_blank_system(message);
+        serializer.collect_seq(self.messages.iter().filter(is_readable).map(One))
+    }
+}
+
+/// LangChain4j refuses to read one.
+fn is_blank_system(message: &Message) -> bool {
+    matches!(message, Message::System(system) if system.text().trim().is_empty())
+}
+
+struct One<'a>(&'a Message);
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let kind = match self.0 {
+            Message::System(system) => write_system(&mut map, system)?,
+            Message::User(user) => write_user(&mut map, user)?,
+            Message::Ai(ai) => write_ai(&mut map, ai)?,
+            Message::Tool(tool) => write_tool(&mut map, tool)?,
+            Message::Custom(custom) => write_custom(&mut map, custom)?,
+        };
+        map.serialize_entry("type", kind)?;
+        map.end()
+    }
+}
+
+fn write_system<M: SerializeMap>(map: &mut M, m: &SystemMessage) -> Result<&'static str, M::Error> {
+    map.serialize_entry("text", m.text())?;
+    write_kept(map, kept(ATTRIBUTE, m.attributes()), &["text", "type"])?;
+    Ok("SYSTEM")
+}
+
+fn write_user<M: SerializeMap>(map: &mut M, m: &UserMessage) -> Result<&'static str, M::Error> {
+    if let Some(name) = m.name().filter(|name| !name.is_empty()) {
+        map.serialize_entry("name", name)?;
+    }
+    map.serialize_entry("contents", &Contents(m.content()))?;
+    let attributes = Shared { attributes: m.attributes(), reasoning: None };
+    if !attributes.is_empty() {
+        map.serialize_entry("attributes", &attributes)?;
+    }
+    let own = ["name", "contents", "attributes", "type"];
+    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
+    Ok("USER")
+}
+
+fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str, M::Error> {
+    let texts = || m.parts().iter().filter_map(said);
+    if m.parts().is_empty() {
+        map.serialize_entry("text", &m.text())?;
+    } else if texts().next().is_some() {
+        map.serialize_entry("text", &texts().collect::<String>())?;
+    }
+    let thinking = Thinking::of(m);
+    if let Some(text) = thinking.text() {
+        map.serialize_entry("thinking", &text)?;
+    }
+    map.serialize_entry("toolExecutionRequests", &Requests(m))?;
+    let attributes = Shared { attributes: m.attributes(), reasoning: Some(&thinking) };
+    map.serialize_entry("attributes", &attributes)?;
+    let own = ["text", "thinking", "toolExecutionRequests", "attributes", "type"];
+    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
+    Ok("AI")
+}
+
+fn write_tool<M: SerializeMap>(map: &mut M, m: &ToolMessage) -> Result<&'static str, M::Error> {
+    if !m.call_id().is_empty() {
+        map.serialize_entry("id", m.call_id())?;
+    }
+    if !m.tool_name().is_empty() {
+        map.serialize_entry("toolName", m.tool_name())?;
+    }
+    map.serialize_entry("contents", &Contents(m.content()))?;
+    if m.is_error() {
+        map.serialize_entry("isError", &true)?;
+    }
+    let attributes = Shared { attributes: m.attributes(), reasoning: None };
+    map.serialize_entry("attributes", &attributes)?;
+    let own = ["id", "toolName", "contents", "text", "isError", "attributes", "type"];
+    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
+    Ok("TOOL_EXECUTION_RESULT")
+}
+
+fn write_custom<M: SerializeMap>(map: &mut M, m: &CustomMessage) -> Result<&'static str, M::Error> {
+    let attributes = Shared { attributes: m.attributes(), reasoning: None };
+    map.serialize_entry("attributes", &attributes)?;
+    write_kept(map, kept(ATTRIBUTE, m.attributes()), &["attributes", "type"])?;
+    Ok("CUSTOM")
+}
+
+/// The text of a part of an answer; `None` where it is no content.
+fn said(part: &AiPart) -> Option<&str> {
+    match part {
+        AiPart::Content(content) => Some(content.as_text().unwrap_or_else(|| placeholder(content))),
+        AiPart::Reasoning(_) | AiPart::ToolCall(_) => None,
+    }
+}
+
+/// The attributes of a message, with the reasoning's signatures among them.
+struct Shared<'a> {
+    attributes: &'a Attributes,
+    reasoning: Option<&'a Thinking<'a>>,
+}
+
+impl Shared<'_> {
+    fn entries(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.attributes.iter().filter(|(key, _)| *key != ATTRIBUTE)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.entries().next().is_none()
+    }
+}
+
+impl Serialize for Shared<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let signature = self.reasoning.and_then(Thinking::signature);
+        let redacted = self.reasoning.map(Thinking::redacted).unwrap_or_default();
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.entries() {
+            let is_ours = match key.as_str() {
+                SIGNATURE => signature.is_some(),
+                REDACTED => !redacted.is_empty(),
+                _ => false,
+            };
+            if !is_ours {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        if let Some(signature) = signature {
+            map.serialize_entry(SIGNATURE, signature)?;
+        }
+        if !redacted.is_empty() {
+            map.serialize_entry(REDACTED, &redacted)?;
+        }
+        map.end()
+    }
+}
+
+/// The reasoning of an answer, as far as there is a place for it: one text with one signature, and
+/// redacted data.
+struct Thinking<'a>(&'a AiMessage);
+
+impl<'a> Thinking<'a> {
+    fn of(message: &'a AiMessage) -> Self {
+        Self(message)
+    }
+
+    fn shown(&self) -> impl Iterator<Item = &'a Reasoning> {
+        self.0.reasoning().filter(|reasoning| !is_redacted(reasoning))
+    }
+
+    /// Whether several parts are signed, of which none could be sent again.
+    fn is_too_much(&self) -> bool {
+        self.shown().nth(1).is_some() && self.shown().any(is_signed)
+    }
+
+    fn text(&self) -> Option<String> {
+        let is_there = self.shown().next().is_some() && !self.is_too_much();
+        is_there.then(|| self.shown().map(|reasoning| reasoning.text.as_str()).collect())
+    }
+
+    fn signature(&self) -> Option<&'a str> {
+        let mut shown = self.shown().filter(|reasoning| is_signed(reasoning));
+        shown.next().filter(|_| !self.is_too_much())?.signature.as_deref()
+    }
+
+    fn redacted(&self) -> Vec<&'a str> {
+        let redacted = self.0.reasoning().filter(|reasoning| is_redacted(reasoning));
+        redacted.filter_map(|reasoning| reasoning.signature.as_deref()).collect()
+    }
+}
+
+/// Whether this reasoning has a signature that the Java application's client sends again.
+fn is_signed(reasoning: &Reasoning) -> bool {
+    let is_anthropics = reasoning.extra.is_empty() || reasoning.extra.contains_key("anthropic");
+    reasoning.signature.is_some() && is_anthropics
+}
+
+fn is_redacted(reasoning: &Reasoning) -> bool {
+    let kept = kept("anthropic", &reasoning.extra);
+    kept.and_then(|kept| kept.get("type")).is_some_and(|kind| kind == REDACTED)
+}
+
+struct Requests<'a>(&'a AiMessage);
+
+impl Serialize for Requests<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.tool_calls().map(Request))
+    }
+}
+
+struct Request<'a>(&'a ToolCall);
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.0.id.is_empty() {
+            map.serialize_entry("id", &self.0.id)?;
+        }
+        map.serialize_entry("name", &self.0.name)?;
+        map.serialize_entry("arguments", &self.0.arguments)?;
+        write_kept(&mut map, kept(FORMAT, &self.0.extra), &["id", "name", "arguments"])?;
+        map.end()
+    }
+}
+
+/// `contents`, which are never empty.
+struct Contents<'a>(&'a Content);
+
+impl Serialize for Contents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let bare = |text| Element::Text { text, kept: None };
+        let mut list = serializer.serialize_seq(None)?;
+        match self.0 {
+            Content::Text(text) => list.serialize_element(&bare(text))?,
+            Content::Parts(parts) if parts.is_empty() => list.serialize_element(&bare(""))?,
+            Content::Parts(parts) => {
+                parts.iter().try_for_each(|part| list.serialize_element(&element(part)))?;
+            }
+        }
+        list.end()
+    }
+}
+
+/// One of `contents`.
+enum Element<'a> {
+    Text {
+        text: &'a str,
+        kept: Option<&'a Attributes>,
+    },
+    Media {
+        kind: Kind,
+        media: &'a Media,
+    },
+    /// A kind that only this format knows, with all of its fields.
+    Other(&'a Attributes),
+}
+
+fn element(part: &Part) -> Element<'_> {
+    let (kind, media) = match part {
+        Part::Text(TextPart { text, extra }) => {
+            return Element::Text { text, kept: kept(FORMAT, extra) };
+        }
+        Part::Image(media) => (Kind::Image, media),
+        Part::Audio(media) => (Kind::Audio, media),
+        Part::Video(media) => (Kind::Video, media),
+        Part::File(media) => (Kind::Pdf, media),
+        Part::Other(_) => {
+            return as_other_part(FORMAT, part).map_or_else(|| stands_for(part), Element::Other);
+        }
+    };
+    let is_pdf = matches!(part, Part::File(_))
+        && media_type(media).is_none_or(|media_type| media_type == "application/pdf");
+    let is_taken = matches!(media.source, Source::Url(_) | Source::Base64(_));
+    let is_right = is_pdf || !matches!(part, Part::File(_));
+    if is_taken && is_right { Element::Media { kind, media } } else { stands_for(part) }
+}
+
+fn stands_for(part: &Part) -> Element<'_> {
+    Element::Text { text: placeholder(part), kept: None }
+}
+
+fn media_type(media: &Media) -> Option<&str> {
+    let told = match &media.source {
+        Source::Base64(data) => sniff(data),
+        Source::Url(url) => DataUrl::parse(url).map(|url| url.media_type),
+        Source::FileId(_) => None,
+    };
+    media.media_type.as_deref().or(told)
+}
+
+impl Serialize for Element<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match *self {
+            Self::Text { text, kept } => {
+                map.serialize_entry("text", text)?;
+                write_kept(&mut map, kept, &["text", "type"])?;
+                map.serialize_entry("type", "TEXT")?;
+            }
+            Self::Media { kind, media } => {
+                let (name, field) = kind.names();
+                let kept = kept(FORMAT, &media.extra);
+                let beside = kept.and_then(|kept| kept.get(field)?.as_object());
+                map.serialize_entry(field, &Data { media, kept: beside })?;
+                if matches!(kind, Kind::Image) {
+                    map.serialize_entry("detailLevel", level(media.detail.as_ref()))?;
+                }
+                write_kept(&mut map, kept, &[field, "detailLevel", "type"])?;
+                map.serialize_entry("type", name)?;
+            }
+            Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+        }
+        map.end()
+    }
+}
+
+struct Data<'a> {
+    media: &'a Media,
+    kept: Option<&'a Attributes>,
+}
+
+impl Serialize for Data<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let key = match &self.media.source {
+            Source::Base64(_) => "base64Data",
+            Source::Url(_) | Source::FileId(_) => "url",
+        };
+        let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) =
+            &self.media.source;
+        map.serialize_entry(key, value)?;
+        if let Some(media_type) = media_type(self.media) {
+            map.serialize_entry("mimeType", media_type)?;
+        }
+        write_kept(&mut map, self.kept, &[key, "mimeType"])?;
+        map.end()
+    }
+}
+
+/// LangChain4j's levels. It reads no others, and none where there is none.
+const LEVELS: [&str; 5] = ["LOW", "MEDIUM", "HIGH", "ULTRA_HIGH", "AUTO"];
+
+fn level(detail: Option<&Detail>) -> &'static str {
+    let detail = detail.map_or("auto", Detail::as_str);
+    LEVELS.into_iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or("AUTO")
+}
+
+/// What of a message would be left out or replaced.
+pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
+    match message {
+        Message::System(_) if is_blank_system(message) => {
+            Err(at.unsupported(format_args!("a blank system message {NO}")))
+        }
+        Message::User(user) => check_content(user.content(), at),
+        Message::Tool(tool) => check_content(tool.content(), at),
+        Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
+            Err(at.unsupported(format_args!("the role `{}` {NO}", custom.role())))
+        }
+        Message::System(_) | Message::Custom(_) => Ok(()),
+        Message::Ai(ai) => {
+            if Thinking::of(ai).is_too_much() {
+                return Err(at.unsupported(format_args!("reasoning in several signed parts {NO}")));
+            }
+            let parts = at.key("parts");
+            for (i, part) in ai.parts().iter().enumerate() {
+                let at = parts.index(i);
+                let what = match part {
+                    AiPart::Content(Part::Text(_)) => continue,
+                    AiPart::Content(content) => kind(content),
+                    AiPart::Reasoning(r) if r.signature.is_none() || is_signed(r) => continue,
+                    AiPart::Reasoning(_) => "another provider's signature",
+                    AiPart::ToolCall(call) if call.signature.is_none() => continue,
+                    AiPart::ToolCall(_) => "a call's signature",
+                };
+                return Err(at.unsupported(format_args!("{what} {NO}")));
+            }
+            Ok(())
+        }
+    }
+}
+
+const NO: &str = "is not supported by this format";
+
+/// A part that is no text and is written as one is a placeholder.
+fn check_content(content: &Content, at: &At<'_>) -> Result<()> {
+    let at = at.key("content");
+    for (i, part) in content.parts().iter().enumerate() {
+        if part.as_text().is_none() && matches!(element(part), Element::Text { .. }) {
+            return Err(at.index(i).unsupported(format_args!("{} {NO}", kind(part))));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! Ollama's messages as this crate's.
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
+    SystemMessage, ToolCall, ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, Fields, expected, keep, refused, sniff};
+
+/// Reads a response: its whole body, or the message in it.
+///
+/// Calls that came without ids get some, made of the body's `created_at`, so that they are unique
+/// in the conversation; from a message alone they are numbered.
+///
+/// ```
+/// use memory_prompt::wire::ollama;
+///
+/// let answer = ollama::answer(
+///     r#"{"created_at": "2025-07-07T20:22:19.1Z", "done": true, "message": {
+///         "role": "assistant", "content": "",
+///         "tool_calls": [{"function": {"name": "look", "arguments": {"x": 1}}}]}}"#,
+/// )?;
+/// let call = answer.tool_calls().next().unwrap();
+/// assert_eq!((call.id.as_str(), call.arguments.as_str()), ("call_202507072022191_0", r#"{"x":1}"#));
+///
+/// let error = ollama::answer(r#"{"message": {"content": 7}}"#).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "read ollama answer: message.content: expected a string, found a number",
+/// );
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
+/// also where the server answered an error.
+pub fn answer(json: &str) -> Result<Message> {
+    let top = At::top("read ollama answer");
+    body(Fields::of(top.parse(json)?, top)?)
+}
+
+/// A response's body.
+pub(super) fn body(mut body: Fields<'_>) -> Result<Message> {
+    let top = body.at;
+    refused(&body)?;
+    if !body.has("message") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
+        return ai(body, &mut Ids::new(None)).map(Message::Ai);
+    }
+    let message = body.required("message")?;
+    let mut ids = Ids::new(body.peek("created_at"));
+    ai(Fields::of(message, top.key("message"))?, &mut ids).map(Message::Ai)
+}
+
+/// Reads the messages of a request: a list of them, or a body with `messages`.
+///
+/// Tool results find their call by its id, or else by the tool's name, or else by their order.
+///
+/// ```
+/// use memory_prompt::{Message, wire::ollama};
+///
+/// let messages = ollama::history(
+///     r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]"#,
+/// )?;
+/// assert_eq!(messages, [Message::system("Be brief."), Message::user("hi")]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read ollama history");
+    let at = top.key("messages");
+    let list = match top.parse(json)? {
+        Value::Array(list) => list,
+        body => match Fields::of(body, top)?.required("messages")? {
+            Value::Array(list) => list,
+            other => return Err(at.error(expected("an array", &other))),
+        },
+    };
+    let mut messages = Vec::with_capacity(list.len());
+    let mut ids = Ids::new(None);
+    // The calls that wait for a result: id and name.
+    let mut waiting: Vec<(String, String)> = Vec::new();
+    for (i, value) in list.into_iter().enumerate() {
+        let mut fields = Fields::of(value, at.index(i))?;
+        let role = fields.required_text("role")?;
+        messages.push(match role.to_ascii_lowercase().as_str() {
+            "system" => system(fields)?,
+            "user" => user(fields)?,
+            "assistant" => {
+                let message = ai(fields, &mut ids)?;
+                waiting.clear();
+                waiting
+                    .extend(message.tool_calls().map(|call| (call.id.clone(), call.name.clone())));
+                message.into()
+            }
+            "tool" => tool(fields, &mut waiting)?,
+            _ => CustomMessage::of_role(role, fields.whole()).into(),
+        });
+    }
+    Ok(messages)
+}
+
+/// Ids for calls that have none.
+struct Ids {
+    stem: String,
+    next: usize,
+}
+
+impl Ids {
+    /// Ids that are unique to an answer of this time.
+    fn new(created_at: Option<&str>) -> Self {
+        // Enough for nanoseconds, and short enough for every provider.
+        let digits = created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23);
+        let mut stem: String = digits.collect();
+        if !stem.is_empty() {
+            stem.push('_');
+        }
+        Self { stem, next: 0 }
+    }
+
+    fn next(&mut self) -> String {
+        self.next += 1;
+        format!("call_{}{}", self.stem, self.next - 1)
+    }
+}
+
+fn system(mut fields: Fields<'_>) -> Result<Message> {
+    let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+fn user(mut fields: Fields<'_>) -> Result<Message> {
+    let message = UserMessage::new(content(&mut fields)?);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<Message> {
+    let content = content(&mut fields)?;
+    let name = fields.text("tool_name")?;
+    let id = fields.text("tool_call_id")?;
+    let found = match (&id, &name) {
+        (Some(id), _) => waiting.iter().position(|call| call.0 == *id),
+        (None, Some(name)) => waiting.iter().position(|call| call.1 == *name),
+        (None, None) => (!waiting.is_empty()).then_some(0),
+    };
+    let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
+    let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+/// A text, or a text with images behind it.
+fn content(fields: &mut Fields<'_>) -> Result<Content> {
+    let text = fields.text("content")?.unwrap_or_default();
+    let images = images(fields)?;
+    if images.is_empty() {
+        return Ok(Content::Text(text));
+    }
+    let text = (!text.is_empty()).then(|| Part::text(text));
+    Ok(Content::Parts(text.into_iter().chain(images).collect()))
+}
+
+fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
+    let here = fields.at;
+    let at = here.key("images");
+    let list = fields.list("images")?.into_iter().enumerate();
+    list.map(|(i, value)| match value {
+        Value::String(data) => Ok(Part::Image(Media {
+            media_type: sniff(&data).map(str::to_owned),
+            source: Source::Base64(data),
+            name: None,
+            detail: None,
+            extra: Attributes::new(),
+        })),
+        other => Err(at.index(i).error(expected("a string", &other))),
+    })
+    .collect()
+}
+
+/// An assistant's message, in a response or in a request.
+fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
+    let at = fields.at;
+    let role = fields.text("role")?;
+    if role.is_some_and(|role| !role.eq_ignore_ascii_case("assistant")) {
+        return Err(at.key("role").error("expected `assistant`"));
+    }
+    let mut parts: Vec<AiPart> = Vec::new();
+    let thinking = fields.text("thinking")?.filter(|text| !text.is_empty());
+    parts.extend(thinking.map(|text| AiPart::from(Reasoning::new(text))));
+    parts.extend(fields.text("content")?.map(|text| AiPart::Content(Part::text(text))));
+    parts.extend(images(&mut fields)?.into_iter().map(AiPart::Content));
+    let calls = at.key("tool_calls");
+    for (i, value) in fields.list("tool_calls")?.into_iter().enumerate() {
+        parts.push(call(value, calls.index(i), ids)?.into());
+    }
+    let message = AiMessage::from_parts(parts);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
+}
+
+fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> {
+    let mut fields = Fields::of(value, at)?;
+    let id = fields.text("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.next());
+    let mut function = Fields::of(fields.required("function")?, at.key("function"))?;
+    let name = function.required_text("name")?;
+    let arguments = match function.take("arguments") {
+        None => "{}".to_owned(),
+        Some(object @ Value::Object(_)) => object.to_string(),
+        // What the server's compatible twin would have sent.
+        Some(Value::String(text)) => text,
+        Some(other) => {
+            return Err(function.at.key("arguments").error(expected("an object", &other)));
+        }
+    };
+    function.take("index");
+    let mut rest = fields.rest();
+    let function = function.rest();
+    if !function.is_empty() {
+        rest.insert("function".to_owned(), Value::Object(function));
+    }
+    Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })
+}

@@ -1,0 +1,224 @@
+//! Messages as Ollama writes them.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::{ATTRIBUTE, FORMAT, Messages};
+use crate::error::Result;
+use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
+use crate::wire::common::{Arguments, At, inline, kept, kind, placeholder, write_kept};
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut seq = serializer.serialize_seq(None)?;
+        for message in self.sequence.iter() {
+            if !matches!(message, Message::Custom(_)) {
+                seq.serialize_element(&One(message))?;
+            }
+        }
+        seq.end()
+    }
+}
+
+/// Refuses what a placeholder would stand for.
+pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
+    let refuse = |at: At<'_>, part: &Part| {
+        if part.as_text().is_some() || image(part).is_some() {
+            Ok(())
+        } else {
+            Err(at.unsupported(format_args!("{} can't be sent here", kind(part))))
+        }
+    };
+    match message {
+        Message::System(_) => {}
+        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
+        Message::User(_) | Message::Tool(_) => {
+            let at = at.key("content");
+            for (i, part) in content(message).iter().enumerate() {
+                refuse(at.index(i), part)?;
+            }
+        }
+        Message::Ai(m) => {
+            let at = at.key("parts");
+            for (i, part) in m.parts().iter().enumerate() {
+                let at = at.index(i);
+                match part {
+                    AiPart::Content(part) => refuse(at, part)?,
+                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
+                        return Err(at.key("arguments").unsupported("not a JSON object"));
+                    }
+                    AiPart::ToolCall(_) | AiPart::Reasoning(_) => {}
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn content(message: &Message) -> &[Part] {
+    match message {
+        Message::User(m) => m.content().parts(),
+        Message::Tool(m) => m.content().parts(),
+        _ => &[],
+    }
+}
+
+/// The bare base64 of an image.
+fn image(part: &Part) -> Option<&str> {
+    if let Part::Image(media) = part { inline(media).map(|url| url.data) } else { None }
+}
+
+/// What a part adds to the text.
+fn text(part: &Part) -> Option<&str> {
+    match part.as_text() {
+        None if image(part).is_none() => Some(placeholder(part)),
+        text => text,
+    }
+}
+
+/// One message.
+struct One<'a>(&'a Message);
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const OWN: [&str; 7] =
+            ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("role", self.0.role().as_str())?;
+        let attributes = match self.0 {
+            Message::System(m) => {
+                map.serialize_entry("content", m.text())?;
+                m.attributes()
+            }
+            Message::User(m) => {
+                write_content(&mut map, m.content())?;
+                m.attributes()
+            }
+            Message::Tool(m) => {
+                write_content(&mut map, m.content())?;
+                if !m.tool_name().is_empty() {
+                    map.serialize_entry("tool_name", m.tool_name())?;
+                }
+                if !m.call_id().is_empty() {
+                    map.serialize_entry("tool_call_id", m.call_id())?;
+                }
+                m.attributes()
+            }
+            Message::Ai(m) => {
+                write_ai(&mut map, m)?;
+                m.attributes()
+            }
+            // `Messages` leaves these out.
+            Message::Custom(m) => m.attributes(),
+        };
+        write_kept(&mut map, kept(ATTRIBUTE, attributes), &OWN)?;
+        map.end()
+    }
+}
+
+fn write_content<M: SerializeMap>(map: &mut M, content: &Content) -> Result<(), M::Error> {
+    match content {
+        Content::Text(text) => map.serialize_entry("content", text),
+        Content::Parts(parts) => write_parts(map, parts.iter()),
+    }
+}
+
+fn write_parts<'a, M: SerializeMap>(
+    map: &mut M,
+    parts: impl Iterator<Item = &'a Part> + Clone,
+) -> Result<(), M::Error> {
+    map.serialize_entry("content", &Joined(parts.clone().filter_map(text)))?;
+    let images = parts.filter_map(image);
+    if images.clone().next().is_some() {
+        map.serialize_entry("images", &Seq(images))
+    } else {
+        Ok(())
+    }
+}
+
+fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
+    let parts = m.parts();
+    if parts.is_empty() {
+        return map.serialize_entry("content", &m.text());
+    }
+    let content = parts.iter().filter_map(|part| match part {
+        AiPart::Content(part) => Some(part),
+        _ => None,
+    });
+    write_parts(map, content)?;
+    let thoughts = parts.iter().filter_map(|part| match part {
+        AiPart::Reasoning(thought) => Some(thought.text.as_str()).filter(|text| !text.is_empty()),
+        _ => None,
+    });
+    if thoughts.clone().next().is_some() {
+        map.serialize_entry("thinking", &Joined(thoughts))?;
+    }
+    if m.has_tool_calls() { map.serialize_entry("tool_calls", &Calls(m)) } else { Ok(()) }
+}
+
+/// Texts, joined by line breaks.
+struct Joined<I>(I);
+
+impl<'a, I: Iterator<Item = &'a str> + Clone> fmt::Display for Joined<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut texts = self.0.clone();
+        f.write_str(texts.next().unwrap_or_default())?;
+        texts.try_for_each(|text| write!(f, "\n{text}"))
+    }
+}
+
+impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for Joined<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+struct Seq<I>(I);
+
+impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for Seq<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.clone())
+    }
+}
+
+struct Calls<'a>(&'a AiMessage);
+
+impl Serialize for Calls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let calls = self.0.tool_calls().enumerate();
+        serializer.collect_seq(calls.map(|(index, call)| Call { call, index }))
+    }
+}
+
+struct Call<'a> {
+    call: &'a ToolCall,
+    index: usize,
+}
+
+impl Serialize for Call<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if !self.call.id.is_empty() {
+            map.serialize_entry("id", &self.call.id)?;
+        }
+        map.serialize_entry("function", &Function(self))?;
+        write_kept(&mut map, kept(FORMAT, &self.call.extra), &["id", "function"])?;
+        map.end()
+    }
+}
+
+struct Function<'a>(&'a Call<'a>);
+
+impl Serialize for Function<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Call { call, index } = self.0;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("index", index)?;
+        map.serialize_entry("name", &call.name)?;
+        map.serialize_entry("arguments", &Arguments(&call.arguments))?;
+        let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("function")?.as_object());
+        write_kept(&mut map, kept, &["index", "name", "arguments"])?;
+        map.end()
+    }
+}

@@ -1,0 +1,209 @@
+//! OpenAI Chat Completions, and the servers that speak it.
+//!
+//! [`messages`] is the `messages` of a request; [`answer`] reads a response and [`Stream`] a
+//! streamed one; [`history`] reads the messages of a request that somebody else wrote.
+//!
+//! ```
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
+//! use serde_json::json;
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+//! prompt.add(Message::user("hi"))?;
+//! let built = prompt.build()?;
+//!
+//! let body = json!({"model": "m", "messages": wire::openai::messages(&built)});
+//! assert_eq!(body["messages"], json!([
+//!     {"role": "system", "content": "Be brief."},
+//!     {"role": "user", "content": "hi"},
+//! ]));
+//!
+//! let answer = r#"{"choices": [{"message": {"role": "assistant", "content": "Hello."}}]}"#;
+//! prompt.add(wire::openai::answer(answer)?)?;
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # Compatible servers
+//!
+//! | server | what to ask for |
+//! |---|---|
+//! | OpenAI's reasoning models | [`developer`](Messages::developer) |
+//! | OpenAI's models with explicit prompt caching | [`cache_durable`](Messages::cache_durable) |
+//! | DeepSeek, Qwen, Moonshot, llama.cpp | [`reasoning_content`](Messages::reasoning_content) |
+//! | vLLM, OpenRouter, Groq | [`reasoning`](Messages::reasoning) |
+//! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |
+//!
+//! All of these are read without being asked for.
+//!
+//! # What stands for what
+//!
+//! - A user message of plain text is a string, parts are a list. Base64 data becomes a `data:` URL;
+//!   a file that the provider holds is named by its id. OpenAI reads PDF alone here; the format
+//!   could carry any file, so any is sent.
+//! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
+//! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and goes back as a
+//!   refusal.
+//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
+//!   that text as its arguments, marked in its `extra`. The deprecated `function_call` and its
+//!   `function` messages become tool calls and results under an id made up from their position.
+//! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
+//!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
+//!   alone; `annotations` are kept and not written, since no request takes them.
+//! - A message of a role that is not known becomes a [`CustomMessage`](crate::CustomMessage).
+//!
+//! # What is lost
+//!
+//! On the way to the provider:
+//! - Custom messages, and attributes other than [`ATTRIBUTE`].
+//! - Video, images by file id, files by URL, audio in other encodings, media in a tool result and
+//!   media in an answer: a text such as `[video: not supported by this format]` stands for them.
+//!   [`strict`](Messages::strict) makes each of these an error.
+//! - Reasoning, unless asked for. Several stretches of it become one, and signatures have no place.
+//! - The order of text and tool calls within one answer: the text comes first.
+//! - Whether a tool result is an error, the tool's name in it (it is found again by the call's id),
+//!   and a media's type or name where it has none in the format.
+//! - Arguments that are empty become `{}`, and a file without a name is called `file.pdf`.
+//! - Characters that OpenAI refuses in a `name` (blanks, `<`, `|`, `\`, `/`, `>`): `_` stands for
+//!   each.
+//!
+//! On the way back, besides: whether a system message was `system` or `developer`, and its division
+//! into parts (they are joined by line breaks); the parts of a list without any. Of a response's
+//! body only the message is read: usage and reason to stop are the caller's.
+
+mod decode;
+mod encode;
+mod stream;
+
+use std::fmt;
+
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::Message;
+
+pub use decode::{answer, history};
+pub use stream::Stream;
+
+use super::common::{At, Sequence};
+
+/// The attribute under which a message keeps fields that only this format knows.
+pub const ATTRIBUTE: &str = "wire:openai";
+
+const FORMAT: &str = "openai";
+
+/// The `messages` of a request: serialise it, or put it into `json!`.
+///
+/// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
+/// express. [`strict`](Messages::strict) refuses it instead.
+pub fn messages(prompt: &Prompt) -> Messages<'_> {
+    Messages { sequence: Sequence::Prompt(prompt), options: Options::default() }
+}
+
+/// A view of messages that serialises as the `messages` of a Chat Completions request.
+#[derive(Clone)]
+pub struct Messages<'a> {
+    sequence: Sequence<'a>,
+    options: Options,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    developer: bool,
+    reasoning: Option<ReasoningField>,
+    flat: bool,
+    cache: bool,
+}
+
+/// What a server calls the model's reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ReasoningField {
+    ReasoningContent,
+    Reasoning,
+}
+
+impl<'a> Messages<'a> {
+    /// A view of messages that no prompt holds, for example of an imported history.
+    ///
+    /// ```
+    /// use memory_prompt::{Message, wire::openai::Messages};
+    ///
+    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
+    /// assert_eq!(
+    ///     serde_json::to_string(&Messages::of(&messages))?,
+    ///     r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"Hello."}]"#,
+    /// );
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self { sequence: Sequence::of(messages), options: Options::default() }
+    }
+
+    /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
+    /// know only `system`.
+    #[must_use]
+    pub fn developer(mut self) -> Self {
+        self.options.developer = true;
+        self
+    }
+
+    /// Writes reasoning as `reasoning_content`, as DeepSeek and many others call it.
+    ///
+    /// DeepSeek answers 400 where an answer with tool calls comes back without the field, so such
+    /// an answer has it even when its reasoning is empty.
+    #[must_use]
+    pub fn reasoning_content(mut self) -> Self {
+        self.options.reasoning = Some(ReasoningField::ReasoningContent);
+        self
+    }
+
+    /// Writes reasoning as `reasoning`, as vLLM and OpenRouter call it, and OpenRouter's
+    /// `reasoning_details` as they were read.
+    #[must_use]
+    pub fn reasoning(mut self) -> Self {
+        self.options.reasoning = Some(ReasoningField::Reasoning);
+        self
+    }
+
+    /// Joins a list that holds nothing but texts into one string, with line breaks, for servers
+    /// that take no list. What stood beside these texts is left out.
+    #[must_use]
+    pub fn flat_text(mut self) -> Self {
+        self.options.flat = true;
+        self
+    }
+
+    /// Puts a `prompt_cache_breakpoint` on the last block before the
+    /// [durable boundary](Prompt::durable), or of all where there is no prompt.
+    ///
+    /// OpenAI takes it on blocks alone, not on tool calls, so it stands on the last message there
+    /// that has a block.
+    #[must_use]
+    pub fn cache_durable(mut self) -> Self {
+        self.options.cache = true;
+        self
+    }
+
+    /// The same view, if the format can express all of it.
+    ///
+    /// Reasoning is not looked at: it is sent where it was asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// for which a placeholder would stand, or the message that would be left out.
+    pub fn strict(self) -> Result<Self> {
+        let top = At::top("write openai messages");
+        let at = top.key("messages");
+        for (i, message) in self.sequence.iter().enumerate() {
+            encode::check(message, &at.index(i))?;
+        }
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for Messages<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Messages")
+            .field("messages", &self.sequence)
+            .field("options", &self.options)
+            .finish()
+    }
+}

@@ -1,0 +1,425 @@
+//! Chat Completions messages as this crate's.
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
+    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, DataUrl, Fields, expected, keep, other_part, refused};
+
+/// Reads a response: its whole body, or the message in it.
+///
+/// ```
+/// use memory_prompt::wire::openai;
+///
+/// let answer = openai::answer(
+///     r#"{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
+///         "role": "assistant", "content": null, "refusal": null,
+///         "tool_calls": [{"id": "call_1", "type": "function",
+///                         "function": {"name": "look", "arguments": "{\"x\": 1}"}}]}}]}"#,
+/// )?;
+/// let call = answer.tool_calls().next();
+/// assert_eq!(call.map(|call| call.arguments.as_str()), Some(r#"{"x": 1}"#));
+///
+/// let error = openai::answer(r#"{"choices": [{"message": {"content": 7}}]}"#).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "read openai answer: choices[0].message.content: expected a string or an array, found a number",
+/// );
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
+/// also where the provider answered an error, or more than one choice (read the message of the one
+/// that you want).
+pub fn answer(json: &str) -> Result<Message> {
+    let top = At::top("read openai answer");
+    let mut body = Fields::of(top.parse(json)?, top)?;
+    refused(&body)?;
+    if !body.has("choices") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
+        return ai(body).map(Message::Ai);
+    }
+    let choices = top.key("choices");
+    let mut list = match body.required("choices")? {
+        Value::Array(list) => list,
+        other => return Err(choices.error(expected("an array", &other))),
+    };
+    let (Some(choice), true) = (list.pop(), list.is_empty()) else {
+        return Err(choices.error("expected exactly one choice"));
+    };
+    let choice_at = choices.index(0);
+    let message = Fields::of(choice, choice_at)?.required("message")?;
+    ai(Fields::of(message, choice_at.key("message"))?).map(Message::Ai)
+}
+
+/// Reads the messages of a request: a list of them, or a body with `messages`.
+///
+/// Tool results get the name of the tool that they answer.
+///
+/// ```
+/// use memory_prompt::{Message, wire::openai};
+///
+/// let messages = openai::history(
+///     r#"[{"role": "developer", "content": "Be brief."}, {"role": "user", "content": "hi"}]"#,
+/// )?;
+/// assert_eq!(messages, [Message::system("Be brief."), Message::user("hi")]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read openai history");
+    let at = top.key("messages");
+    let list = match top.parse(json)? {
+        Value::Array(list) => list,
+        body => match Fields::of(body, top)?.required("messages")? {
+            Value::Array(list) => list,
+            other => return Err(at.error(expected("an array", &other))),
+        },
+    };
+    let mut messages = Vec::with_capacity(list.len());
+    // The answer whose calls the next tool messages answer.
+    let mut calling: Option<usize> = None;
+    for (i, value) in list.into_iter().enumerate() {
+        let fields = Fields::of(value, at.index(i))?;
+        let asked = calling.and_then(|i| messages.get(i)).and_then(Message::as_ai);
+        let message = message(fields, i, asked)?;
+        if message.has_tool_calls() {
+            calling = Some(i);
+        }
+        messages.push(message);
+    }
+    Ok(messages)
+}
+
+fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Result<Message> {
+    let role = fields.required_text("role")?;
+    match role.as_str() {
+        "system" | "developer" => system(fields),
+        "user" => user(fields),
+        "assistant" => {
+            let function = fields.take("function_call");
+            let at = fields.at;
+            let message = ai(fields)?;
+            Ok(Message::Ai(match function {
+                Some(value) => message.with_tool_call(function_call(value, &at, i)?),
+                None => message,
+            }))
+        }
+        "tool" => tool(fields, asked),
+        "function" => function(fields, asked),
+        _ => Ok(Message::Custom(CustomMessage::of_role(role, fields.whole()))),
+    }
+}
+
+fn system(mut fields: Fields<'_>) -> Result<Message> {
+    let text = joined_text(&mut fields)?;
+    let mut message = SystemMessage::new(text);
+    if let Some(name) = fields.text("name")? {
+        message = message.with_name(name);
+    }
+    let rest = fields.rest();
+    if !rest.is_empty() {
+        message = message.with_attribute(ATTRIBUTE, rest);
+    }
+    Ok(message.into())
+}
+
+/// The texts of a message that holds nothing else, joined by line breaks.
+fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
+    let here = fields.at;
+    let at = here.key("content");
+    let list = match fields.required("content")? {
+        Value::String(text) => return Ok(text),
+        Value::Array(list) => list,
+        other => return Err(at.error(expected("a string or an array", &other))),
+    };
+    let mut texts = Vec::with_capacity(list.len());
+    for (i, value) in list.into_iter().enumerate() {
+        let mut part = Fields::of(value, at.index(i))?;
+        if part.peek("type") != Some("text") {
+            return Err(part.at.key("type").error("expected `text`"));
+        }
+        texts.push(part.required_text("text")?);
+    }
+    Ok(texts.join("\n"))
+}
+
+fn user(mut fields: Fields<'_>) -> Result<Message> {
+    let mut message = UserMessage::new(content(&mut fields)?);
+    if let Some(name) = fields.text("name")? {
+        message = message.with_name(name);
+    }
+    let rest = fields.rest();
+    if !rest.is_empty() {
+        message = message.with_attribute(ATTRIBUTE, rest);
+    }
+    Ok(message.into())
+}
+
+fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
+    let id = fields.required_text("tool_call_id")?;
+    let content = content(&mut fields)?;
+    let named = fields.text("name")?;
+    let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
+    let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
+    Ok(result(ToolMessage::new(id, name, content), fields.rest()))
+}
+
+/// The deprecated result of a `function_call`.
+fn function(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
+    let name = fields.required_text("name")?;
+    let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.name == name));
+    let id = call.map(|call| call.id.clone()).unwrap_or_default();
+    let content = fields.text("content")?.unwrap_or_default();
+    Ok(result(ToolMessage::new(id, name, content), fields.rest()))
+}
+
+fn result(message: ToolMessage, rest: Attributes) -> Message {
+    if rest.is_empty() { message.into() } else { message.with_attribute(ATTRIBUTE, rest).into() }
+}
+
+fn content(fields: &mut Fields<'_>) -> Result<Content> {
+    let here = fields.at;
+    let at = here.key("content");
+    match fields.required("content")? {
+        Value::String(text) => Ok(Content::Text(text)),
+        Value::Array(list) => {
+            let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
+            Ok(Content::Parts(parts.collect::<Result<_>>()?))
+        }
+        other => Err(at.error(expected("a string or an array", &other))),
+    }
+}
+
+fn part(value: Value, at: At<'_>) -> Result<Part> {
+    // Some servers take bare strings in a list.
+    if let Value::String(text) = value {
+        return Ok(Part::text(text));
+    }
+    let mut fields = Fields::of(value, at)?;
+    match fields.peek("type") {
+        Some("text") => {
+            fields.take("type");
+            let text = fields.required_text("text")?;
+            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
+        }
+        Some("image_url") => image(fields),
+        Some("input_audio") => audio(fields),
+        Some("file") => file(fields),
+        Some(_) => Ok(other_part(FORMAT, fields.whole())),
+        None => Err(at.key("type").error("missing")),
+    }
+}
+
+/// What is left of a block and of the object within it.
+fn media(source: Source, key: &str, mut outer: Fields<'_>, inner: Fields<'_>) -> Media {
+    outer.take("type");
+    let mut rest = outer.rest();
+    let inner = inner.rest();
+    if !inner.is_empty() {
+        rest.insert(key.to_owned(), Value::Object(inner));
+    }
+    Media { source, media_type: None, name: None, detail: None, extra: keep(FORMAT, rest) }
+}
+
+fn image(mut fields: Fields<'_>) -> Result<Part> {
+    let at = fields.at;
+    let mut inner = match fields.required("image_url")? {
+        // Mistral takes the address alone.
+        Value::String(url) => Fields::of(serde_json::json!({ "url": url }), at)?,
+        object => Fields::of(object, at.key("image_url"))?,
+    };
+    let url = inner.required_text("url")?;
+    let detail = inner.text("detail")?.map(|level| match level.as_str() {
+        "auto" => Detail::Auto,
+        "low" => Detail::Low,
+        "high" => Detail::High,
+        _ => Detail::Other(level),
+    });
+    let (source, media_type) = from_url(url);
+    Ok(Part::Image(Media { media_type, detail, ..media(source, "image_url", fields, inner) }))
+}
+
+fn from_url(url: String) -> (Source, Option<String>) {
+    match DataUrl::parse(&url) {
+        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
+        None => (Source::Url(url), None),
+    }
+}
+
+fn audio(mut fields: Fields<'_>) -> Result<Part> {
+    let at = fields.at;
+    let mut inner = Fields::of(fields.required("input_audio")?, at.key("input_audio"))?;
+    let source = Source::Base64(inner.required_text("data")?);
+    let media_type = match inner.peek("format") {
+        Some("wav") => Some("audio/wav".to_owned()),
+        Some("mp3") => Some("audio/mpeg".to_owned()),
+        // The field stays where it is and is written again.
+        Some(format) => Some(format!("audio/{format}")),
+        None => return Err(inner.at.key("format").error("missing")),
+    };
+    if matches!(inner.peek("format"), Some("wav" | "mp3")) {
+        inner.take("format");
+    }
+    Ok(Part::Audio(Media { media_type, ..media(source, "input_audio", fields, inner) }))
+}
+
+fn file(mut fields: Fields<'_>) -> Result<Part> {
+    let at = fields.at;
+    let mut inner = Fields::of(fields.required("file")?, at.key("file"))?;
+    let name = inner.text("filename")?;
+    let (source, media_type) = match (inner.text("file_id")?, inner.text("file_data")?) {
+        (Some(id), None) => (Source::FileId(id), None),
+        (None, Some(data)) => match from_url(data) {
+            // Base64 without an address in front.
+            (Source::Url(data), _) => (Source::Base64(data), None),
+            from_url => from_url,
+        },
+        _ => return Err(inner.at.error("expected either `file_id` or `file_data`")),
+    };
+    Ok(Part::File(Media { media_type, name, ..media(source, "file", fields, inner) }))
+}
+
+/// An assistant's message, in a response or in a request.
+pub(super) fn ai(mut fields: Fields<'_>) -> Result<AiMessage> {
+    let at = fields.at;
+    if !matches!(fields.text("role")?.as_deref(), None | Some("assistant")) {
+        return Err(at.key("role").error("expected `assistant`"));
+    }
+    let mut parts: Vec<AiPart> = Vec::new();
+    parts.extend(reasoning(&mut fields)?.map(AiPart::Reasoning));
+    match fields.take("content") {
+        None => {}
+        Some(Value::String(text)) => parts.push(AiPart::Content(Part::text(text))),
+        Some(Value::Array(list)) => {
+            let at = at.key("content");
+            for (i, value) in list.into_iter().enumerate() {
+                parts.push(AiPart::Content(said(value, at.index(i))?));
+            }
+        }
+        Some(other) => {
+            return Err(at.key("content").error(expected("a string or an array", &other)));
+        }
+    }
+    if let Some(text) = fields.text("refusal")? {
+        parts.push(AiPart::Content(refusal(text, Attributes::new())));
+    }
+    if let Some(audio) = fields.take("audio") {
+        let mut audio = Fields::of(audio, at.key("audio"))?;
+        let media = Media::file_id(audio.required_text("id")?);
+        let extra = keep(FORMAT, audio.rest());
+        parts.push(AiPart::Content(Part::Audio(Media { extra, ..media })));
+    }
+    let calls_at = at.key("tool_calls");
+    for (i, value) in fields.list("tool_calls")?.into_iter().enumerate() {
+        parts.push(AiPart::ToolCall(call(value, calls_at.index(i))?));
+    }
+    if let Some(value) = fields.take("function_call") {
+        parts.push(AiPart::ToolCall(function_call(value, &at, 0)?));
+    }
+    let mut message = AiMessage::from_parts(parts);
+    if let Some(name) = fields.text("name")? {
+        message = message.with_name(name);
+    }
+    let mut rest = fields.rest();
+    // Every answer has the field; it says something only where it holds something.
+    if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        rest.remove("annotations");
+    }
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
+}
+
+/// The reasoning, by whichever of its names.
+fn reasoning(fields: &mut Fields<'_>) -> Result<Option<Reasoning>> {
+    let mut text = fields.text("reasoning_content")?;
+    if fields.peek("reasoning").is_some() {
+        let same = text.is_none() || text.as_deref() == fields.peek("reasoning");
+        if same {
+            // Servers that write both write the same.
+            text = fields.text("reasoning")?;
+        }
+    }
+    let mut kept = Attributes::new();
+    if let Some(details) = fields.take("reasoning_details") {
+        kept.insert("reasoning_details".to_owned(), details);
+    }
+    // An empty text says no more than that there was nothing to say.
+    let text = text.unwrap_or_default();
+    if text.is_empty() && kept.is_empty() {
+        return Ok(None);
+    }
+    Ok(Some(Reasoning { extra: keep(FORMAT, kept), ..Reasoning::new(text) }))
+}
+
+fn said(value: Value, at: At<'_>) -> Result<Part> {
+    match value.get("type").and_then(Value::as_str) {
+        Some("refusal") => {
+            let mut fields = Fields::of(value, at)?;
+            fields.take("type");
+            let text = fields.required_text("refusal")?;
+            Ok(refusal(text, fields.rest()))
+        }
+        // What this crate takes from a user has no place in an answer: kept as it is.
+        Some("image_url" | "input_audio" | "file") => {
+            Ok(other_part(FORMAT, Fields::of(value, at)?.whole()))
+        }
+        _ => part(value, at),
+    }
+}
+
+fn refusal(text: String, mut rest: Attributes) -> Part {
+    rest.insert("type".to_owned(), Value::from("refusal"));
+    Part::Text(TextPart { text, extra: keep(FORMAT, rest) })
+}
+
+fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
+    let mut fields = Fields::of(value, at)?;
+    let id = fields.text("id")?.unwrap_or_default();
+    let kind = fields.text("type")?;
+    let custom = kind.as_deref() == Some("custom");
+    let (key, input) = if custom { ("custom", "input") } else { ("function", "arguments") };
+    // The position in the list, which some servers write and OpenAI refuses.
+    fields.take("index");
+    let mut inner = Fields::of(fields.required(key)?, at.key(key))?;
+    let name = inner.required_text("name")?;
+    let arguments = arguments(&mut inner, input)?;
+    let mut rest = fields.rest();
+    let inner = inner.rest();
+    if !inner.is_empty() {
+        rest.insert(key.to_owned(), Value::Object(inner));
+    }
+    match kind {
+        None => {}
+        Some(kind) if kind == "function" => {}
+        Some(kind) => {
+            rest.insert("type".to_owned(), Value::String(kind));
+        }
+    }
+    Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })
+}
+
+/// The arguments as the model wrote them; some servers send an object where there should be text.
+fn arguments(fields: &mut Fields<'_>, key: &str) -> Result<String> {
+    match fields.take(key) {
+        None => Ok(String::new()),
+        Some(Value::String(text)) => Ok(text),
+        Some(object @ Value::Object(_)) => Ok(object.to_string()),
+        Some(other) => Err(fields.at.key(key).error(expected("a string", &other))),
+    }
+}
+
+/// A call of the kind that had no id: its place in the conversation stands for one.
+fn function_call(value: Value, at: &At<'_>, i: usize) -> Result<ToolCall> {
+    let mut fields = Fields::of(value, at.key("function_call"))?;
+    let name = fields.required_text("name")?;
+    let arguments = arguments(&mut fields, "arguments")?;
+    Ok(ToolCall::new(format!("function_{i}"), name, arguments))
+}

@@ -1,0 +1,592 @@
+//! Messages as Chat Completions writes them.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+
+use super::{ATTRIBUTE, FORMAT, Messages, Options, ReasoningField};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Source, TextPart, ToolCall,
+    ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
+
+impl Serialize for Messages<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mark = if self.options.cache { self.last_with_block() } else { None };
+        let mut seq = serializer.serialize_seq(None)?;
+        for (i, message) in self.sequence.iter().enumerate() {
+            if !matches!(message, Message::Custom(_)) {
+                let mark = mark == Some(i);
+                seq.serialize_element(&One { message, options: self.options, mark })?;
+            }
+        }
+        seq.end()
+    }
+}
+
+impl Messages<'_> {
+    /// The last durable message with a block that a cache mark can stand on.
+    fn last_with_block(&self) -> Option<usize> {
+        let durable = self.sequence.iter().take(self.sequence.durable()).enumerate();
+        durable.filter(|(_, message)| has_block(message)).last().map(|(i, _)| i)
+    }
+}
+
+fn has_block(message: &Message) -> bool {
+    match message {
+        Message::System(m) => Block::Bare(m.text()).takes_mark(),
+        Message::User(m) => blocks(m.content(), Block::of).any(|block| block.takes_mark()),
+        Message::Tool(m) => blocks(m.content(), Block::text).any(|block| block.takes_mark()),
+        Message::Ai(m) => ai_blocks(m).any(|block| block.takes_mark()),
+        Message::Custom(_) => false,
+    }
+}
+
+/// Refuses what a placeholder would stand for.
+pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
+    let (content, for_all) = match message {
+        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
+        Message::System(_) => return Ok(()),
+        Message::Ai(m) => return check_ai(m, at),
+        Message::User(m) => (m.content(), false),
+        Message::Tool(m) => (m.content(), true),
+    };
+    let at = at.key("content");
+    for (i, part) in content.parts().iter().enumerate() {
+        let block = if for_all { Block::text(part) } else { Block::of(part) };
+        if let Block::Placeholder(_) = block {
+            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
+        }
+    }
+    Ok(())
+}
+
+fn check_ai(message: &AiMessage, at: &At<'_>) -> Result<()> {
+    let at = at.key("parts");
+    for (i, part) in message.parts().iter().enumerate() {
+        if let AiPart::Content(part) = part
+            && spoken(part).is_none()
+            && let Block::Placeholder(_) = Block::said(part)
+        {
+            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
+        }
+    }
+    Ok(())
+}
+
+/// One message.
+struct One<'a> {
+    message: &'a Message,
+    options: Options,
+    /// Whether its last block carries the cache mark.
+    mark: bool,
+}
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.message {
+            Message::System(m) => {
+                let role = if self.options.developer { "developer" } else { "system" };
+                map.serialize_entry("role", role)?;
+                map.serialize_entry(
+                    "content",
+                    &self.blocks(std::iter::once(Block::Bare(&m.text))),
+                )?;
+                write_name(&mut map, m.name())?;
+                write_kept(
+                    &mut map,
+                    kept(ATTRIBUTE, m.attributes()),
+                    &["role", "content", "name"],
+                )?;
+            }
+            Message::User(m) => self.user(&mut map, m)?,
+            Message::Ai(m) => self.ai(&mut map, m)?,
+            Message::Tool(m) => self.tool(&mut map, m)?,
+            // `Messages` leaves these out.
+            Message::Custom(_) => {}
+        }
+        map.end()
+    }
+}
+
+impl One<'_> {
+    fn blocks<'b, I: Iterator<Item = Block<'b>> + Clone>(&self, blocks: I) -> Blocks<I> {
+        Blocks { of: blocks, flat: self.options.flat, mark: self.mark }
+    }
+
+    /// Nearly all content is one text, and goes straight through.
+    fn content<'b, M: SerializeMap>(
+        &self,
+        map: &mut M,
+        content: &'b Content,
+        block: fn(&'b Part) -> Block<'b>,
+    ) -> Result<(), M::Error> {
+        match content {
+            Content::Text(text) if !self.mark => map.serialize_entry("content", text),
+            _ => map.serialize_entry("content", &self.blocks(blocks(content, block))),
+        }
+    }
+
+    fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
+        map.serialize_entry("role", "user")?;
+        self.content(map, m.content(), Block::of)?;
+        if m.rare.is_none() {
+            return Ok(());
+        }
+        write_name(map, m.name())?;
+        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "name"])
+    }
+
+    fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
+        map.serialize_entry("role", "tool")?;
+        map.serialize_entry("tool_call_id", m.call_id())?;
+        self.content(map, m.content(), Block::text)?;
+        if m.answer.details.is_none() {
+            return Ok(());
+        }
+        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "tool_call_id"])
+    }
+
+    fn ai<M: SerializeMap>(&self, map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
+        const OWN: [&str; 9] = [
+            "role",
+            "content",
+            "name",
+            "tool_calls",
+            "audio",
+            "annotations",
+            "reasoning",
+            "reasoning_content",
+            "reasoning_details",
+        ];
+        map.serialize_entry("role", "assistant")?;
+        if let (Body::Text(text), None, false) = (&m.body, &m.rare, self.mark) {
+            return map.serialize_entry("content", text);
+        }
+        let calls = m.has_tool_calls();
+        let audio = m.parts().iter().rev().find_map(|part| content(part).and_then(spoken));
+        let mut said = ai_blocks(m);
+        match (said.next(), said.next()) {
+            (None, _) if calls || audio.is_some() => map.serialize_entry("content", &())?,
+            (Some(Block::Bare(text)), None) if !self.mark => {
+                map.serialize_entry("content", text)?;
+            }
+            _ => map.serialize_entry("content", &self.blocks(ai_blocks(m)))?,
+        }
+        self.reasoning(map, m, calls)?;
+        if calls {
+            map.serialize_entry("tool_calls", &Calls(m))?;
+        }
+        if let Some(id) = audio {
+            map.serialize_entry("audio", &Id { id })?;
+        }
+        if m.rare.is_none() {
+            return Ok(());
+        }
+        write_name(map, m.name())?;
+        write_kept(map, kept(ATTRIBUTE, m.attributes()), &OWN)
+    }
+
+    fn reasoning<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        m: &AiMessage,
+        calls: bool,
+    ) -> Result<(), M::Error> {
+        let Some(field) = self.options.reasoning else { return Ok(()) };
+        let texts = m.parts().iter().filter_map(|part| match part {
+            AiPart::Reasoning(reasoning) if !reasoning.text.is_empty() => {
+                Some(Block::Bare(&reasoning.text))
+            }
+            _ => None,
+        });
+        let silent = texts.clone().next().is_none();
+        let blocks = Blocks { of: texts, flat: true, mark: false };
+        match field {
+            ReasoningField::ReasoningContent if !silent || calls => {
+                map.serialize_entry("reasoning_content", &blocks)
+            }
+            ReasoningField::ReasoningContent => Ok(()),
+            ReasoningField::Reasoning => {
+                if !silent {
+                    map.serialize_entry("reasoning", &blocks)?;
+                }
+                let mut extras = m.reasoning().filter_map(|r| kept(FORMAT, &r.extra));
+                match extras.find_map(|extra| extra.get("reasoning_details")) {
+                    Some(details) => map.serialize_entry("reasoning_details", details),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+fn content(part: &AiPart) -> Option<&Part> {
+    if let AiPart::Content(part) = part { Some(part) } else { None }
+}
+
+/// The id of audio that the model spoke, which is all that goes back.
+fn spoken(part: &Part) -> Option<&str> {
+    match part {
+        Part::Audio(Media { source: Source::FileId(id), .. }) => Some(id),
+        _ => None,
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Id<'a> {
+    id: &'a str,
+}
+
+fn write_name<M: SerializeMap>(map: &mut M, name: Option<&str>) -> Result<(), M::Error> {
+    struct Name<'a>(&'a str);
+    impl fmt::Display for Name<'_> {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            let refused = |c: char| c.is_whitespace() || matches!(c, '<' | '|' | '\\' | '/' | '>');
+            let mut pieces = self.0.split(refused);
+            f.write_str(pieces.next().unwrap_or_default())?;
+            pieces.try_for_each(|piece| write!(f, "_{piece}"))
+        }
+    }
+    impl Serialize for Name<'_> {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(self)
+        }
+    }
+    match name {
+        Some(name) if !name.is_empty() => map.serialize_entry("name", &Name(name)),
+        _ => Ok(()),
+    }
+}
+
+/// A block of content.
+#[derive(Clone, Copy)]
+enum Block<'a> {
+    /// A text that nothing stands beside: alone it is a string.
+    Bare(&'a str),
+    Text(&'a TextPart),
+    Refusal(&'a str),
+    Image(&'a Media),
+    Audio(&'a Media, &'a str),
+    File(&'a Media),
+    /// A block that only this format knows.
+    Other(&'a Attributes),
+    Placeholder(&'static str),
+}
+
+fn blocks<'a>(
+    content: &'a Content,
+    block: fn(&'a Part) -> Block<'a>,
+) -> impl Iterator<Item = Block<'a>> + Clone {
+    let one = if let Content::Text(text) = content { Some(Block::Bare(text)) } else { None };
+    one.into_iter().chain(content.parts().iter().map(block))
+}
+
+fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
+    let parts = m.parts();
+    let said = parts.iter().filter_map(content).filter(|part| spoken(part).is_none());
+    // One text beside tool calls is a string, as the provider wrote it; several are a list.
+    let alone = said.clone().nth(1).is_none();
+    let said = said.map(move |part| match part {
+        Part::Text(TextPart { text, extra }) if alone && kept(FORMAT, extra).is_none() => {
+            Block::Bare(text)
+        }
+        part => Block::said(part),
+    });
+    let plain = if parts.is_empty() { m.texts().next().map(Block::Bare) } else { None };
+    plain.into_iter().chain(said)
+}
+
+impl<'a> Block<'a> {
+    /// What a user may send.
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Image(m) if !matches!(m.source, Source::FileId(_)) => Block::Image(m),
+            Part::File(m) if inline(m).is_some() || matches!(m.source, Source::FileId(_)) => {
+                Block::File(m)
+            }
+            Part::Audio(m) => match audio_format(m) {
+                Some(format) => Block::Audio(m, format),
+                None => Block::Placeholder(placeholder(part)),
+            },
+            _ => Self::text(part),
+        }
+    }
+
+    /// What the model may have said.
+    fn said(part: &'a Part) -> Self {
+        match part {
+            Part::Text(text) if is_refusal(text) => Block::Refusal(&text.text),
+            _ => Self::text(part),
+        }
+    }
+
+    /// What everyone may send: text.
+    fn text(part: &'a Part) -> Self {
+        match (part, as_other_part(FORMAT, part)) {
+            (Part::Text(text), _) => Block::Text(text),
+            (_, Some(fields)) => Block::Other(fields),
+            (_, None) => Block::Placeholder(placeholder(part)),
+        }
+    }
+
+    fn as_text(&self) -> Option<&'a str> {
+        match self {
+            Block::Bare(text) | Block::Placeholder(text) => Some(text),
+            Block::Text(part) => Some(&part.text),
+            _ => None,
+        }
+    }
+
+    /// Whether a cache mark can stand on it: not on an empty text, nor on what has no place for
+    /// one.
+    fn takes_mark(&self) -> bool {
+        match self {
+            Block::Image(_) | Block::Audio(..) | Block::File(_) => true,
+            _ => self.as_text().is_some_and(|text| !text.is_empty()),
+        }
+    }
+
+    /// Whether it was read with a cache mark.
+    fn is_marked(&self) -> bool {
+        let extra = match self {
+            Block::Text(part) => &part.extra,
+            Block::Image(media) | Block::Audio(media, _) | Block::File(media) => &media.extra,
+            _ => return false,
+        };
+        kept(FORMAT, extra).is_some_and(|kept| kept.contains_key(MARK))
+    }
+}
+
+/// The field that ends a cached prefix.
+const MARK: &str = "prompt_cache_breakpoint";
+
+/// What was kept of an object within a block.
+fn inner<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
+    kept?.get(key)?.as_object()
+}
+
+fn is_refusal(part: &TextPart) -> bool {
+    let kept = kept(FORMAT, &part.extra).and_then(|kept| kept.get("type"));
+    kept.and_then(|kind| kind.as_str()) == Some("refusal")
+}
+
+/// What the provider calls the encoding of this audio; or what a compatible server called it.
+fn audio_format(media: &Media) -> Option<&str> {
+    match inline(media)?.media_type {
+        "audio/wav" | "audio/x-wav" | "audio/wave" => Some("wav"),
+        "audio/mpeg" | "audio/mp3" => Some("mp3"),
+        _ => inner(kept(FORMAT, &media.extra), "input_audio")?.get("format")?.as_str(),
+    }
+}
+
+/// Content: a string, or a list of blocks.
+struct Blocks<I> {
+    of: I,
+    flat: bool,
+    mark: bool,
+}
+
+impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for Blocks<I> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut first = self.of.clone();
+        let alone = match (first.next(), first.next()) {
+            // The format has no empty list.
+            (None, _) => Some(""),
+            (Some(Block::Bare(text)), None) => Some(text),
+            _ => None,
+        };
+        let marked = if self.mark { self.last_that_takes_mark() } else { None };
+        if marked.is_none() {
+            if let Some(text) = alone {
+                return serializer.serialize_str(text);
+            }
+            if self.flat && self.of.clone().all(|block| block.as_text().is_some()) {
+                return serializer.collect_str(&Joined(self.of.clone()));
+            }
+        }
+        let mut seq = serializer.serialize_seq(None)?;
+        for (i, block) in self.of.clone().enumerate() {
+            seq.serialize_element(&Marked { block, mark: marked == Some(i) })?;
+        }
+        seq.end()
+    }
+}
+
+impl<'a, I: Iterator<Item = Block<'a>> + Clone> Blocks<I> {
+    fn last_that_takes_mark(&self) -> Option<usize> {
+        let blocks = self.of.clone().enumerate();
+        blocks.filter(|(_, block)| block.takes_mark()).last().map(|(i, _)| i)
+    }
+}
+
+struct Joined<I>(I);
+
+impl<'a, I: Iterator<Item = Block<'a>> + Clone> fmt::Display for Joined<I> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut texts = self.0.clone().filter_map(|block| block.as_text());
+        f.write_str(texts.next().unwrap_or_default())?;
+        texts.try_for_each(|text| write!(f, "\n{text}"))
+    }
+}
+
+struct Marked<'a> {
+    block: Block<'a>,
+    mark: bool,
+}
+
+impl Serialize for Marked<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self.block {
+            Block::Bare(text) | Block::Placeholder(text) => write_text(&mut map, text, None)?,
+            Block::Text(part) => write_text(&mut map, &part.text, kept(FORMAT, &part.extra))?,
+            Block::Refusal(text) => {
+                map.serialize_entry("type", "refusal")?;
+                map.serialize_entry("refusal", text)?;
+            }
+            Block::Image(media) => {
+                map.serialize_entry("type", "image_url")?;
+                map.serialize_entry("image_url", &ImageUrl(media))?;
+                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "image_url"])?;
+            }
+            Block::Audio(media, format) => {
+                map.serialize_entry("type", "input_audio")?;
+                map.serialize_entry("input_audio", &InputAudio(media, format))?;
+                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "input_audio"])?;
+            }
+            Block::File(media) => {
+                map.serialize_entry("type", "file")?;
+                map.serialize_entry("file", &File(media))?;
+                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "file"])?;
+            }
+            Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+        }
+        if self.mark && !self.block.is_marked() {
+            map.serialize_entry(MARK, &Explicit { mode: "explicit" })?;
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Explicit {
+    mode: &'static str,
+}
+
+fn write_text<M: SerializeMap>(
+    map: &mut M,
+    text: &str,
+    kept: Option<&Attributes>,
+) -> Result<(), M::Error> {
+    map.serialize_entry("type", "text")?;
+    map.serialize_entry("text", text)?;
+    write_kept(map, kept, &["type", "text"])
+}
+
+struct ImageUrl<'a>(&'a Media);
+
+impl Serialize for ImageUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match (inline(self.0), &self.0.source) {
+            (Some(url), _) => map.serialize_entry("url", &url)?,
+            (None, Source::Url(url)) => map.serialize_entry("url", url)?,
+            // `Block::of` has no other.
+            (None, _) => {}
+        }
+        if let Some(detail) = &self.0.detail {
+            map.serialize_entry("detail", detail.as_str())?;
+        }
+        let kept = inner(kept(FORMAT, &self.0.extra), "image_url");
+        write_kept(&mut map, kept, &["url", "detail"])?;
+        map.end()
+    }
+}
+
+struct InputAudio<'a>(&'a Media, &'a str);
+
+impl Serialize for InputAudio<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        if let Some(url) = inline(self.0) {
+            map.serialize_entry("data", url.data)?;
+        }
+        map.serialize_entry("format", self.1)?;
+        let kept = inner(kept(FORMAT, &self.0.extra), "input_audio");
+        write_kept(&mut map, kept, &["data", "format"])?;
+        map.end()
+    }
+}
+
+struct File<'a>(&'a Media);
+
+impl Serialize for File<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let url = inline(self.0);
+        match &self.0.name {
+            Some(name) => map.serialize_entry("filename", name)?,
+            // Data without a name is refused.
+            None if url.is_some() => map.serialize_entry("filename", "file.pdf")?,
+            None => {}
+        }
+        match (url, &self.0.source) {
+            (Some(url), _) => map.serialize_entry("file_data", &url)?,
+            (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+            // `Block::of` has no other.
+            (None, _) => {}
+        }
+        let kept = inner(kept(FORMAT, &self.0.extra), "file");
+        write_kept(&mut map, kept, &["filename", "file_data", "file_id"])?;
+        map.end()
+    }
+}
+
+struct Calls<'a>(&'a AiMessage);
+
+impl Serialize for Calls<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.tool_calls().map(Call))
+    }
+}
+
+struct Call<'a>(&'a ToolCall);
+
+impl Serialize for Call<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let kept = kept(FORMAT, &self.0.extra);
+        let kind = kept.and_then(|kept| kept.get("type")?.as_str()).unwrap_or("function");
+        let custom = kind == "custom";
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("id", &self.0.id)?;
+        map.serialize_entry("type", kind)?;
+        let key = if custom { "custom" } else { "function" };
+        map.serialize_entry(key, &Function { call: self.0, custom, kept })?;
+        write_kept(&mut map, kept, &["id", "type", "function", "custom"])?;
+        map.end()
+    }
+}
+
+struct Function<'a> {
+    call: &'a ToolCall,
+    custom: bool,
+    kept: Option<&'a Attributes>,
+}
+
+impl Serialize for Function<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, input) =
+            if self.custom { ("custom", "input") } else { ("function", "arguments") };
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("name", &self.call.name)?;
+        // Models write nothing where a tool takes nothing, and servers that parse it refuse that.
+        let silent = !self.custom && self.call.arguments.is_empty();
+        map.serialize_entry(input, if silent { "{}" } else { &self.call.arguments })?;
+        write_kept(&mut map, inner(self.kept, kind), &["name", input])?;
+        map.end()
+    }
+}

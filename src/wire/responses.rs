@@ -1,0 +1,176 @@
+//! OpenAI Responses.
+//!
+//! [`input`] is the `input` of a request and [`instructions`] its `instructions`; [`answer`] reads
+//! a response and [`Stream`] a streamed one; [`history`] reads the items of a request that somebody
+//! else wrote. Requests made with it carry the whole conversation: set `store` to false, and no
+//! `previous_response_id`.
+//!
+//! ```
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire::responses};
+//! use serde_json::json;
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+//! prompt.add(Message::user("hi"))?;
+//! let built = prompt.build()?;
+//!
+//! let body = json!({
+//!     "model": "m",
+//!     "instructions": responses::instructions(&built),
+//!     "input": responses::input(&built),
+//!     "store": false,
+//! });
+//! assert_eq!(body["instructions"], "Be brief.");
+//! assert_eq!(body["input"], json!([{"type": "message", "role": "user", "content": "hi"}]));
+//!
+//! let answer = r#"{"output": [{"type": "message", "id": "msg_1", "role": "assistant",
+//!     "status": "completed", "content": [{"type": "output_text", "text": "Hello.", "annotations": []}]}]}"#;
+//! prompt.add(responses::answer(answer)?)?;
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # What stands for what
+//!
+//! - The input is a flat list of items. A system message at the front is left to `instructions`;
+//!   anywhere else it is an item.
+//! - One answer is several items: reasoning, messages and calls, in their order. They are one
+//!   [`AiMessage`](crate::AiMessage), whose parts keep that order and what stood beside them, so
+//!   that they go back as they came. Reasoning is bound to its id and to what follows it: its
+//!   `encrypted_content` is the [`signature`](crate::Reasoning::signature).
+//! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
+//!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
+//!   needs.
+//! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
+//!   answer and goes back as it came, from whichever side it was.
+//! - What else is not known is kept under `responses` in the `extra` of parts and calls, or for a
+//!   message under [`ATTRIBUTE`] in its attributes, and is written again by this format alone.
+//!
+//! # What is lost
+//!
+//! On the way to the provider:
+//! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
+//! - Audio, video, and media in an answer: a text such as `[audio: not supported by this format]`
+//!   stands for them. [`strict`](Input::strict) makes each of these an error.
+//! - Reasoning that did not come from this format: without the id that it was signed for it is
+//!   refused.
+//! - Whether a tool result is an error, and the tool's name in it (it is found again by the call's
+//!   id).
+//! - What stood in a list of one text without an id becomes a string.
+//! - Arguments that are empty become `{}`; an image without a detail has `auto`; a media's type or
+//!   name where it has none in the format.
+//!
+//! On the way back, besides: that two answers in a row were two; whether a system message was
+//! `system` or `developer`, and its division into parts (they are joined by line breaks). Of a
+//! response's body only the output is read: usage and status are the caller's.
+
+mod decode;
+mod encode;
+mod stream;
+
+use std::fmt;
+
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::Message;
+
+pub use decode::{answer, history};
+pub use stream::Stream;
+
+use super::common::{At, Sequence};
+
+/// The attribute under which a message keeps fields that only this format knows.
+pub const ATTRIBUTE: &str = "wire:responses";
+
+const FORMAT: &str = "responses";
+
+/// The `instructions` of a request: the system message's text, where the prompt begins with one.
+pub fn instructions(prompt: &Prompt) -> Option<&str> {
+    match prompt.get(0) {
+        Some(Message::System(system)) => Some(system.text()),
+        _ => None,
+    }
+}
+
+/// The `input` of a request: serialise it, or put it into `json!`.
+///
+/// A system message at the front is not in it: send [`instructions`] beside it, or ask for
+/// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
+/// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
+pub fn input(prompt: &Prompt) -> Input<'_> {
+    Input { sequence: Sequence::Prompt(prompt), options: Options::default() }
+}
+
+/// A view of messages that serialises as the `input` of a Responses request.
+#[derive(Clone)]
+pub struct Input<'a> {
+    sequence: Sequence<'a>,
+    options: Options,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    developer: bool,
+    cache: bool,
+}
+
+impl<'a> Input<'a> {
+    /// A view of messages that no prompt holds, for example of an imported history.
+    ///
+    /// ```
+    /// use memory_prompt::{Message, wire::responses::Input};
+    ///
+    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
+    /// assert_eq!(
+    ///     serde_json::to_string(&Input::of(&messages))?,
+    ///     r#"[{"type":"message","role":"user","content":"hi"},{"type":"message","role":"assistant","content":"Hello."}]"#,
+    /// );
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self { sequence: Sequence::of(messages), options: Options::default() }
+    }
+
+    /// Writes every system message as a `developer` item, the one at the front too: then send no
+    /// `instructions`.
+    #[must_use]
+    pub fn developer(mut self) -> Self {
+        self.options.developer = true;
+        self
+    }
+
+    /// Puts a `prompt_cache_breakpoint` on the last block before the
+    /// [durable boundary](Prompt::durable), or of all where there is no prompt.
+    ///
+    /// OpenAI takes it on what goes in, not on what the model said, so it stands on the last user
+    /// message, tool result or developer item there.
+    #[must_use]
+    pub fn cache_durable(mut self) -> Self {
+        self.options.cache = true;
+        self
+    }
+
+    /// The same view, if the format can express all of it.
+    ///
+    /// Reasoning is not looked at: another format's is left out, as every provider does it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// for which a placeholder would stand, or the message that would be left out.
+    pub fn strict(self) -> Result<Self> {
+        let top = At::top("write responses input");
+        let at = top.key("messages");
+        for (i, message) in self.sequence.iter().enumerate() {
+            encode::check(message, &at.index(i))?;
+        }
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input")
+            .field("messages", &self.sequence)
+            .field("options", &self.options)
+            .finish()
+    }
+}

@@ -1,0 +1,433 @@
+//! The items of Responses as this crate's messages.
+
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
+    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+use crate::wire::common::{At, DataUrl, Fields, expected, keep, keep_signed, other_part, refused};
+
+/// Reads a response: its whole body, or the list of items that is its `output`.
+///
+/// ```
+/// use memory_prompt::wire::responses;
+///
+/// let answer = responses::answer(
+///     r#"{"output": [
+///         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
+///         {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look",
+///          "arguments": "{\"x\": 1}", "status": "completed"}]}"#,
+/// )?;
+/// let call = answer.tool_calls().next();
+/// assert_eq!(call.map(|call| call.id.as_str()), Some("call_1"));
+///
+/// let error = responses::answer(r#"{"output": [{"type": "reasoning", "summary": 7}]}"#).unwrap_err();
+/// assert_eq!(
+///     error.to_string(),
+///     "read responses answer: output[0].summary: expected an array, found a number",
+/// );
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
+/// also where the provider answered an error.
+pub fn answer(json: &str) -> Result<Message> {
+    let top = At::top("read responses answer");
+    let output = match top.parse(json)? {
+        Value::Array(list) => list,
+        body => {
+            let mut body = Fields::of(body, top)?;
+            refused(&body)?;
+            list(body.required("output")?, &top.key("output"))?
+        }
+    };
+    output_items(output, &top).map(Message::Ai)
+}
+
+/// The items of an answer as one message.
+pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage> {
+    let at = top.key("output");
+    let mut parts = Vec::new();
+    for (i, value) in output.into_iter().enumerate() {
+        said(Fields::of(value, at.index(i))?, &mut parts)?;
+    }
+    Ok(AiMessage::from_parts(parts))
+}
+
+/// Reads the items of a request: a list of them, or a body with `input`, whose `instructions`
+/// become the system message.
+///
+/// Items that the model produced become one message as long as nothing else comes between them.
+/// Tool results get the name of the tool that they answer.
+///
+/// ```
+/// use memory_prompt::{Message, wire::responses};
+///
+/// let messages = responses::history(r#"{"instructions": "Be brief.", "input": "hi"}"#)?;
+/// assert_eq!(messages, [Message::system("Be brief."), Message::user("hi")]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
+pub fn history(json: &str) -> Result<Vec<Message>> {
+    let top = At::top("read responses history");
+    let at = top.key("input");
+    let mut history = History::default();
+    let items = match top.parse(json)? {
+        Value::Array(list) => list,
+        body => {
+            let mut body = Fields::of(body, top)?;
+            if let Some(text) = body.text("instructions")? {
+                history.push(Message::system(text));
+            }
+            match body.required("input")? {
+                Value::String(text) => {
+                    history.push(Message::user(text));
+                    Vec::new()
+                }
+                other => list(other, &at)?,
+            }
+        }
+    };
+    for (i, value) in items.into_iter().enumerate() {
+        history.item(Fields::of(value, at.index(i))?)?;
+    }
+    Ok(history.finish())
+}
+
+fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
+    match value {
+        Value::Array(list) => Ok(list),
+        other => Err(at.error(expected("an array", &other))),
+    }
+}
+
+#[derive(Default)]
+struct History {
+    messages: Vec<Message>,
+    /// The answer that is being read.
+    open: Vec<AiPart>,
+    opened: bool,
+    /// Where the last answer with calls is.
+    asked: Option<usize>,
+}
+
+impl History {
+    fn item(&mut self, mut fields: Fields<'_>) -> Result<()> {
+        let role = fields.peek("role").unwrap_or_default();
+        let message = match fields.peek("type") {
+            None | Some("message") if role != "assistant" => {
+                match fields.required_text("role")?.as_str() {
+                    "system" | "developer" => system(fields)?,
+                    "user" => user(fields)?,
+                    _ => return Err(fields.at.key("role").error("not a role of this format")),
+                }
+            }
+            Some("function_call_output") => {
+                self.close();
+                result(fields, false, self.asked())?
+            }
+            Some("custom_tool_call_output") => {
+                self.close();
+                result(fields, true, self.asked())?
+            }
+            _ => {
+                self.opened = true;
+                return said(fields, &mut self.open);
+            }
+        };
+        self.push(message);
+        Ok(())
+    }
+
+    fn push(&mut self, message: Message) {
+        self.close();
+        self.messages.push(message);
+    }
+
+    /// Ends the answer that is being read.
+    fn close(&mut self) {
+        if std::mem::take(&mut self.opened) {
+            let message = AiMessage::from_parts(std::mem::take(&mut self.open));
+            if message.has_tool_calls() {
+                self.asked = Some(self.messages.len());
+            }
+            self.messages.push(message.into());
+        }
+    }
+
+    fn asked(&self) -> Option<&AiMessage> {
+        self.messages.get(self.asked?)?.as_ai()
+    }
+
+    fn finish(mut self) -> Vec<Message> {
+        self.close();
+        self.messages
+    }
+}
+
+fn system(mut fields: Fields<'_>) -> Result<Message> {
+    fields.take("type");
+    let here = fields.at;
+    let at = here.key("content");
+    let text = match fields.required("content")? {
+        Value::String(text) => text,
+        other => {
+            let mut texts = Vec::new();
+            for (i, value) in list(other, &at)?.into_iter().enumerate() {
+                let mut block = Fields::of(value, at.index(i))?;
+                if block.peek("type") != Some("input_text") {
+                    return Err(block.at.key("type").error("expected `input_text`"));
+                }
+                texts.push(block.required_text("text")?);
+            }
+            texts.join("\n")
+        }
+    };
+    let message = SystemMessage::new(text);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+fn user(mut fields: Fields<'_>) -> Result<Message> {
+    fields.take("type");
+    let message = UserMessage::new(content(&mut fields, "content")?);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
+    fields.take("type");
+    let id = fields.required_text("call_id")?;
+    let content = content(&mut fields, "output")?;
+    let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
+    let named = fields.peek("name").map(str::to_owned);
+    let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
+    let mut rest = fields.rest();
+    if custom && call.is_none() {
+        // Nothing else says so.
+        rest.insert("custom".to_owned(), Value::Bool(true));
+    }
+    let message = ToolMessage::new(id, name, content);
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+fn content(fields: &mut Fields<'_>, key: &'static str) -> Result<Content> {
+    let here = fields.at;
+    let at = here.key(key);
+    match fields.required(key)? {
+        Value::String(text) => Ok(Content::Text(text)),
+        Value::Array(list) => {
+            let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
+            Ok(Content::Parts(parts.collect::<Result<_>>()?))
+        }
+        other => Err(at.error(expected("a string or an array", &other))),
+    }
+}
+
+fn part(value: Value, at: At<'_>) -> Result<Part> {
+    let mut fields = Fields::of(value, at)?;
+    match fields.peek("type") {
+        Some("input_text") => {
+            fields.take("type");
+            let text = fields.required_text("text")?;
+            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
+        }
+        Some("input_image") => image(fields),
+        Some("input_file") => file(fields),
+        Some(_) => Ok(block(fields)),
+        None => Err(at.key("type").error("missing")),
+    }
+}
+
+/// A block that this version does not know.
+fn block(fields: Fields<'_>) -> Part {
+    let block = Value::Object(fields.whole());
+    other_part(FORMAT, Attributes::from_iter([("block".to_owned(), block)]))
+}
+
+fn image(mut fields: Fields<'_>) -> Result<Part> {
+    fields.take("type");
+    let (source, media_type) = match (fields.text("image_url")?, fields.text("file_id")?) {
+        (Some(url), None) => from_url(url),
+        (None, Some(id)) => (Source::FileId(id), None),
+        _ => return Err(fields.at.error("expected either `image_url` or `file_id`")),
+    };
+    let detail = fields.text("detail")?.map(detail);
+    let extra = keep(FORMAT, fields.rest());
+    Ok(Part::Image(Media { source, media_type, name: None, detail, extra }))
+}
+
+fn detail(level: String) -> Detail {
+    match level.as_str() {
+        "auto" => Detail::Auto,
+        "low" => Detail::Low,
+        "high" => Detail::High,
+        _ => Detail::Other(level),
+    }
+}
+
+fn from_url(url: String) -> (Source, Option<String>) {
+    match DataUrl::parse(&url) {
+        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
+        None => (Source::Url(url), None),
+    }
+}
+
+fn file(mut fields: Fields<'_>) -> Result<Part> {
+    fields.take("type");
+    let name = fields.text("filename")?;
+    let from = (fields.text("file_url")?, fields.text("file_id")?, fields.text("file_data")?);
+    let (source, media_type) = match from {
+        (Some(url), None, None) => (Source::Url(url), None),
+        (None, Some(id), None) => (Source::FileId(id), None),
+        (None, None, Some(data)) => match from_url(data) {
+            // Base64 without an address in front.
+            (Source::Url(data), _) => (Source::Base64(data), None),
+            from_url => from_url,
+        },
+        _ => {
+            let what = "expected one of `file_url`, `file_id` and `file_data`";
+            return Err(fields.at.error(what));
+        }
+    };
+    let detail = fields.text("detail")?.map(detail);
+    let extra = keep(FORMAT, fields.rest());
+    Ok(Part::File(Media { source, media_type, name, detail, extra }))
+}
+
+/// An item that the model produced.
+fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
+    match fields.peek("type") {
+        None | Some("message") if fields.peek("role") == Some("assistant") => {
+            message(fields, parts)
+        }
+        Some("reasoning") => {
+            parts.push(reasoning(fields)?.into());
+            Ok(())
+        }
+        Some("function_call") => {
+            fields.take("type");
+            parts.push(call(fields, "arguments")?.into());
+            Ok(())
+        }
+        Some("custom_tool_call") => {
+            parts.push(call(fields, "input")?.into());
+            Ok(())
+        }
+        Some(_) => {
+            let item = Value::Object(fields.whole());
+            let fields = Attributes::from_iter([("item".to_owned(), item)]);
+            parts.push(other_part(FORMAT, fields).into());
+            Ok(())
+        }
+        None => Err(fields.at.key("type").error("missing")),
+    }
+}
+
+fn message(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
+    let here = fields.at;
+    let at = here.key("content");
+    let content = match fields.required("content")? {
+        Value::String(text) => {
+            // A text and nothing else: what the model said elsewhere, or a client's shorthand.
+            if fields.has("id") || fields.has("phase") || fields.has("status") {
+                vec![serde_json::json!({"type": "output_text", "text": text})]
+            } else {
+                parts.push(AiPart::Content(Part::text(text)));
+                return Ok(());
+            }
+        }
+        Value::Array(list) if list.is_empty() => {
+            vec![serde_json::json!({"type": "output_text", "text": ""})]
+        }
+        other => list(other, &at)?,
+    };
+    fields.take("type");
+    fields.take("role");
+    let mut beside = Some(Value::Object(fields.rest()));
+    for (i, value) in content.into_iter().enumerate() {
+        parts.push(AiPart::Content(spoken(value, at.index(i), beside.take())?));
+    }
+    Ok(())
+}
+
+/// A block that the model produced; the first keeps what stood beside the blocks.
+fn spoken(value: Value, at: At<'_>, beside: Option<Value>) -> Result<Part> {
+    let mut fields = Fields::of(value, at)?;
+    let key = match fields.peek("type") {
+        Some("output_text") => "text",
+        Some("refusal") => "refusal",
+        Some(_) => {
+            let block = Value::Object(fields.whole());
+            let mut fields = Attributes::from_iter([("block".to_owned(), block)]);
+            fields.extend(beside.map(|beside| ("message".to_owned(), beside)));
+            return Ok(other_part(FORMAT, fields));
+        }
+        None => return Err(at.key("type").error("missing")),
+    };
+    let text = fields.required_text(key)?;
+    if key == "text" {
+        fields.take("type");
+    }
+    let mut kept = fields.rest();
+    // These are written again where there are none.
+    for list in ["annotations", "logprobs"] {
+        if kept.get(list).and_then(Value::as_array).is_some_and(Vec::is_empty) {
+            kept.remove(list);
+        }
+    }
+    kept.extend(beside.map(|beside| ("message".to_owned(), beside)));
+    Ok(Part::Text(TextPart { text, extra: keep_signed(FORMAT, kept) }))
+}
+
+fn reasoning(mut fields: Fields<'_>) -> Result<Reasoning> {
+    fields.take("type");
+    let signature = fields.text("encrypted_content")?;
+    let summary = fields.list("summary")?;
+    let text = match summary.as_slice() {
+        [one] => plain(one, "summary_text").map(str::to_owned),
+        [] if !fields.has("content") => Some(String::new()),
+        _ => None,
+    };
+    let mut kept = Attributes::new();
+    let text = match text {
+        Some(text) if !text.is_empty() || summary.is_empty() => text,
+        // Written again as it is; the text is for reading.
+        _ => {
+            let content = fields.list("content")?;
+            let all = if summary.is_empty() { &content } else { &summary };
+            let texts: Vec<&str> =
+                all.iter().filter_map(|block| block.get("text")?.as_str()).collect();
+            let text = texts.join("\n\n");
+            if !content.is_empty() {
+                kept.insert("content".to_owned(), Value::Array(content));
+            }
+            kept.insert("summary".to_owned(), Value::Array(summary));
+            text
+        }
+    };
+    kept.extend(fields.rest());
+    Ok(Reasoning { text, signature, extra: keep_signed(FORMAT, kept) })
+}
+
+/// The text of a block that holds nothing else.
+fn plain<'a>(block: &'a Value, kind: &str) -> Option<&'a str> {
+    let block = block.as_object().filter(|block| block.len() == 2)?;
+    let text = block.get("text")?.as_str()?;
+    (block.get("type")?.as_str()? == kind).then_some(text)
+}
+
+fn call(mut fields: Fields<'_>, input: &str) -> Result<ToolCall> {
+    let id = fields.required_text("call_id")?;
+    let name = fields.required_text("name")?;
+    let arguments = fields.text(input)?.unwrap_or_default();
+    Ok(ToolCall { extra: keep(FORMAT, fields.rest()), ..ToolCall::new(id, name, arguments) })
+}

@@ -1,0 +1,517 @@
+//! Messages as the items of Responses.
+
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
+
+use super::{ATTRIBUTE, FORMAT, Input};
+use crate::error::Result;
+use crate::message::{
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
+    TextPart, ToolCall, ToolMessage,
+};
+use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
+
+impl Serialize for Input<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mark = if self.options.cache { self.last_with_block() } else { None };
+        let mut asked: Option<&AiMessage> = None;
+        let mut seq = serializer.serialize_seq(None)?;
+        for (i, message) in self.sequence.iter().enumerate() {
+            let mark = mark == Some(i);
+            match message {
+                Message::System(_) if self.leaves_out(i) => {}
+                Message::System(m) => {
+                    let role = if self.options.developer { "developer" } else { "system" };
+                    let blocks = Blocks::Text(&m.text);
+                    let beside = m.attributes();
+                    seq.serialize_element(&Said { role, blocks, beside, mark })?;
+                }
+                Message::User(m) => {
+                    let (role, blocks, beside) = ("user", Blocks::of(m.content()), m.attributes());
+                    seq.serialize_element(&Said { role, blocks, beside, mark })?;
+                }
+                Message::Tool(m) => {
+                    let custom = asked.is_some_and(|asked| asks_custom(asked, m.call_id()));
+                    seq.serialize_element(&Output { of: m, custom, mark })?;
+                }
+                Message::Ai(m) => {
+                    if m.has_tool_calls() {
+                        asked = Some(m);
+                    }
+                    let plain = m.parts().is_empty().then(|| m.texts().next()).flatten();
+                    for item in plain.map(Item::Plain).into_iter().chain(Items(m.parts())) {
+                        seq.serialize_element(&item)?;
+                    }
+                }
+                Message::Custom(_) => {}
+            }
+        }
+        seq.end()
+    }
+}
+
+impl Input<'_> {
+    /// Whether the `i`th message, which is a system message, is left to `instructions`.
+    fn leaves_out(&self, i: usize) -> bool {
+        i == 0 && !self.options.developer
+    }
+
+    /// The last durable message with a block that a cache mark can stand on.
+    fn last_with_block(&self) -> Option<usize> {
+        let durable = self.sequence.iter().take(self.sequence.durable()).enumerate();
+        let marked = durable.filter(|(i, message)| match message {
+            Message::System(m) => !self.leaves_out(*i) && !m.text().is_empty(),
+            Message::User(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
+            Message::Tool(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
+            Message::Ai(_) | Message::Custom(_) => false,
+        });
+        marked.last().map(|(i, _)| i)
+    }
+}
+
+fn asks_custom(asked: &AiMessage, id: &str) -> bool {
+    asked.tool_calls().any(|call| call.id == id && is_custom(call))
+}
+
+fn is_custom(call: &ToolCall) -> bool {
+    let kind = kept(FORMAT, &call.extra).and_then(|kept| kept.get("type"));
+    kind.and_then(Value::as_str) == Some("custom_tool_call")
+}
+
+/// Refuses what a placeholder would stand for.
+pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
+    match message {
+        Message::Custom(_) => Err(at.unsupported("a custom message can't be sent")),
+        Message::System(_) => Ok(()),
+        Message::User(m) => check_parts(m.content(), at),
+        Message::Tool(m) => check_parts(m.content(), at),
+        Message::Ai(m) => {
+            let at = at.key("parts");
+            for (i, part) in m.parts().iter().enumerate() {
+                if let AiPart::Content(part) = part
+                    && !matches!(part, Part::Text(_))
+                    && fields(part).is_none()
+                {
+                    let what = kind(part);
+                    return Err(at.index(i).unsupported(format_args!("{what} can't be sent here")));
+                }
+            }
+            Ok(())
+        }
+    }
+}
+
+fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
+    let at = at.key("content");
+    for (i, part) in content.parts().iter().enumerate() {
+        if let Block::Placeholder(_) = Block::of(part) {
+            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
+        }
+    }
+    Ok(())
+}
+
+/// A message that goes in.
+struct Said<'a> {
+    role: &'static str,
+    blocks: Blocks<'a>,
+    beside: &'a Attributes,
+    mark: bool,
+}
+
+impl Serialize for Said<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "message")?;
+        map.serialize_entry("role", self.role)?;
+        map.serialize_entry("content", &Marked { blocks: self.blocks, mark: self.mark })?;
+        write_kept(&mut map, kept(ATTRIBUTE, self.beside), &["type", "role", "content"])?;
+        map.end()
+    }
+}
+
+/// A tool's result.
+struct Output<'a> {
+    of: &'a ToolMessage,
+    custom: bool,
+    mark: bool,
+}
+
+impl Serialize for Output<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let kept = kept(ATTRIBUTE, self.of.attributes());
+        let custom = self.custom || kept.is_some_and(|kept| kept.contains_key("custom"));
+        let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+        map.serialize_entry("type", kind)?;
+        map.serialize_entry("call_id", self.of.call_id())?;
+        let blocks = Blocks::of(self.of.content());
+        map.serialize_entry("output", &Marked { blocks, mark: self.mark })?;
+        write_kept(&mut map, kept, &["type", "call_id", "output", "custom"])?;
+        map.end()
+    }
+}
+
+/// Content that goes in: a text, or parts.
+#[derive(Clone, Copy)]
+enum Blocks<'a> {
+    Text(&'a str),
+    Parts(&'a [Part]),
+}
+
+impl<'a> Blocks<'a> {
+    fn of(content: &'a Content) -> Self {
+        match content {
+            Content::Text(text) => Self::Text(text),
+            Content::Parts(parts) => Self::Parts(parts),
+        }
+    }
+
+    fn last_that_takes_mark(self) -> Option<usize> {
+        match self {
+            Self::Text(text) => (!text.is_empty()).then_some(0),
+            Self::Parts(parts) => parts.iter().rposition(|part| Block::of(part).takes_mark()),
+        }
+    }
+}
+
+/// Content with its cache mark.
+struct Marked<'a> {
+    blocks: Blocks<'a>,
+    mark: bool,
+}
+
+impl Serialize for Marked<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let marked = if self.mark { self.blocks.last_that_takes_mark() } else { None };
+        let parts = match self.blocks {
+            Blocks::Text(text) if marked.is_some() => {
+                return serializer.collect_seq([One { block: Block::Bare(text), mark: true }]);
+            }
+            Blocks::Text(text) => return serializer.serialize_str(text),
+            Blocks::Parts([]) => return serializer.serialize_str(""),
+            Blocks::Parts(parts) => parts,
+        };
+        serializer.collect_seq(
+            parts
+                .iter()
+                .enumerate()
+                .map(|(i, part)| One { block: Block::of(part), mark: marked == Some(i) }),
+        )
+    }
+}
+
+/// A block that goes in.
+#[derive(Clone, Copy)]
+enum Block<'a> {
+    Bare(&'a str),
+    Text(&'a TextPart),
+    Image(&'a Media),
+    File(&'a Media),
+    Other(&'a Attributes),
+    Placeholder(&'static str),
+}
+
+impl<'a> Block<'a> {
+    fn of(part: &'a Part) -> Self {
+        match part {
+            Part::Text(text) => Self::Text(text),
+            Part::Image(media) => Self::Image(media),
+            Part::File(media) => Self::File(media),
+            Part::Audio(_) | Part::Video(_) | Part::Other(_) => {
+                match as_other_part(FORMAT, part).and_then(|fields| object(fields, "block")) {
+                    Some(block) => Self::Other(block),
+                    None => Self::Placeholder(placeholder(part)),
+                }
+            }
+        }
+    }
+
+    fn takes_mark(self) -> bool {
+        match self {
+            Self::Bare(text) | Self::Placeholder(text) => !text.is_empty(),
+            Self::Text(part) => !part.text.is_empty(),
+            Self::Image(_) | Self::File(_) => true,
+            Self::Other(_) => false,
+        }
+    }
+
+    fn kept(self) -> Option<&'a Attributes> {
+        match self {
+            Self::Text(part) => kept(FORMAT, &part.extra),
+            Self::Image(media) | Self::File(media) => kept(FORMAT, &media.extra),
+            Self::Bare(_) | Self::Other(_) | Self::Placeholder(_) => None,
+        }
+    }
+}
+
+/// An object that was kept under this key, unless it is empty: an empty object is never sent.
+fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
+    kept.get(key)?.as_object().filter(|object| !object.is_empty())
+}
+
+/// The field that ends a cached prefix.
+const MARK: &str = "prompt_cache_breakpoint";
+
+struct One<'a> {
+    block: Block<'a>,
+    mark: bool,
+}
+
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const OWN: [&str; 9] = [
+            "type",
+            "text",
+            "image_url",
+            "file_id",
+            "detail",
+            "filename",
+            "file_data",
+            "file_url",
+            "message",
+        ];
+        let mut map = serializer.serialize_map(None)?;
+        match self.block {
+            Block::Bare(text) | Block::Placeholder(text) => {
+                map.serialize_entry("type", "input_text")?;
+                map.serialize_entry("text", text)?;
+            }
+            Block::Text(part) => {
+                map.serialize_entry("type", "input_text")?;
+                map.serialize_entry("text", &part.text)?;
+            }
+            Block::Image(media) => write_image(&mut map, media)?,
+            Block::File(media) => write_file(&mut map, media)?,
+            Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+        }
+        let kept = self.block.kept();
+        write_kept(&mut map, kept, &OWN)?;
+        if self.mark && !kept.is_some_and(|kept| kept.contains_key(MARK)) {
+            map.serialize_entry(MARK, &Explicit { mode: "explicit" })?;
+        }
+        map.end()
+    }
+}
+
+#[derive(serde::Serialize)]
+struct Explicit {
+    mode: &'static str,
+}
+
+fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
+    map.serialize_entry("type", "input_image")?;
+    match (inline(media), &media.source) {
+        (Some(url), _) => map.serialize_entry("image_url", &url)?,
+        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("image_url", url)?,
+    }
+    // The reference requires it.
+    map.serialize_entry("detail", media.detail.as_ref().map_or("auto", |detail| detail.as_str()))
+}
+
+fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
+    map.serialize_entry("type", "input_file")?;
+    match (inline(media), &media.source) {
+        (Some(url), _) => {
+            map.serialize_entry("file_data", &url)?;
+            if media.name.is_none() {
+                // Data without a name is refused.
+                let pdf = url.media_type == "application/pdf";
+                map.serialize_entry("filename", if pdf { "file.pdf" } else { "file" })?;
+            }
+        }
+        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
+        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("file_url", url)?,
+    }
+    if let Some(name) = &media.name {
+        map.serialize_entry("filename", name)?;
+    }
+    match &media.detail {
+        // The other levels are for images.
+        Some(detail @ (Detail::Auto | Detail::Low | Detail::High)) => {
+            map.serialize_entry("detail", detail.as_str())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// An item that the model produced.
+enum Item<'a> {
+    /// A text that did not come from this format, or a placeholder.
+    Plain(&'a str),
+    /// A message as it came: its texts and what stood beside them.
+    Message(&'a [AiPart]),
+    Reasoning(&'a Reasoning, &'a Attributes),
+    Call(&'a ToolCall),
+    Other(&'a Attributes),
+}
+
+/// The items in the parts of an answer.
+struct Items<'a>(&'a [AiPart]);
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        loop {
+            let (part, rest) = self.0.split_first()?;
+            let parts = std::mem::replace(&mut self.0, rest);
+            match part {
+                AiPart::ToolCall(call) => return Some(Item::Call(call)),
+                AiPart::Reasoning(reasoning) => {
+                    // Without its id it would be refused.
+                    if let Some(kept) = kept(FORMAT, &reasoning.extra)
+                        && kept.get("id").is_some_and(Value::is_string)
+                    {
+                        return Some(Item::Reasoning(reasoning, kept));
+                    }
+                }
+                AiPart::Content(part) => {
+                    let Some(fields) = fields(part) else {
+                        return Some(Item::Plain(match part {
+                            Part::Text(text) => &text.text,
+                            _ => placeholder(part),
+                        }));
+                    };
+                    if let Some(item) = object(fields, "item") {
+                        return Some(Item::Other(item));
+                    }
+                    let more = rest.iter().take_while(|part| continues(part)).count();
+                    self.0 = &rest[more..];
+                    return Some(Item::Message(&parts[..=more]));
+                }
+            }
+        }
+    }
+}
+
+/// What was kept of a part that came from this format.
+fn fields(part: &Part) -> Option<&Attributes> {
+    match part {
+        Part::Text(text) => kept(FORMAT, &text.extra),
+        _ => as_other_part(FORMAT, part)
+            .filter(|fields| object(fields, "item").or_else(|| object(fields, "block")).is_some()),
+    }
+}
+
+/// Whether a part belongs to the same message as the one before it.
+fn continues(part: &AiPart) -> bool {
+    let AiPart::Content(part) = part else { return false };
+    fields(part).is_some_and(|kept| !kept.contains_key("message") && !kept.contains_key("item"))
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Plain(text) => {
+                map.serialize_entry("type", "message")?;
+                map.serialize_entry("role", "assistant")?;
+                map.serialize_entry("content", text)?;
+            }
+            Self::Message(parts) => {
+                map.serialize_entry("type", "message")?;
+                map.serialize_entry("role", "assistant")?;
+                let first = parts.first().and_then(content).and_then(fields);
+                let beside = first.and_then(|kept| object(kept, "message"));
+                let named = beside.is_some_and(|beside| beside.contains_key("id"));
+                match parts {
+                    // The reference has lists only for messages with an id.
+                    [part] if !named && is_bare(part) => {
+                        map.serialize_entry("content", part.as_text().unwrap_or_default())?;
+                    }
+                    parts => map.serialize_entry("content", &Contents(parts))?,
+                }
+                write_kept(&mut map, beside, &["type", "role", "content"])?;
+            }
+            Self::Reasoning(reasoning, kept) => write_reasoning(&mut map, reasoning, kept)?,
+            Self::Call(call) => write_call(&mut map, call)?,
+            Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
+        }
+        map.end()
+    }
+}
+
+/// Whether a text that this format wrote has nothing beside it.
+fn is_bare(part: &AiPart) -> bool {
+    let Some(Part::Text(text)) = content(part) else { return false };
+    kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
+}
+
+fn content(part: &AiPart) -> Option<&Part> {
+    if let AiPart::Content(part) = part { Some(part) } else { None }
+}
+
+fn write_reasoning<M: SerializeMap>(
+    map: &mut M,
+    reasoning: &Reasoning,
+    kept: &Attributes,
+) -> Result<(), M::Error> {
+    map.serialize_entry("type", "reasoning")?;
+    if !kept.contains_key("summary") {
+        let text = Some(&reasoning.text).filter(|text| !text.is_empty());
+        let summary = text.map(|text| Summary { kind: "summary_text", text });
+        map.serialize_entry("summary", &summary.as_slice())?;
+    }
+    if let Some(signature) = &reasoning.signature {
+        map.serialize_entry("encrypted_content", signature)?;
+    }
+    write_kept(map, Some(kept), &["type", "encrypted_content"])
+}
+
+#[derive(serde::Serialize)]
+struct Summary<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    text: &'a str,
+}
+
+fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
+    let custom = is_custom(call);
+    let (kind, input) =
+        if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
+    map.serialize_entry("type", kind)?;
+    map.serialize_entry("call_id", &call.id)?;
+    map.serialize_entry("name", &call.name)?;
+    // Models write nothing where a tool takes nothing, and servers that parse it refuse that.
+    let silent = !custom && call.arguments.is_empty();
+    map.serialize_entry(input, if silent { "{}" } else { &call.arguments })?;
+    write_kept(map, kept(FORMAT, &call.extra), &["type", "call_id", "name", input])
+}
+
+/// The blocks of a message that the model produced.
+struct Contents<'a>(&'a [AiPart]);
+
+impl Serialize for Contents<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().filter_map(content).map(Spoken))
+    }
+}
+
+struct Spoken<'a>(&'a Part);
+
+impl Serialize for Spoken<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let kept = fields(self.0);
+        match (self.0, kept) {
+            (Part::Text(part), Some(kept)) => {
+                let refusal = kept.get("type").and_then(Value::as_str) == Some("refusal");
+                let (kind, key) =
+                    if refusal { ("refusal", "refusal") } else { ("output_text", "text") };
+                map.serialize_entry("type", kind)?;
+                map.serialize_entry(key, &part.text)?;
+                if !refusal && !kept.contains_key("annotations") {
+                    // The reference requires it.
+                    map.serialize_entry("annotations", &[(); 0])?;
+                }
+                write_kept(&mut map, Some(kept), &["type", key, "message"])?;
+            }
+            (_, kept) => {
+                write_kept(&mut map, kept.and_then(|kept| object(kept, "block")), &[])?;
+            }
+        }
+        map.end()
+    }
+}

@@ -1,0 +1,261 @@
+//! The adapters between blocking and async memories, in every place they can be called from.
+
+#![cfg(feature = "tokio")]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Blocking, BoxFuture, ChatMemory,
+    ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore, MemoryId,
+    MemoryPrompt, Message, Result, Snapshot, Unblock,
+};
+use tokio::runtime::{Builder, Runtime};
+
+/// A memory that answers only if its runtime's timer runs meanwhile, as a network backend would.
+#[derive(Debug, Default)]
+struct Remote(DefaultChatMemory);
+
+async fn network() {
+    let wait = tokio::time::sleep(Duration::from_millis(2));
+    tokio::spawn(wait).await.unwrap();
+}
+
+impl AsyncChatMemory for Remote {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append<'a>(
+        &'a self,
+        batch: &'a mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<Range<u64>>> {
+        Box::pin(async move {
+            network().await;
+            assert_ne!(batch.len(), 13, "an unlucky number");
+            self.0.append(batch, expected)
+        })
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+        Box::pin(async move {
+            network().await;
+            self.0.read(before, n)
+        })
+    }
+    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move { self.0.evict(before) })
+    }
+    fn clear(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move { self.0.clear() })
+    }
+}
+
+fn remote() -> Blocking<Remote> {
+    Blocking::connect(async {
+        network().await;
+        Ok(Remote::default())
+    })
+    .unwrap()
+}
+
+fn current_thread() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+fn multi_thread() -> Runtime {
+    Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
+}
+
+/// Everything a blocking memory is used for, its end included.
+fn talk(memory: Blocking<Remote>) {
+    let mut prompt = MemoryPrompt::new(memory);
+    prompt.add(Message::user("hi")).unwrap();
+    prompt.add_temporary(Message::user("once"));
+    assert_eq!(prompt.build().unwrap().len(), 2);
+    let memory = prompt.memory();
+    let mut late = vec![Message::user("late")];
+    let error = memory.append(&mut late, Some(7)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 7, actual: 1 });
+    assert_eq!(late.len(), 1);
+    assert_eq!(memory.evict(1).unwrap(), 1);
+    memory.clear().unwrap();
+}
+
+#[test]
+fn an_async_memory_blocks_outside_a_runtime() {
+    talk(remote());
+}
+
+#[test]
+fn an_async_memory_blocks_inside_a_current_thread_runtime() {
+    current_thread().block_on(async { talk(remote()) });
+    let made_outside = remote();
+    current_thread().block_on(async { tokio::spawn(async { talk(made_outside) }).await.unwrap() });
+}
+
+#[test]
+fn an_async_memory_blocks_inside_a_multi_thread_runtime() {
+    multi_thread().block_on(async { talk(remote()) });
+    multi_thread().block_on(async { tokio::spawn(async { talk(remote()) }).await.unwrap() });
+}
+
+#[test]
+fn an_async_memory_blocks_on_a_thread_for_blocking_work() {
+    multi_thread()
+        .block_on(async { tokio::task::spawn_blocking(|| talk(remote())).await.unwrap() });
+}
+
+#[test]
+fn a_blocked_memory_serves_many_threads() {
+    let memory = remote();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..10 {
+                    memory.add(Message::user("hi")).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(memory.end().unwrap(), 80);
+}
+
+#[test]
+fn a_panic_of_the_memory_reaches_the_caller() {
+    let memory = remote();
+    let unlucky = || memory.add_all((0..13).map(|_| Message::user("x")));
+    assert!(catch_unwind(AssertUnwindSafe(unlucky)).is_err());
+    current_thread().block_on(async {
+        assert!(catch_unwind(AssertUnwindSafe(unlucky)).is_err());
+    });
+    assert_eq!(memory.add(Message::user("still here")).unwrap(), 0);
+}
+
+#[test]
+fn a_connection_that_fails_says_why() {
+    let error = Blocking::<Remote>::connect(async {
+        Err(Error::new(ErrorKind::Storage, "open", "remote: nobody is there"))
+    })
+    .unwrap_err();
+    assert_eq!(error.to_string(), "open: remote: nobody is there");
+}
+
+/// A memory that takes its time.
+#[derive(Debug)]
+struct Slow(DefaultChatMemory);
+
+const NAP: Duration = Duration::from_millis(50);
+
+impl ChatMemory for Slow {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        std::thread::sleep(NAP);
+        self.0.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.0.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.0.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        panic!("out of order")
+    }
+}
+
+#[test]
+fn a_blocking_memory_does_not_block_the_executor() {
+    for runtime in [current_thread(), multi_thread()] {
+        runtime.block_on(async {
+            let memory = Arc::new(Unblock::new(Slow(DefaultChatMemory::new())));
+            let started = Instant::now();
+            let work = tokio::spawn({
+                let memory = Arc::clone(&memory);
+                async move { memory.add(Message::user("hi")).await }
+            });
+            let mut ticks = 0;
+            while !work.is_finished() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                ticks += 1;
+            }
+            assert_eq!(work.await.unwrap().unwrap(), 0);
+            assert!(started.elapsed() >= NAP);
+            assert!(ticks > 5, "the executor went on meanwhile: {ticks}");
+        });
+    }
+}
+
+#[test]
+fn an_append_whose_future_is_dropped_leaves_the_batch() {
+    current_thread().block_on(async {
+        let memory = Unblock::new(Slow(DefaultChatMemory::new()));
+        let mut batch = vec![Message::user("a"), Message::user("b")];
+        let dropped = tokio::time::timeout(NAP / 5, memory.append(&mut batch, None)).await;
+        assert!(dropped.is_err());
+        assert_eq!(batch.len(), 2);
+        tokio::time::sleep(NAP * 3).await;
+        assert!([0, 2].contains(&memory.end().await.unwrap()));
+
+        let error = memory.append(&mut batch, Some(9)).await.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Conflict { expected: 9, .. }));
+        assert_eq!(batch.len(), 2);
+        memory.append(&mut batch, None).await.unwrap();
+        assert!(batch.is_empty());
+    });
+}
+
+#[test]
+fn a_panic_of_a_blocking_memory_reaches_the_awaiter() {
+    current_thread().block_on(async {
+        let memory = Arc::new(Unblock::new(Slow(DefaultChatMemory::new())));
+        let shared = Arc::clone(&memory);
+        let panic = tokio::spawn(async move { shared.clear().await }).await.unwrap_err();
+        assert!(panic.is_panic());
+        assert_eq!(memory.end().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn a_blocking_memory_in_async_code_wants_a_runtime() {
+    let memory = Unblock::new(DefaultChatMemory::new());
+    let mut read = memory.read(None, 1);
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let std::task::Poll::Ready(Err(error)) = read.as_mut().poll(&mut context) else {
+        panic!("there is nothing to wait for")
+    };
+    let expected = "read: a blocking memory in async code needs a tokio runtime";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn stores_go_both_ways() {
+    // Blocking over async over blocking: what goes in comes out.
+    let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) }).unwrap();
+    let memory = store.memory("a:b:c").unwrap();
+    memory.add(Message::user("hi")).unwrap();
+    let store: &dyn ChatMemoryStore = &store;
+    assert_eq!(store.ids(None, 10).unwrap(), ["a:b:c".into()]);
+    assert_eq!(store.memory("a:b:c".into()).unwrap().all().unwrap().len(), 1);
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    assert_eq!(store.purge_inactive(long_ago).unwrap(), 0);
+    assert!(store.delete(&"a:b:c".into()).unwrap());
+    assert!(memory.all().unwrap().is_empty());
+
+    let asynchronous: Box<dyn AsyncChatMemoryStore> = Box::new(Unblock::new(InMemoryStore::new()));
+    let ids = current_thread().block_on(async { asynchronous.ids(None, 10).await });
+    assert!(ids.unwrap().is_empty());
+}
+
+#[test]
+fn debug_output_is_that_of_what_is_inside() {
+    let memory = remote();
+    memory.add(Message::user("my secret")).unwrap();
+    let text = format!("{memory:?} {:?}", Unblock::new(DefaultChatMemory::with_id("a:b:c")));
+    assert!(text.starts_with("Blocking(Remote(DefaultChatMemory {"), "{text}");
+    assert!(!text.contains("secret"), "{text}");
+}

@@ -1,0 +1,53 @@
+//! The goldens of a provider, read from tests/wire/golden.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+/// Every golden of a provider: its name and its content.
+pub fn goldens(provider: &str) -> Vec<(String, Value)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/golden").join(provider);
+    let mut all: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let golden: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            for header in ["source", "date"] {
+                assert!(golden[header].is_string(), "{name} does not say its {header}");
+            }
+            (name, golden)
+        })
+        .collect();
+    assert!(!all.is_empty());
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+/// Whether a golden asks for an option of the view.
+pub fn asks(golden: &Value, option: &str) -> bool {
+    golden["options"].as_array().is_some_and(|all| all.iter().any(|one| one == option))
+}
+
+/// The events of a golden's stream, as text.
+pub fn events(golden: &Value) -> Vec<String> {
+    let events = golden["events"].as_array().unwrap();
+    events.iter().map(|e| e.as_str().map_or_else(|| e.to_string(), str::to_owned)).collect()
+}
+
+/// Every document in the goldens, for mutation.
+pub fn documents(provider: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for (_, golden) in goldens(provider) {
+        for key in ["request", "response"] {
+            if !golden[key].is_null() {
+                all.push(golden[key].to_string());
+            }
+        }
+        if let Some(events) = golden["events"].as_array() {
+            all.extend(events.iter().map(Value::to_string));
+        }
+    }
+    all
+}

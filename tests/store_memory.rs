@@ -1,0 +1,93 @@
+//! The contract, on the kinds that live in this process.
+
+#![cfg(feature = "conformance")]
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use memory_prompt::conformance::{Countdown, FaultFixture, Fixture, StoreFixture};
+use memory_prompt::{ChatMemory, ChatMemoryStore, DefaultChatMemory, InMemoryStore, Message};
+
+/// Memories without a store.
+struct Default(Mutex<HashMap<String, Arc<Countdown<DefaultChatMemory>>>>);
+
+impl Fixture for Default {
+    const BACKEND: &'static str = "default";
+    fn new() -> Self {
+        Self(Mutex::default())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        let mut memories = self.0.lock().unwrap();
+        let new = || Arc::new(Countdown::new(DefaultChatMemory::with_id(id)));
+        Arc::clone(memories.entry(id.to_owned()).or_insert_with(new)) as Arc<dyn ChatMemory>
+    }
+}
+
+impl FaultFixture for Default {
+    fn fail_after(&self, steps: Option<u64>) {
+        for memory in self.0.lock().unwrap().values() {
+            memory.fail_after(steps.map(|steps| steps % 2));
+        }
+    }
+}
+
+memory_prompt::conformance!(default: Default, [memory, faults]);
+
+struct InProcess(InMemoryStore);
+
+impl Fixture for InProcess {
+    const BACKEND: &'static str = "in-memory";
+    fn new() -> Self {
+        Self(InMemoryStore::new())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(self.0.memory(id).unwrap())
+    }
+}
+
+impl StoreFixture for InProcess {
+    fn store(&self) -> Arc<dyn ChatMemoryStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+memory_prompt::conformance!(in_memory: InProcess, [memory, store]);
+
+#[cfg(feature = "tokio")]
+mod asynchronous {
+    use std::sync::Arc;
+
+    use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
+    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, InMemoryStore, Unblock};
+
+    /// The store in async code, which the kit then makes blocking again: both adapters at once.
+    struct Unblocked(Unblock<InMemoryStore>);
+
+    impl AsyncFixture for Unblocked {
+        const BACKEND: &'static str = "in-memory, async";
+        async fn new() -> Self {
+            Self(Unblock::new(InMemoryStore::new()))
+        }
+        fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+            Arc::new(self.0.memory(id).unwrap())
+        }
+    }
+
+    impl AsyncStoreFixture for Unblocked {
+        fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+            Arc::new(self.0.clone())
+        }
+    }
+
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, asynchronous]);
+}
+
+#[test]
+fn debug_output_says_how_much_and_not_what() {
+    let store = InMemoryStore::new();
+    let memory = store.memory("a:b:c").unwrap();
+    memory.append(&mut vec![Message::user("my secret")], None).unwrap();
+    assert_eq!(format!("{store:?}"), "InMemoryStore { conversations: 1 }");
+    assert_eq!(format!("{memory:?}"), r#"InMemory { id: "a:b:c", .. }"#);
+}

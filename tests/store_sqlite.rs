@@ -1,0 +1,720 @@
+//! The contract on SQLite, and what can happen to a file: crashes, damage, strangers, full disks.
+
+#![cfg(all(feature = "sqlite", feature = "conformance"))]
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+#[path = "common/folder.rs"]
+mod folder;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use folder::Folder;
+use memory_prompt::conformance::{
+    DamageFixture, FaultFixture, Fixture, SharedFixture, StoreFixture,
+};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Message, SqliteStore,
+};
+use rusqlite::Connection;
+use rusqlite::types::{ToSqlOutput, ValueRef};
+
+// ---- the kit -------------------------------------------------------------------------------------
+
+/// A store in a file, with everything as it comes.
+struct File {
+    store: SqliteStore,
+    path: PathBuf,
+    /// None where another fixture owns it.
+    _folder: Option<Folder>,
+}
+
+impl Fixture for File {
+    const BACKEND: &'static str = "sqlite";
+    fn new() -> Self {
+        let folder = Folder::new();
+        let path = folder.file("chat.db");
+        Self { store: SqliteStore::open(&path).unwrap(), path, _folder: Some(folder) }
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(self.store.memory(id).unwrap())
+    }
+}
+
+impl StoreFixture for File {
+    fn store(&self) -> Arc<dyn ChatMemoryStore> {
+        Arc::new(self.store.clone())
+    }
+}
+
+impl SharedFixture for File {
+    fn address(&self) -> String {
+        self.path.to_str().unwrap().to_owned()
+    }
+    fn attach(address: &str) -> Self {
+        let path = PathBuf::from(address);
+        Self { store: SqliteStore::open(&path).unwrap(), path, _folder: None }
+    }
+}
+
+impl DamageFixture for File {
+    fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+        // As text, though it need not be any: so would an editor leave it.
+        let payload = ToSqlOutput::Borrowed(ValueRef::Text(payload));
+        let connection = Connection::open(&self.path).unwrap();
+        let changed = match seq {
+            Some(seq) => connection.execute(
+                "UPDATE message SET payload = ?1 WHERE key = ?3 +
+                 (SELECT key << 32 FROM conversation WHERE id = ?2)",
+                (payload, id, i64::try_from(seq).unwrap()),
+            ),
+            None => connection
+                .execute("UPDATE conversation SET system = ?1 WHERE id = ?2", (payload, id)),
+        };
+        assert_eq!(changed.unwrap(), 1);
+    }
+}
+
+memory_prompt::conformance!(file: File, [memory, store, shared, damage]);
+
+/// Bincode, and one connection for reads and writes.
+struct InMemory(SqliteStore);
+
+impl Fixture for InMemory {
+    const BACKEND: &'static str = "sqlite, in memory, bincode";
+    fn new() -> Self {
+        Self(SqliteStore::options().codec(Codec::Bincode).in_memory().unwrap())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(self.0.memory(id).unwrap())
+    }
+}
+
+impl StoreFixture for InMemory {
+    fn store(&self) -> Arc<dyn ChatMemoryStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+memory_prompt::conformance!(in_memory: InMemory, [memory, store]);
+
+/// A file whose connections fail after so many steps of SQLite's virtual machine, or in the commit.
+struct Failing {
+    store: SqliteStore,
+    left: Arc<AtomicU64>,
+    _folder: Folder,
+}
+
+/// Counts one step; true where it is to fail.
+fn step(left: &AtomicU64) -> bool {
+    let count = |left| match left {
+        u64::MAX => Some(u64::MAX),
+        left => u64::checked_sub(left, 1),
+    };
+    left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_err()
+}
+
+impl Fixture for Failing {
+    const BACKEND: &'static str = "sqlite, failing";
+    fn new() -> Self {
+        let folder = Folder::new();
+        let left = Arc::new(AtomicU64::new(u64::MAX));
+        let countdown = Arc::clone(&left);
+        let store = SqliteStore::options()
+            .durability(Durability::Process)
+            .on_connect(move |connection| {
+                let left = Arc::clone(&countdown);
+                connection.progress_handler(1, Some(move || step(&left)))?;
+                let left = Arc::clone(&countdown);
+                connection.commit_hook(Some(move || {
+                    // Once it may commit it must: SQLite asks the progress handler once more
+                    // afterwards, and would report an error for what is done.
+                    let fails = step(&left);
+                    if !fails {
+                        left.store(u64::MAX, Ordering::Relaxed);
+                    }
+                    fails
+                }))
+            })
+            .open(folder.file("chat.db"))
+            .unwrap();
+        Self { store, left, _folder: folder }
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        Arc::new(self.store.memory(id).unwrap())
+    }
+}
+
+impl FaultFixture for Failing {
+    fn fail_after(&self, steps: Option<u64>) {
+        self.left.store(steps.unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+}
+
+memory_prompt::conformance!(failing: Failing, [faults]);
+
+#[cfg(feature = "tokio")]
+mod asynchronous {
+    use std::sync::Arc;
+
+    use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
+    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, SqliteStore, Unblock};
+
+    use super::Folder;
+
+    struct Unblocked(Unblock<SqliteStore>, #[expect(dead_code)] Folder);
+
+    impl AsyncFixture for Unblocked {
+        const BACKEND: &'static str = "sqlite, async";
+        async fn new() -> Self {
+            let folder = Folder::new();
+            Self(Unblock::new(SqliteStore::open(folder.file("chat.db")).unwrap()), folder)
+        }
+        fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+            Arc::new(self.0.memory(id).unwrap())
+        }
+    }
+
+    impl AsyncStoreFixture for Unblocked {
+        fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+            Arc::new(self.0.clone())
+        }
+    }
+
+    memory_prompt::conformance_async!(unblocked: Unblocked, [asynchronous]);
+}
+
+// ---- crashes -------------------------------------------------------------------------------------
+
+const WRITE_TO: &str = "MEMORY_PROMPT_TEST_CRASH";
+
+/// The batch that begins at `first`: its length and its texts follow from that.
+fn batch(first: u64) -> Vec<Message> {
+    let len = first % 5 + 1;
+    let padding = "x".repeat(usize::try_from(first % 7).unwrap() * 400);
+    (first..first + len)
+        .map(|seq| Message::user(format!("{seq} of {first}+{len} {padding}")))
+        .collect()
+}
+
+/// Not a test of its own: what the process does that the next test kills.
+#[test]
+fn crash_writer() {
+    let Ok(path) = std::env::var(WRITE_TO) else { return };
+    let memory = SqliteStore::open(path).unwrap().memory("crash").unwrap();
+    let mut end = memory.end().unwrap();
+    loop {
+        end = memory.append(&mut batch(end), Some(end)).unwrap().end;
+        println!("acknowledged {end}");
+    }
+}
+
+#[test]
+fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
+    let rounds =
+        std::env::var("MEMORY_PROMPT_ROUNDS").map_or(200, |rounds| rounds.parse().unwrap());
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let mut checked = 0;
+    let mut wrote = 0;
+    for round in 0..rounds {
+        let mut writer = Command::new(std::env::current_exe().unwrap())
+            .args(["crash_writer", "--exact", "--nocapture"])
+            .env(WRITE_TO, &path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let output = writer.stdout.take().unwrap();
+        let (first, began) = mpsc::channel();
+        let reader = thread::spawn(move || {
+            let mut acknowledged = 0;
+            for line in BufReader::new(output).lines().map_while(Result::ok) {
+                if let Some((_, end)) = line.split_once("acknowledged ") {
+                    acknowledged = end.parse().unwrap();
+                    let _ = first.send(());
+                }
+            }
+            acknowledged
+        });
+        // At any moment: in one round while it starts, opens and recovers, in the next while it writes.
+        if round % 2 == 0 {
+            began.recv().unwrap();
+        }
+        thread::sleep(Duration::from_micros(round * 7919 % 20_000));
+        writer.kill().unwrap();
+        writer.wait().unwrap();
+        let acknowledged: u64 = reader.join().unwrap();
+
+        let memory = SqliteStore::open(&path).unwrap().memory("crash").unwrap();
+        let end = memory.end().unwrap();
+        assert!(
+            end >= acknowledged.max(checked),
+            "{acknowledged} were acknowledged, {end} are there"
+        );
+        wrote += u64::from(end > checked);
+        let new = memory.read(None, usize::try_from(end - checked).unwrap()).unwrap();
+        let mut expected = Vec::new();
+        while checked < end {
+            expected.extend(batch(checked));
+            checked = expected.len() as u64 + new.records.first().unwrap().seq();
+        }
+        assert_eq!(checked, end, "the last batch is there whole or not at all");
+        assert!(new.records.messages().eq(&expected));
+    }
+    println!(
+        "{wrote} of {rounds} writers wrote before they were killed, {checked} messages in all"
+    );
+    assert!(wrote * 2 >= rounds, "half of them had begun: {wrote} of {rounds}");
+    let connection = Connection::open(&path).unwrap();
+    let check: String =
+        connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(check, "ok");
+}
+
+// ---- files that are something else ---------------------------------------------------------------
+
+/// Opens what can't be opened, and says why; the file stays as it is.
+#[track_caller]
+fn refused(path: &Path) -> String {
+    let before = fs::read(path).unwrap();
+    let error = SqliteStore::open(path).unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Storage), "{error:?}");
+    assert!(fs::read(path).unwrap() == before, "the file was written to");
+    for beside in ["-journal", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(beside);
+        assert!(!Path::new(&name).exists(), "{beside} was left beside the file");
+    }
+    error.to_string()
+}
+
+#[test]
+fn a_file_of_something_else_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let foreign = "open: sqlite: the file is a database of something else; it was left as it is";
+
+    let path = folder.file("users.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE users (name)").unwrap();
+    assert_eq!(refused(&path), foreign);
+
+    let path = folder.file("wal.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE users (name)").unwrap();
+    drop(connection);
+    assert_eq!(refused(&path), foreign);
+
+    let path = folder.file("other.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "application_id", 7).unwrap();
+    drop(connection);
+    assert_eq!(refused(&path), foreign);
+
+    let path = folder.file("versioned.db");
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 1).unwrap();
+    drop(connection);
+    assert_eq!(refused(&path), foreign);
+
+    let path = folder.file("letter.txt");
+    fs::write(&path, "Dear SQLite,\n".repeat(1000)).unwrap();
+    assert_eq!(refused(&path), "open: sqlite: the file is no database");
+    fs::write(&path, "x").unwrap();
+    assert_eq!(refused(&path), "open: sqlite: the file is no database");
+
+    let error = SqliteStore::open(folder.file(".")).unwrap_err();
+    assert_eq!(error.to_string(), "open: sqlite: the path is that of a folder");
+    let error = SqliteStore::open(folder.file("no such folder/chat.db")).unwrap_err();
+    assert_eq!(error.to_string(), "open: sqlite: the file can't be opened");
+}
+
+#[test]
+fn a_file_of_a_later_version_is_refused_and_left_alone() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(connection);
+    let expected =
+        "open: sqlite: the file is of version 99, and this program knows versions up to 1";
+    assert_eq!(refused(&path), expected);
+}
+
+#[test]
+fn an_empty_file_becomes_a_store() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    fs::write(&path, "").unwrap();
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
+    assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 1);
+}
+
+#[test]
+fn tables_of_ones_own_may_be_added() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE users (name)").unwrap();
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
+    Connection::open(&path).unwrap().execute_batch("INSERT INTO users VALUES ('u')").unwrap();
+}
+
+#[test]
+fn a_name_is_a_name() {
+    let folder = Folder::new();
+    for name in ["a?b=c#d%20e", "file:x?mode=memory", "ünï cödé.db", "a'b\"c"] {
+        let path = folder.file(name);
+        SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
+        assert!(fs::metadata(&path).unwrap().len() > 0, "{name}");
+        assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 1);
+    }
+    for name in ["", ":memory:"] {
+        let error = SqliteStore::open(name).unwrap_err();
+        let expected = "open: sqlite: a file has a name; for none, take `in_memory`";
+        assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::Invalid, expected));
+    }
+}
+
+// ---- damage, limits ------------------------------------------------------------------------------
+
+#[test]
+fn a_damaged_file_is_an_error_and_never_a_panic() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    {
+        let store = SqliteStore::options().durability(Durability::Process).open(&path).unwrap();
+        for id in 0..20 {
+            let memory = store.memory(format!("c{id}")).unwrap();
+            memory.add(Message::system("Be brief.")).unwrap();
+            memory
+                .add_all((0..40).map(|i| Message::user(format!("{i} {}", "x".repeat(i * 20)))))
+                .unwrap();
+        }
+    }
+    let whole = fs::read(&path).unwrap();
+    assert!(whole.len() > 100_000);
+    let (mut refusals, mut errors, mut unreadable) = (0, 0, 0);
+    let mut random = 1u64;
+    for _ in 0..150 {
+        let mut bytes = whole.clone();
+        for _ in 0..40 {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let at = usize::try_from(random >> 33).unwrap() % bytes.len();
+            bytes[at] = random.to_be_bytes()[3];
+        }
+        if random.is_multiple_of(4) {
+            bytes.truncate(usize::try_from(random >> 30).unwrap() % whole.len());
+        }
+        fs::write(&path, &bytes).unwrap();
+        let Ok(store) = SqliteStore::open(&path) else {
+            refusals += 1;
+            continue;
+        };
+        let ids = store.ids(None, 100).unwrap_or_default();
+        errors += usize::from(ids.len() != 20);
+        for id in ids.into_iter().chain(["c7".into()]) {
+            let memory = store.memory(id).unwrap();
+            match memory.read(None, 30) {
+                Ok(snapshot) => unreadable += snapshot.unreadable.len(),
+                Err(error) => {
+                    assert!(error.to_string().starts_with("read: sqlite: "), "{error}");
+                    errors += 1;
+                }
+            }
+            let _ = memory.add(Message::user("hi"));
+            let _ = memory.evict(10);
+        }
+        let _ = store.purge_inactive(std::time::SystemTime::now());
+        drop(store);
+        for beside in ["chat.db-wal", "chat.db-shm"] {
+            let _ = fs::remove_file(folder.file(beside));
+        }
+    }
+    println!("{refusals} files refused, {errors} errors, {unreadable} unreadable rows");
+    assert!(errors > 0 && unreadable > 0, "{refusals} {errors} {unreadable}");
+}
+
+#[test]
+fn numbers_that_make_no_sense_are_no_panic() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add_all((0..5).map(|i| Message::user(i.to_string()))).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    for change in [
+        r#"start = 9, "end" = 3"#,
+        r#"start = -5, "end" = -9"#,
+        r#"start = 0, "end" = 9223372036854775807"#,
+        r#"start = -9223372036854775808, "end" = 9223372036854775807"#,
+        r#"start = 0, "end" = 4294967295"#,
+        r#"start = 'x', "end" = 'y'"#,
+        r#"start = 0, "end" = 5, key = 9223372036854775807"#,
+    ] {
+        connection.execute_batch(&format!("UPDATE conversation SET {change}")).unwrap();
+        for before in [None, Some(0), Some(3), Some(u64::MAX)] {
+            let _ = memory.read(before, 10);
+        }
+        let _ = memory.evict(2);
+        let _ = memory.append(&mut vec![Message::user("hi"), Message::user("hi")], None);
+        let _ = memory.clear();
+    }
+    let mut batch = vec![Message::user("one"), Message::user("too many")];
+    connection
+        .execute_batch(r#"DELETE FROM message; UPDATE conversation SET key = 5, start = 0, "end" = 4294967295"#)
+        .unwrap();
+    let error = memory.append(&mut batch, None).unwrap_err();
+    let expected =
+        "append: sqlite: a conversation holds 2^32 messages at most, and a file 2^31 conversations";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(batch.len(), 2);
+    assert!(store.delete(&"a".into()).unwrap());
+    assert_eq!(memory.add(Message::user("anew")).unwrap(), 0);
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_is_lost() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let store = SqliteStore::options()
+        .on_connect(|connection| connection.execute_batch("PRAGMA max_page_count = 40"))
+        .open(&path)
+        .unwrap();
+    let memory = store.memory("a").unwrap();
+    let mut end = 0;
+    let error = loop {
+        let mut batch = batch(end);
+        let len = batch.len();
+        match memory.append(&mut batch, Some(end)) {
+            Ok(positions) => end = positions.end,
+            Err(error) => {
+                assert_eq!(batch.len(), len, "the batch stays with the caller");
+                break error;
+            }
+        }
+    };
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    assert_eq!(error.to_string(), "append: sqlite: the disk is full");
+    assert!(end > 20, "{end}");
+    let all = memory.all().unwrap();
+    assert_eq!(all.len() as u64, end);
+    // Room again, in the same process or the next.
+    memory.evict(end / 2).unwrap();
+    assert_eq!(memory.append(&mut vec![Message::user("hi")], Some(end)).unwrap().start, end);
+    let store = SqliteStore::open(&path).unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add_all(batch(6)).unwrap();
+    assert_eq!(memory.all().unwrap().len() as u64, end - end / 2 + 1 + 2);
+}
+
+#[test]
+fn a_file_that_is_opened_read_only_is_not_written_to() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let read_only = || SqliteStore::options().read_only(true).open(&path);
+    let error = read_only().unwrap_err();
+    assert_eq!(error.to_string(), "open: sqlite: the file can't be opened");
+    assert!(!path.exists());
+    fs::write(&path, "").unwrap();
+    let error = read_only().unwrap_err();
+    let expected = "open: sqlite: the file is empty or of an earlier version, and read-only";
+    assert_eq!(error.to_string(), expected);
+
+    let writer = SqliteStore::open(&path).unwrap();
+    writer.memory("a").unwrap().add_all(batch(3)).unwrap();
+    let store = read_only().unwrap();
+    let memory = store.memory("a").unwrap();
+    let mut more = batch(4);
+    for error in [
+        memory.append(&mut more, None).unwrap_err(),
+        memory.evict(1).unwrap_err(),
+        memory.clear().unwrap_err(),
+        store.delete(&"a".into()).unwrap_err(),
+        store.purge_inactive(std::time::SystemTime::now()).unwrap_err(),
+    ] {
+        let expected = format!("{}: sqlite: the file is read-only", error.operation());
+        assert_eq!(error.to_string(), expected);
+    }
+    assert_eq!(more, batch(4));
+    assert_eq!(memory.all().unwrap().len(), 4);
+    assert_eq!(memory.append(&mut Vec::new(), None).unwrap(), 4..4);
+    // What others write meanwhile is seen.
+    writer.memory("a").unwrap().add(Message::user("hi")).unwrap();
+    assert_eq!(memory.end().unwrap(), 5);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_that_may_not_be_written_to_is_an_error_and_nothing_is_lost() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    if fs::OpenOptions::new().append(true).open(&path).is_ok() {
+        return println!("nothing is forbidden to this user");
+    }
+    let mut batch = batch(3);
+    let store = SqliteStore::open(&path);
+    let memory = store.unwrap().memory("a").unwrap();
+    let error = memory.append(&mut batch, None).unwrap_err();
+    assert_eq!(error.to_string(), "append: sqlite: the file is read-only");
+    assert_eq!(batch.len(), 4);
+    assert_eq!(memory.end().unwrap(), 1);
+}
+
+// ---- many at once --------------------------------------------------------------------------------
+
+#[test]
+fn a_new_file_may_be_opened_by_many_at_once() {
+    for _ in 0..20 {
+        let folder = Folder::new();
+        let path = folder.file("chat.db");
+        thread::scope(|scope| {
+            for i in 0..6 {
+                let path = &path;
+                scope.spawn(move || {
+                    let store = SqliteStore::open(path).unwrap();
+                    store.memory("a").unwrap().add(Message::user(i.to_string())).unwrap();
+                });
+            }
+        });
+        assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 6);
+    }
+}
+
+#[test]
+fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let open = |timeout| SqliteStore::options().busy_timeout(timeout).open(&path).unwrap();
+    let timeout = Duration::from_millis(200);
+    let memory = open(timeout).memory("a").unwrap();
+    memory.add(Message::user("hi")).unwrap();
+    let mut other = Connection::open(&path).unwrap();
+    let transaction =
+        other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
+    transaction.execute_batch("UPDATE conversation SET active = 1").unwrap();
+
+    let started = Instant::now();
+    assert_eq!(memory.end().unwrap(), 1);
+    assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
+
+    let mut batch = batch(3);
+    let error = memory.append(&mut batch, None).unwrap_err();
+    let expected = "append: sqlite: somebody else wrote for longer than the busy timeout";
+    assert_eq!(error.to_string(), expected);
+    assert_eq!(batch.len(), 4);
+    assert!(started.elapsed() >= timeout);
+
+    // A reader on another thread does not wait either while this one waits for its turn.
+    thread::scope(|scope| {
+        let patient = open(Duration::from_secs(10)).memory("a").unwrap();
+        let reader = patient.clone();
+        let writer = scope.spawn(move || patient.add(Message::user("at last")).unwrap());
+        thread::sleep(Duration::from_millis(50));
+        let started = Instant::now();
+        assert_eq!(reader.end().unwrap(), 1);
+        assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
+        assert!(!writer.is_finished());
+        transaction.commit().unwrap();
+        assert_eq!(writer.join().unwrap(), 1);
+    });
+}
+
+// ---- for people ----------------------------------------------------------------------------------
+
+#[test]
+fn any_codec_is_read_whatever_is_configured() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let open =
+        |codec| SqliteStore::options().codec(codec).open(&path).unwrap().memory("a").unwrap();
+    for codec in [Codec::Json, Codec::Bincode, Codec::Json] {
+        open(codec).add_all([Message::system("Be brief."), Message::user("hi")]).unwrap();
+    }
+    assert_eq!(open(Codec::Bincode).all().unwrap().len(), 3);
+    let connection = Connection::open(&path).unwrap();
+    let mut types = connection.prepare("SELECT typeof(payload) FROM history ORDER BY seq").unwrap();
+    let types: Vec<String> =
+        types.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+    assert_eq!(types, ["text", "blob", "text"]);
+}
+
+#[test]
+fn any_sqlite_tool_reads_a_conversation() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let store = SqliteStore::open(&path).unwrap();
+    let memory = store.memory("support:u1001:c2002").unwrap();
+    memory.add_all([Message::user("What is \"up\"?\n"), Message::ai("Not much.")]).unwrap();
+    store.memory("other").unwrap().add(Message::user("no")).unwrap();
+    let connection = Connection::open(&path).unwrap();
+    let query = "SELECT seq, at, payload ->> '$.message.role', payload ->> '$.message.content'
+                 FROM history WHERE id = 'support:u1001:c2002' ORDER BY seq DESC LIMIT 10";
+    let mut rows = connection.prepare(query).unwrap();
+    let rows: Vec<(i64, String, String, String)> = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert_eq!((rows[0].0, rows[0].2.as_str(), rows[0].3.as_str()), (1, "assistant", "Not much."));
+    assert_eq!(
+        (rows[1].0, rows[1].2.as_str(), rows[1].3.as_str()),
+        (0, "user", "What is \"up\"?\n")
+    );
+    assert!(rows[0].1.starts_with("20") && rows[0].1.len() == "2026-01-01 00:00:00.000".len());
+    // And finds it by its keys, not by a walk through all there is.
+    let plan: Vec<String> = connection
+        .prepare(&format!("EXPLAIN QUERY PLAN {query}"))
+        .unwrap()
+        .query_map([], |row| row.get(3))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    assert!(plan.iter().all(|step| !step.contains("SCAN")), "{plan:?}");
+}
+
+#[test]
+fn a_connection_of_ones_own_keeps_its_settings() {
+    let connection = Connection::open_in_memory().unwrap();
+    connection.execute_batch("PRAGMA synchronous = OFF").unwrap();
+    let store = SqliteStore::options().over(connection).unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("my secret")).unwrap();
+    assert_eq!(memory.all().unwrap().len(), 1);
+    let text = format!("{store:?} {memory:?} {:?}", SqliteStore::options());
+    assert_eq!(
+        text,
+        "SqliteStore { place: a connection of the caller's, codec: Json } \
+         SqliteMemory { id: \"a\", place: a connection of the caller's, .. } \
+         SqliteOptions { codec: Json, durability: Full, busy_timeout: 5s, read_only: false, \
+         on_connect: false }"
+    );
+
+    let foreign = Connection::open_in_memory().unwrap();
+    foreign.execute_batch("CREATE TABLE users (name)").unwrap();
+    let error = SqliteStore::options().over(foreign).unwrap_err();
+    let expected = "open: sqlite: the file is a database of something else; it was left as it is";
+    assert_eq!(error.to_string(), expected);
+}
+
+#[test]
+fn what_is_done_with_each_connection_may_fail() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let error = SqliteStore::options()
+        .on_connect(|connection| connection.execute_batch("PRAGMA nonsense('); DROP"))
+        .open(&path)
+        .unwrap_err();
+    assert!(error.to_string().starts_with("open: sqlite: "), "{error}");
+}

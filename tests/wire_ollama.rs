@@ -1,0 +1,334 @@
+//! Ollama: its published examples, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+#![allow(dead_code)] // not every test asks for options
+
+#[path = "common/golden.rs"]
+mod golden;
+#[path = "common/wire_messages.rs"]
+mod wire_messages;
+
+use golden::{documents, events, goldens};
+use memory_prompt::wire::ollama::{self, ATTRIBUTE, Messages, Stream};
+use memory_prompt::{
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
+    Snapshot, SystemMessage, ToolCall, UserMessage,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_of(messages: &[Message]) -> Value {
+    serde_json::to_value(Messages::of(messages)).unwrap()
+}
+
+#[test]
+fn goldens_read_and_write() {
+    for (name, golden) in goldens("ollama") {
+        if golden["request"].is_array() {
+            let messages = ollama::history(&golden["request"].to_string()).unwrap();
+            assert!(Messages::of(&messages).strict().is_ok());
+            let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
+            assert_eq!(json_of(&messages), *rewritten, "{name}");
+        }
+        if golden["response"].is_object() {
+            let answer = ollama::answer(&golden["response"].to_string()).unwrap();
+            assert_eq!(json_of(std::slice::from_ref(&answer)), json!([golden["replay"]]), "{name}");
+
+            let mut stream = Stream::new();
+            let mut shown = String::new();
+            for event in events(&golden) {
+                shown += &stream.push(&event).unwrap();
+            }
+            assert_eq!(shown, answer.text(), "{name}");
+            assert_eq!(stream.finish().unwrap(), answer, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_with_everything_is_this() {
+    let history = [
+        Message::system("Be brief."),
+        UserMessage::new([
+            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
+            Part::text("What is this?"),
+            Part::text("And this?"),
+            Part::Image(Media::url("data:image/gif;base64,R0lGOD")),
+        ])
+        .with_name("Klaus")
+        .into(),
+        AiMessage::new("Looking.")
+            .with_tool_call(ToolCall::new("call_1", "look", r#"{"y": 2, "x": 1}"#))
+            .with_tool_call(ToolCall::new("call_2", "look", ""))
+            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
+            .into(),
+        Message::tool("call_1", "look", "a cat"),
+        Message::tool("call_2", "look", "nothing"),
+        Message::ai("A cat."),
+    ];
+    let snapshot = Snapshot::from_messages(history);
+    let built = Composer::new().compose_all(&snapshot, &[]).unwrap();
+    let view = ollama::messages(&built).strict().unwrap();
+    assert!(format!("{view:?}").contains("A cat."));
+    assert_eq!(
+        json!({"messages": view}),
+        json!({"messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "What is this?\nAnd this?", "images": ["AA==", "R0lGOD"]},
+            {"role": "assistant", "content": "Looking.", "thinking": "Hm.", "tool_calls": [
+                {"id": "call_1", "function": {"index": 0, "name": "look", "arguments": {"x": 1, "y": 2}}},
+                {"id": "call_2", "function": {"index": 1, "name": "look", "arguments": {}}},
+            ]},
+            {"role": "tool", "tool_name": "look", "tool_call_id": "call_1", "content": "a cat"},
+            {"role": "tool", "tool_name": "look", "tool_call_id": "call_2", "content": "nothing"},
+            {"role": "assistant", "content": "A cat."},
+        ]})
+    );
+}
+
+#[test]
+fn placeholders_stand_for_what_can_not_be_sent() {
+    let cases = [
+        (
+            Message::user([Part::Video(Media::url("u"))]),
+            "[video: not supported by this format]",
+            "messages[0].content[0]: video can't be sent here",
+        ),
+        (
+            Message::user([Part::text("x"), Part::Image(Media::url("https://e.x"))]),
+            "x\n[image: not supported by this format]",
+            "messages[0].content[1]: an image can't be sent here",
+        ),
+        (
+            Message::tool("c", "t", [Part::File(Media::base64("text/csv", "AA=="))]),
+            "[file: not supported by this format]",
+            "messages[0].content[0]: a file can't be sent here",
+        ),
+        (
+            AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into(),
+            "[audio: not supported by this format]",
+            "messages[0].parts[0]: audio can't be sent here",
+        ),
+    ];
+    for (message, content, error) in cases {
+        let list = [message];
+        assert_eq!(json_of(&list)[0]["content"], content);
+        let refused = Messages::of(&list).strict().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert_eq!(refused.to_string(), format!("write ollama messages: {error}"));
+    }
+    let list = [Message::ai_calls([ToolCall::new("c", "t", r#"{"x":"#)])];
+    let arguments = json_of(&list)[0]["tool_calls"][0]["function"]["arguments"].clone();
+    assert_eq!(arguments, json!({"arguments": "{\"x\":"}));
+    assert_eq!(
+        Messages::of(&list).strict().unwrap_err().to_string(),
+        "write ollama messages: messages[0].parts[0].arguments: not a JSON object"
+    );
+    let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
+    assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
+    assert_eq!(
+        Messages::of(&list).strict().unwrap_err().to_string(),
+        "write ollama messages: messages[1]: a custom message can't be sent"
+    );
+}
+
+#[test]
+fn results_find_their_calls() {
+    let call = |name: &str| json!({"function": {"name": name, "arguments": {}}});
+    let request = json!([
+        {"role": "assistant", "content": "", "tool_calls": [call("a"), call("b"), call("a")]},
+        {"role": "tool", "tool_name": "b", "content": "1"},
+        {"role": "tool", "tool_name": "a", "content": "2"},
+        {"role": "tool", "content": "3"},
+        {"role": "tool", "content": "4"},
+        {"role": "Assistant", "content": "", "tool_calls": [call("a")]},
+        {"role": "tool", "tool_call_id": "call_3", "content": "5"},
+    ]);
+    let messages = ollama::history(&request.to_string()).unwrap();
+    assert_eq!(
+        messages[1..],
+        [
+            Message::tool("call_1", "b", "1"),
+            Message::tool("call_0", "a", "2"),
+            Message::tool("call_2", "a", "3"),
+            Message::tool("", "", "4"),
+            Message::ai_calls([ToolCall::new("call_3", "a", "{}")]),
+            Message::tool("call_3", "a", "5"),
+        ]
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let request = json!([
+        {"role": "user", "content": "x", "y": 1},
+        {"role": "assistant", "content": "", "z": {}, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"index": 0, "name": "t", "arguments": {}, "strict": true}},
+        ]},
+        {"role": "tool", "tool_name": "t", "tool_call_id": "c", "content": "", "y": 1},
+    ]);
+    let messages = ollama::history(&request.to_string()).unwrap();
+    assert_eq!(json_of(&messages), request);
+    assert_eq!(messages[1].as_ai().unwrap().attributes()[ATTRIBUTE], json!({"z": {}}));
+    let messages = ollama::history(r#"{"messages": [{"role": "control", "content": "x"}]}"#);
+    let Message::Custom(control) = &messages.unwrap()[0] else { panic!() };
+    assert_eq!((control.role(), &control.fields()["content"]), ("control", &json!("x")));
+}
+
+#[test]
+fn errors_name_the_place() {
+    let cases = [
+        ("", "not valid JSON"),
+        ("7", "expected an object, found a number"),
+        ("{}", "messages: missing"),
+        (r#"{"messages": 7}"#, "messages: expected an array, found a number"),
+        (r"[7]", "messages[0]: expected an object, found a number"),
+        (r#"[{"content": "hi"}]"#, "messages[0].role: missing"),
+        (
+            r#"[{"role": "user", "content": []}]"#,
+            "messages[0].content: expected a string, found an array",
+        ),
+        (
+            r#"[{"role": "user", "images": [7]}]"#,
+            "messages[0].images[0]: expected a string, found a number",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{}]}]"#,
+            "messages[0].tool_calls[0].function: missing",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": []}}]}]"#,
+            "messages[0].tool_calls[0].function.arguments: expected an object, found an array",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = ollama::history(json).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
+        assert_eq!(refused.to_string(), format!("read ollama history: {error}"), "{json}");
+    }
+    let cases = [
+        ("{}", "message: missing"),
+        (
+            r#"{"error": "model not found"}"#,
+            "error: the provider answered an error: model not found",
+        ),
+        (r#"{"message": {"role": "user"}}"#, "message.role: expected `assistant`"),
+    ];
+    for (json, error) in cases {
+        let refused = ollama::answer(json).unwrap_err();
+        assert_eq!(refused.to_string(), format!("read ollama answer: {error}"), "{json}");
+    }
+    let bare = ollama::answer(r#"{"role": "assistant", "content": "x"}"#).unwrap();
+    assert_eq!(bare, Message::ai("x"));
+}
+
+#[test]
+fn streams_that_go_wrong() {
+    let mut stream = Stream::new();
+    assert_eq!(
+        stream.push(r#"{"error": "overloaded"}"#).unwrap_err().to_string(),
+        "read ollama stream: error: the provider answered an error: overloaded"
+    );
+    assert_eq!(
+        stream.push(r#"{"message": 7}"#).unwrap_err().to_string(),
+        "read ollama stream: message: expected an object, found a number"
+    );
+    assert_eq!(stream.push("\n").unwrap(), "");
+    assert_eq!(stream.push(r#"{"message": {"content": "Hel"}}"#).unwrap(), "Hel");
+    assert_eq!(
+        stream.finish().unwrap_err().to_string(),
+        "read ollama stream: it broke off before the answer was complete"
+    );
+}
+
+#[test]
+fn nesting_is_refused_and_not_followed() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    assert!(ollama::answer(&deep).is_err());
+    assert!(ollama::history(&format!("[{deep}]")).is_err());
+    assert!(Stream::new().push(&deep).is_err());
+}
+
+/// What the format can hold without a loss.
+fn lossless() -> BoxedStrategy<Vec<Message>> {
+    use wire_messages::*;
+    let image = Just(Part::Image(Media::base64("image/png", "iVBORw0KGgo=")));
+    let parts = (proptest::option::of(words()), proptest::collection::vec(image, 1..3)).prop_map(
+        |(text, images)| {
+            Content::from(text.map(Part::text).into_iter().chain(images).collect::<Vec<_>>())
+        },
+    );
+    let content = prop_oneof![3 => text().prop_map(Content::from), 1 => parts].boxed();
+    let user = content.clone().prop_map(|content| vec![UserMessage::new(content).into()]);
+    let said = (proptest::option::of(words()), proptest::option::of(words())).prop_map(
+        |(thought, text)| {
+            let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
+            thought
+                .into_iter()
+                .chain(text.map(|text| AiPart::from(text.as_str())))
+                .collect::<Vec<_>>()
+        },
+    );
+    let said = said.boxed();
+    let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let arguments = prop_oneof![
+        Just("{}".to_owned()),
+        Just(r#"{"a":[1,-2,0.5,null,true],"b":{"ö":"\n"}}"#.to_owned()),
+    ];
+    let group = group(said, content, arguments);
+    let system = text().prop_map(|text| vec![SystemMessage::new(text).into()]);
+    let step = prop_oneof![1 => system, 3 => user, 2 => ai, 3 => group];
+    proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        let json = serde_json::to_string(&Messages::of(&messages).strict().unwrap()).unwrap();
+        prop_assert_eq!(ollama::history(&json).unwrap(), messages);
+    }
+
+    /// Whatever a memory holds becomes messages that this format reads, and reading and writing them
+    /// again changes nothing more.
+    #[test]
+    fn anything_can_be_written(messages in wire_messages::messages()) {
+        let text = serde_json::to_string(&Messages::of(&messages)).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for message in value.as_array().unwrap() {
+            prop_assert!(message["content"].is_string());
+        }
+        // Each key once: a map that is written again is as long.
+        prop_assert_eq!(value.to_string().len(), text.len());
+        let once = ollama::history(&text).unwrap();
+        let again = serde_json::to_string(&Messages::of(&once)).unwrap();
+        let twice = ollama::history(&again).unwrap();
+        prop_assert_eq!(&twice, &once);
+    }
+
+    #[test]
+    fn odd_json_never_panics(value in wire_messages::odd_json()) {
+        let json = value.to_string();
+        let _ = ollama::answer(&json);
+        let _ = ollama::history(&json);
+        let mut stream = Stream::new();
+        let _ = stream.push(&json);
+        let _ = stream.push(r#"{"done": true}"#);
+        let _ = stream.finish();
+    }
+
+    #[test]
+    fn mutated_goldens_never_panic(
+        all in proptest::collection::vec(wire_messages::mutated(documents("ollama")), 1..6),
+    ) {
+        let mut stream = Stream::new();
+        for json in &all {
+            let _ = ollama::answer(json);
+            let _ = ollama::history(json);
+            let _ = stream.push(json);
+        }
+        let _ = stream.push(r#"{"done": true}"#);
+        let _ = stream.finish();
+    }
+}

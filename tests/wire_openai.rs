@@ -1,0 +1,549 @@
+//! OpenAI Chat Completions: the provider's examples, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+
+use std::sync::Arc;
+
+#[path = "common/golden.rs"]
+mod golden;
+#[path = "common/wire_messages.rs"]
+mod wire_messages;
+
+use golden::{asks, documents, events, goldens};
+use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
+use memory_prompt::{
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
+    Snapshot, SystemMessage, ToolCall, UserMessage,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_of(messages: &[Message]) -> Value {
+    serde_json::to_value(Messages::of(messages)).unwrap()
+}
+
+fn view<'a>(messages: &'a [Message], golden: &Value) -> Messages<'a> {
+    let mut view = Messages::of(messages);
+    if asks(golden, "developer") {
+        view = view.developer();
+    }
+    if asks(golden, "reasoning_content") {
+        view = view.reasoning_content();
+    }
+    if asks(golden, "reasoning") {
+        view = view.reasoning();
+    }
+    view
+}
+
+#[test]
+fn goldens_read_and_write() {
+    for (name, golden) in goldens("openai") {
+        if golden["request"].is_array() {
+            let messages = openai::history(&golden["request"].to_string()).unwrap();
+            let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
+            assert_eq!(written, golden["request"], "{name}");
+        }
+        if golden["response"].is_object() {
+            let answer = openai::answer(&golden["response"].to_string()).unwrap();
+            let message = &golden["response"]["choices"][0]["message"];
+            assert_eq!(openai::answer(&message.to_string()).unwrap(), answer, "{name}");
+
+            let list = [answer.clone()];
+            let written = serde_json::to_value(view(&list, &golden)).unwrap();
+            assert_eq!(written, json!([golden["replay"]]), "{name}");
+
+            let mut stream = Stream::new();
+            for event in events(&golden) {
+                stream.push(&event).unwrap();
+            }
+            assert_eq!(stream.finish().unwrap(), answer, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_with_everything_is_this() {
+    let history = [
+        Message::system("Be brief."),
+        UserMessage::new([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
+            Part::Image(Media::url("https://e.x/a.png")),
+        ])
+        .with_name("Klaus M")
+        .into(),
+        AiMessage::new("Looking.")
+            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
+            .with_tool_call(ToolCall::new("call_2", "look", ""))
+            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
+            .into(),
+        Message::tool("call_1", "look", "a cat"),
+        Message::tool("call_2", "look", "nothing"),
+        Message::ai("A cat."),
+    ];
+    let built = Composer::new().compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    assert_eq!(
+        json!({"messages": openai::messages(&built)}),
+        json!({"messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "name": "Klaus_M", "content": [
+                {"type": "text", "text": "What is this?"},
+                {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": "https://e.x/a.png"}},
+            ]},
+            {"role": "assistant", "content": "Looking.", "tool_calls": [
+                {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{\"x\": 1}"}},
+                {"id": "call_2", "type": "function", "function": {"name": "look", "arguments": "{}"}},
+            ]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "a cat"},
+            {"role": "tool", "tool_call_id": "call_2", "content": "nothing"},
+            {"role": "assistant", "content": "A cat."},
+        ]})
+    );
+    assert!(openai::messages(&built).strict().is_ok());
+    let view = openai::messages(&built).developer().reasoning_content();
+    let value = serde_json::to_value(&view).unwrap();
+    assert_eq!(value[0]["role"], "developer");
+    assert_eq!(value[2]["reasoning_content"], "Hm.");
+    assert!(format!("{view:?}").contains("A cat."));
+}
+
+#[test]
+fn deepseek_gets_the_field_with_every_call() {
+    let messages = [
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", "x"),
+        Message::ai("x"),
+    ];
+    let value = serde_json::to_value(Messages::of(&messages).reasoning_content()).unwrap();
+    assert_eq!(value[0]["reasoning_content"], "");
+    assert_eq!(value[2], json!({"role": "assistant", "content": "x"}));
+    let value = serde_json::to_value(Messages::of(&messages).reasoning()).unwrap();
+    assert_eq!(value[0].get("reasoning"), None);
+}
+
+#[test]
+fn flat_text_joins_texts_alone() {
+    let messages = [
+        Message::user([Part::text("a"), Part::text("b")]),
+        Message::user([Part::text("a"), Part::Image(Media::url("u"))]),
+        AiMessage::from_parts(["a", "b"]).into(),
+    ];
+    let value = serde_json::to_value(Messages::of(&messages).flat_text()).unwrap();
+    assert_eq!(value[0]["content"], "a\nb");
+    assert!(value[1]["content"].is_array());
+    assert_eq!(value[2]["content"], "a\nb");
+    assert!(json_of(&messages)[0]["content"].is_array());
+}
+
+#[test]
+fn the_cache_mark_stands_on_the_last_durable_block() {
+    let mark = json!({"mode": "explicit"});
+    let history = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", [Part::text("x"), Part::text("")]),
+        Message::ai_calls([ToolCall::new("d", "look", "{}")]),
+        Message::tool("d", "look", ""),
+    ];
+    let temporaries = [Arc::new(Message::user("Today is Friday."))];
+    let snapshot = Snapshot::from_messages(history.clone());
+    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let value = serde_json::to_value(openai::messages(&built).cache_durable()).unwrap();
+    // Neither on the call nor on the empty text behind it, nor on the temporary.
+    assert_eq!(
+        value[2]["content"],
+        json!([
+            {"type": "text", "text": "x", "prompt_cache_breakpoint": mark},
+            {"type": "text", "text": ""},
+        ])
+    );
+    assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
+
+    // A plain text becomes a list of one; a mark that was read is not written twice.
+    let value = serde_json::to_value(Messages::of(&history[..1]).cache_durable()).unwrap();
+    let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
+    assert_eq!(value, marked);
+    let read = openai::history(&value.to_string()).unwrap();
+    assert_eq!(
+        serde_json::to_string(&Messages::of(&read).cache_durable())
+            .unwrap()
+            .matches("prompt_cache")
+            .count(),
+        1
+    );
+    assert_eq!(json!(Messages::of(&[]).cache_durable()), json!([]));
+}
+
+#[test]
+fn placeholders_stand_for_what_can_not_be_sent() {
+    let file = Media::file_id("file_1");
+    let cases = [
+        (
+            Message::user([Part::Video(Media::url("u"))]),
+            "[video: not supported by this format]",
+            "messages[0].content[0]: video can't be sent here",
+        ),
+        (
+            Message::user([Part::Image(file.clone())]),
+            "[image: not supported by this format]",
+            "messages[0].content[0]: an image can't be sent here",
+        ),
+        (
+            Message::user([Part::text("x"), Part::Audio(Media::base64("audio/flac", "AA=="))]),
+            "[audio: not supported by this format]",
+            "messages[0].content[1]: audio can't be sent here",
+        ),
+        (
+            Message::user([Part::File(Media::url("u"))]),
+            "[file: not supported by this format]",
+            "messages[0].content[0]: a file can't be sent here",
+        ),
+        (
+            Message::user([Part::Other(serde_json::Map::new())]),
+            "[part: not supported by this format]",
+            "messages[0].content[0]: a part of unknown kind can't be sent here",
+        ),
+        (
+            Message::tool("c", "t", [Part::Image(Media::url("u"))]),
+            "[image: not supported by this format]",
+            "messages[0].content[0]: an image can't be sent here",
+        ),
+        (
+            AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
+            "[image: not supported by this format]",
+            "messages[0].parts[1]: an image can't be sent here",
+        ),
+    ];
+    for (message, placeholder, error) in cases {
+        let list = [message];
+        let content = json_of(&list)[0]["content"].clone();
+        assert_eq!(
+            *content.as_array().unwrap().last().unwrap(),
+            json!({"type": "text", "text": placeholder})
+        );
+        let refused = Messages::of(&list).strict().unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+        assert_eq!(refused.to_string(), format!("write openai messages: {error}"));
+    }
+    let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
+    assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
+    let refused = Messages::of(&list).strict().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "write openai messages: messages[1]: a custom message can't be sent"
+    );
+}
+
+#[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Audio(Media::url("data:audio/wav;base64,AA==")),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let request = json!([
+        {"role": "system", "content": "s", "cache_control": {"type": "ephemeral"}},
+        {"role": "user", "content": [
+            {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}},
+            {"type": "image_url", "image_url": {"url": "u", "detail": "original", "fps": 2}, "min_pixels": 3},
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "flac"}},
+            {"type": "video_url", "video_url": {"url": "u"}},
+        ], "x": 1},
+        {"role": "assistant", "content": null, "prefix": true, "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}", "strict": true}},
+        ]},
+        {"role": "tool", "tool_call_id": "c", "content": "x", "status": "ok"},
+        {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "chart", "x": null}]},
+    ]);
+    let messages = openai::history(&request.to_string()).unwrap();
+    assert_eq!(json_of(&messages), request);
+
+    let answer = openai::answer(
+        r#"{"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}], "y": 1}"#,
+    )
+    .unwrap();
+    let ai = answer.as_ai().unwrap();
+    assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
+    assert_eq!(json_of(&[answer]), json!([{"role": "assistant", "content": "x", "y": 1}]));
+}
+
+#[test]
+fn what_another_format_kept_is_not_sent() {
+    let extra = |value: Value| value.as_object().unwrap().clone();
+    let text = memory_prompt::TextPart {
+        text: "x".to_owned(),
+        extra: extra(json!({"anthropic": {"citations": []}, "responses": {"type": "refusal"}})),
+    };
+    let call = ToolCall {
+        extra: extra(json!({"gemini": {"thoughtSignature": "s"}, "stray": 1})),
+        ..ToolCall::new("c", "t", "{}").with_signature("s")
+    };
+    let message = AiMessage::from_parts([AiPart::Content(Part::Text(text)), call.into()]);
+    assert_eq!(
+        json_of(&[message.with_attribute("mine", 1).into()]),
+        json!([{"role": "assistant", "content": "x", "tool_calls": [
+            {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}])
+    );
+}
+
+#[test]
+fn the_deprecated_functions_become_tools() {
+    let request = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}},
+        {"role": "function", "name": "look", "content": "a cat"},
+    ]);
+    assert_eq!(
+        openai::history(&request.to_string()).unwrap(),
+        [
+            Message::user("hi"),
+            Message::ai_calls([ToolCall::new("function_1", "look", "{}")]),
+            Message::tool("function_1", "look", "a cat"),
+        ]
+    );
+}
+
+#[test]
+fn a_body_and_odd_histories_are_read() {
+    let body = json!({"model": "m", "messages": [
+        {"role": "system", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
+        {"role": "critic", "content": "no", "x": null},
+        {"role": "tool", "tool_call_id": "nobody", "name": "t", "content": ["x"]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": "https://e.x"}]},
+    ]});
+    let messages = openai::history(&body.to_string()).unwrap();
+    assert_eq!(messages[0], Message::system("a\nb"));
+    let Message::Custom(critic) = &messages[1] else { panic!() };
+    assert_eq!((critic.role(), &critic.fields()["content"]), ("critic", &json!("no")));
+    assert_eq!(messages[2], Message::tool("nobody", "t", [Part::text("x")]));
+    assert_eq!(messages[3], Message::user([Part::Image(Media::url("https://e.x"))]));
+}
+
+#[test]
+fn errors_name_the_place() {
+    let cases = [
+        ("[", "not valid JSON"),
+        ("7", "expected an object, found a number"),
+        ("{}", "messages: missing"),
+        (r#"{"messages": {}}"#, "messages: expected an array, found an object"),
+        (r#"["hi"]"#, "messages[0]: expected an object, found a string"),
+        (r#"[{"content": "hi"}]"#, "messages[0].role: missing"),
+        (r#"[{"role": 1}]"#, "messages[0].role: expected a string, found a number"),
+        (r#"[{"role": "user"}]"#, "messages[0].content: missing"),
+        (r#"[{"role": "user", "content": [{}]}]"#, "messages[0].content[0].type: missing"),
+        (
+            r#"[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]"#,
+            "messages[0].content[0].image_url.url: missing",
+        ),
+        (
+            r#"[{"role": "user", "content": [{"type": "file", "file": {}}]}]"#,
+            "messages[0].content[0].file: expected either `file_id` or `file_data`",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{"id": "c", "function": {}}]}]"#,
+            "messages[0].tool_calls[0].function.name: missing",
+        ),
+        (
+            r#"[{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": 7}}]}]"#,
+            "messages[0].tool_calls[0].function.arguments: expected a string, found a number",
+        ),
+        (
+            r#"[{"role": "system", "content": [{"type": "image_url"}]}]"#,
+            "messages[0].content[0].type: expected `text`",
+        ),
+        (r#"[{"role": "tool", "content": ""}]"#, "messages[0].tool_call_id: missing"),
+    ];
+    for (json, error) in cases {
+        let refused = openai::history(json).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
+        assert_eq!(refused.to_string(), format!("read openai history: {error}"), "{json}");
+    }
+    let cases = [
+        ("{}", "choices: missing"),
+        (r#"{"choices": {}}"#, "choices: expected an array, found an object"),
+        (r#"{"choices": []}"#, "choices: expected exactly one choice"),
+        (r#"{"choices": [{}, {}]}"#, "choices: expected exactly one choice"),
+        (r#"{"choices": [{}]}"#, "choices[0].message: missing"),
+        (r#"{"role": "user", "content": "x"}"#, "role: expected `assistant`"),
+        (
+            r#"{"error": {"message": "slow down", "code": 429}}"#,
+            "error: the provider answered an error: slow down",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = openai::answer(json).unwrap_err();
+        assert_eq!(refused.to_string(), format!("read openai answer: {error}"), "{json}");
+    }
+}
+
+#[test]
+fn streams_that_go_wrong() {
+    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
+    assert_eq!(push("{"), "read openai stream: not valid JSON");
+    assert_eq!(
+        push(r#"{"error": {"message": "overloaded"}}"#),
+        "read openai stream: error: the provider answered an error: overloaded"
+    );
+    assert_eq!(
+        push(r#"{"choices": [{"index": 1, "delta": {}}]}"#),
+        "read openai stream: choices[0].index: expected one choice, numbered 0"
+    );
+    assert_eq!(
+        push(r#"{"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]}"#),
+        "read openai stream: choices[0].delta.tool_calls[0].index: expected an index, found a number"
+    );
+    let mut stream = Stream::new();
+    assert_eq!(
+        stream.push(r#"data: {"choices": [{"delta": {"content": "Hel"}}]}"#).unwrap(),
+        "Hel"
+    );
+    assert_eq!(stream.push("").unwrap(), "");
+    let refused = stream.push(r#"{"choices": [{"delta": {"content": 7}}]}"#).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "read openai stream: choices[0].delta.content: expected a string, found a number"
+    );
+    let refused = stream.finish().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "read openai stream: it broke off before the answer was complete"
+    );
+    // An index that no list could hold costs nothing.
+    let mut stream = Stream::new();
+    let far = r#"{"choices": [{"delta": {"tool_calls": [{"index": 18446744073709551615, "id": "c", "function": {"name": "t"}}]}}]}"#;
+    stream.push(far).unwrap();
+    stream.push("data: [DONE]").unwrap();
+    assert_eq!(stream.finish().unwrap(), Message::ai_calls([ToolCall::new("c", "t", "")]));
+}
+
+#[test]
+fn nesting_is_refused_and_not_followed() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    assert!(openai::answer(&deep).is_err());
+    assert!(openai::history(&format!("[{deep}]")).is_err());
+    assert!(Stream::new().push(&deep).is_err());
+}
+
+/// What the format can hold without a loss.
+fn lossless() -> BoxedStrategy<Vec<Message>> {
+    use wire_messages::*;
+    let image = prop_oneof![
+        Just(Media::url("https://e.x/a.png")),
+        Just(Media::base64("image/png", "AA==").with_detail(Detail::High)),
+        Just(Media::url("u").with_detail(Detail::Other("original".to_owned()))),
+    ];
+    let part = prop_oneof![
+        4 => text().prop_map(Part::text),
+        1 => image.prop_map(Part::Image),
+        1 => Just(Part::Audio(Media::base64("audio/wav", "AA=="))),
+        1 => Just(Part::Audio(Media::base64("audio/mpeg", "AA=="))),
+        1 => words().prop_map(|name| Part::File(Media::base64("application/pdf", "AA==").with_name(name))),
+        1 => Just(Part::File(Media::file_id("file_1"))),
+    ];
+    let parts = proptest::collection::vec(part, 1..4);
+    let name = proptest::option::of("[a-z_-]{1,8}");
+    let user = (prop_oneof![text().prop_map(Content::from), parts.prop_map(Content::from)], name)
+        .prop_map(|(content, name)| {
+            vec![name.into_iter().fold(UserMessage::new(content), UserMessage::with_name).into()]
+        });
+    let said = || {
+        (proptest::option::of(words()), proptest::collection::vec(words(), 0..3)).prop_map(
+            |(thought, texts)| -> Vec<AiPart> {
+                let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
+                thought
+                    .into_iter()
+                    .chain(texts.iter().map(|text| AiPart::from(text.as_str())))
+                    .collect()
+            },
+        )
+    };
+    let ai = said().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let results = prop_oneof![
+        text().prop_map(Content::from),
+        proptest::collection::vec(text().prop_map(Part::text), 1..3).prop_map(Content::from),
+    ];
+    let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
+    let group = group(said(), results, arguments);
+    let system = text().prop_map(|text| vec![SystemMessage::new(text).into()]);
+    let step = prop_oneof![1 => system, 3 => user, 2 => ai, 3 => group];
+    proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        let json = serde_json::to_string(&Messages::of(&messages).reasoning().strict().unwrap()).unwrap();
+        prop_assert_eq!(openai::history(&json).unwrap(), messages.clone());
+        let json = serde_json::to_string(&Messages::of(&messages).reasoning_content().developer()).unwrap();
+        prop_assert_eq!(openai::history(&json).unwrap(), messages);
+    }
+
+    /// Whatever a memory holds becomes a list of well-formed messages, with no key twice, and reading
+    /// it back changes nothing more.
+    #[test]
+    fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 5]>()) {
+        let options = |mut view: Messages<'_>| {
+            if flags[0] { view = view.developer(); }
+            if flags[1] { view = view.reasoning(); }
+            if flags[2] { view = view.reasoning_content(); }
+            if flags[3] { view = view.flat_text(); }
+            if flags[4] { view = view.cache_durable(); }
+            serde_json::to_string(&view).unwrap()
+        };
+        let text = options(Messages::of(&messages));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let sent = messages.iter().filter(|m| !matches!(m, Message::Custom(_))).count();
+        prop_assert_eq!(value.as_array().unwrap().len(), sent);
+        for message in value.as_array().unwrap() {
+            let content = &message["content"];
+            prop_assert!(content.is_string() || content.as_array().is_some_and(|l| !l.is_empty())
+                || (content.is_null() && message["role"] == "assistant"));
+        }
+        // Each key once: a map that is written again is as long.
+        prop_assert_eq!(value.to_string().len(), text.len());
+
+        if let Ok(once) = openai::history(&text) {
+            let again = options(Messages::of(&once));
+            if let Ok(twice) = openai::history(&again) {
+                prop_assert_eq!(options(Messages::of(&twice)), again);
+            }
+        }
+    }
+
+    #[test]
+    fn odd_json_never_panics(value in wire_messages::odd_json()) {
+        let json = value.to_string();
+        let _ = openai::answer(&json);
+        let _ = openai::history(&json);
+        let mut stream = Stream::new();
+        let _ = stream.push(&json);
+        let _ = stream.push("[DONE]");
+        let _ = stream.finish();
+    }
+
+    #[test]
+    fn mutated_goldens_never_panic(
+        all in proptest::collection::vec(wire_messages::mutated(documents("openai")), 1..6),
+    ) {
+        let mut stream = Stream::new();
+        for json in &all {
+            let _ = openai::answer(json);
+            let _ = openai::history(json);
+            let _ = stream.push(json);
+        }
+        let _ = stream.push("[DONE]");
+        let _ = stream.finish();
+    }
+}

@@ -1,0 +1,444 @@
+//! OpenAI Responses: the provider's examples, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+
+use std::sync::Arc;
+
+#[path = "common/golden.rs"]
+mod golden;
+#[path = "common/wire_messages.rs"]
+mod wire_messages;
+
+use golden::{asks, documents, events, goldens};
+use memory_prompt::wire::openai;
+use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
+use memory_prompt::{
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
+    Snapshot, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn json_of(messages: &[Message]) -> Value {
+    serde_json::to_value(Input::of(messages).developer()).unwrap()
+}
+
+#[test]
+fn goldens_read_and_write() {
+    for (name, golden) in goldens("responses") {
+        if golden["request"].is_array() {
+            let messages = responses::history(&golden["request"].to_string()).unwrap();
+            let view = Input::of(&messages).strict().unwrap();
+            let view = if asks(&golden, "developer") { view.developer() } else { view };
+            let written = serde_json::to_value(view).unwrap();
+            let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
+            assert_eq!(written, *rewritten, "{name}");
+        }
+        if golden["response"].is_object() {
+            let answer = responses::answer(&golden["response"].to_string()).unwrap();
+            let output = &golden["response"]["output"];
+            assert_eq!(responses::answer(&output.to_string()).unwrap(), answer, "{name}");
+            assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
+
+            let mut stream = Stream::new();
+            let mut shown = String::new();
+            for event in events(&golden) {
+                shown += &stream.push(&event).unwrap();
+            }
+            assert_eq!(stream.finish().unwrap(), answer, "{name}");
+            assert!(answer.text().starts_with(&shown), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_prompt_with_everything_is_this() {
+    let history = [
+        Message::system("Be brief."),
+        UserMessage::new([
+            Part::text("What is this?"),
+            Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
+            Part::File(Media::base64("application/pdf", "AA==")),
+        ])
+        .with_name("Klaus")
+        .into(),
+        AiMessage::new("Looking.")
+            .with_tool_call(ToolCall::new("call_1", "look", r#"{"x": 1}"#))
+            .with_tool_call(ToolCall::new("call_2", "look", ""))
+            .with_reasoning(Reasoning::new("Hm.").with_signature("sig"))
+            .into(),
+        Message::tool("call_1", "look", "a cat"),
+        Message::tool("call_2", "look", [Part::Image(Media::url("https://e.x/a.png"))]),
+        Message::ai("A cat."),
+    ];
+    let snapshot = Snapshot::from_messages(history);
+    let built = Composer::new().compose_all(&snapshot, &[]).unwrap();
+    assert_eq!(responses::instructions(&built), Some("Be brief."));
+    let input = json!([
+        {"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "What is this?"},
+            {"type": "input_image", "image_url": "data:image/png;base64,AA==", "detail": "low"},
+            {"type": "input_file", "file_data": "data:application/pdf;base64,AA==", "filename": "file.pdf"},
+        ]},
+        {"type": "message", "role": "assistant", "content": "Looking."},
+        {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": "{\"x\": 1}"},
+        {"type": "function_call", "call_id": "call_2", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "a cat"},
+        {"type": "function_call_output", "call_id": "call_2", "output": [
+            {"type": "input_image", "image_url": "https://e.x/a.png", "detail": "auto"},
+        ]},
+        {"type": "message", "role": "assistant", "content": "A cat."},
+    ]);
+    assert_eq!(json!({"input": responses::input(&built)}), json!({"input": input}));
+    assert!(responses::input(&built).strict().is_ok());
+
+    let value = serde_json::to_value(responses::input(&built).developer()).unwrap();
+    let developer = json!({"type": "message", "role": "developer", "content": "Be brief."});
+    assert_eq!(value[0], developer);
+    assert_eq!(value.as_array().unwrap()[1..], input.as_array().unwrap()[..]);
+    assert!(format!("{:?}", responses::input(&built)).contains("A cat."));
+
+    let built = Composer::new().compose_all(&Snapshot::default(), &[]).unwrap();
+    assert_eq!(responses::instructions(&built), None);
+}
+
+#[test]
+fn a_system_message_elsewhere_is_an_item() {
+    let messages = [Message::user("hi"), Message::system("Be brief.")];
+    let value = serde_json::to_value(Input::of(&messages)).unwrap();
+    let system = json!({"type": "message", "role": "system", "content": "Be brief."});
+    assert_eq!(value[1], system);
+}
+
+#[test]
+fn the_cache_mark_stands_on_the_last_durable_input() {
+    let mark = json!({"mode": "explicit"});
+    let history = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", "x"),
+        Message::ai("x"),
+    ];
+    let temporaries = [Arc::new(Message::user("Today is Friday."))];
+    let snapshot = Snapshot::from_messages(history.clone());
+    let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
+    let value = serde_json::to_value(responses::input(&built).cache_durable()).unwrap();
+    let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
+    assert_eq!(value[2]["output"], marked);
+    assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
+
+    let parts = [Part::Image(Media::url("u")), Part::text("")];
+    let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
+    let value = serde_json::to_value(Input::of(&list).cache_durable()).unwrap();
+    assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
+    let read = responses::history(&value.to_string()).unwrap();
+    let again = serde_json::to_string(&Input::of(&read).cache_durable()).unwrap();
+    assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
+
+    // The system message takes it where it is an item and nothing else does.
+    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_durable()).unwrap();
+    assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
+    assert_eq!(json!(Input::of(&list[..1]).cache_durable()), json!([]));
+}
+
+#[test]
+fn placeholders_stand_for_what_can_not_be_sent() {
+    let video = "[video: not supported by this format]";
+    let audio = "[audio: not supported by this format]";
+    let list = [Message::user([Part::text("x"), Part::Video(Media::url("u"))])];
+    assert_eq!(json_of(&list)[0]["content"][1], json!({"type": "input_text", "text": video}));
+    let refused = Input::of(&list).strict().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    assert_eq!(
+        refused.to_string(),
+        "write responses input: messages[0].content[1]: video can't be sent here"
+    );
+    let list = [Message::tool("c", "t", [Part::Audio(Media::file_id("a"))])];
+    assert_eq!(json_of(&list)[0]["output"], json!([{"type": "input_text", "text": audio}]));
+    assert!(Input::of(&list).strict().is_err());
+
+    let list = [AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into()];
+    assert_eq!(json_of(&list), json!([{"type": "message", "role": "assistant", "content": audio}]));
+    assert_eq!(
+        Input::of(&list).strict().unwrap_err().to_string(),
+        "write responses input: messages[0].parts[0]: audio can't be sent here"
+    );
+    let list = [Message::custom([("k".to_owned(), json!(1))])];
+    assert_eq!(json_of(&list), json!([]));
+    assert_eq!(
+        Input::of(&list).strict().unwrap_err().to_string(),
+        "write responses input: messages[0]: a custom message can't be sent"
+    );
+}
+
+#[test]
+fn what_another_format_signed_is_not_sent() {
+    let extra = |value: Value| value.as_object().unwrap().clone();
+    let thinking = Reasoning {
+        extra: extra(json!({"anthropic": {}})),
+        ..Reasoning::new("hm").with_signature("sig")
+    };
+    let text =
+        Part::Text(TextPart { text: "x".to_owned(), extra: extra(json!({"gemini": {"a": 1}})) });
+    let message = AiMessage::from_parts([AiPart::from(thinking), text.into()]);
+    assert_eq!(
+        json_of(&[message.into()]),
+        json!([{"type": "message", "role": "assistant", "content": "x"}])
+    );
+    // Nor does Chat Completions get what this format kept.
+    let mine = responses::answer(
+        r#"[{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g"},
+            {"type": "message", "id": "msg_1", "role": "assistant", "content": [{"type": "output_text", "text": "x"}]},
+            {"type": "web_search_call", "id": "ws_1"},
+            {"type": "custom_tool_call", "call_id": "c", "name": "t", "input": "free"}]"#,
+    )
+    .unwrap();
+    assert_eq!(
+        serde_json::to_value(openai::Messages::of(&[mine])).unwrap(),
+        json!([{"role": "assistant",
+            "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "[part: not supported by this format]"}],
+            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
+    );
+}
+
+#[test]
+fn data_in_an_address_is_data() {
+    let url = "data:application/pdf;base64,JVBERi0=";
+    let list = [Message::user([
+        Part::File(Media::url(url)),
+        Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
+    ])];
+    assert_eq!(
+        json_of(&list)[0]["content"],
+        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
+    );
+}
+
+#[test]
+fn what_is_not_known_is_kept() {
+    let request = json!([
+        {"type": "message", "role": "user", "id": "msg_0", "content": [
+            {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}},
+            {"type": "input_text", "text": "x", "y": 1},
+            {"type": "input_image", "image_url": "u", "detail": "auto", "y": 1},
+        ]},
+        {"type": "message", "role": "assistant", "id": "msg_1", "content": [
+            {"type": "output_image", "image_url": "u"},
+            {"type": "output_text", "text": "x", "annotations": [], "y": 1},
+        ]},
+        {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}},
+        {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
+    ]);
+    let messages = responses::history(&request.to_string()).unwrap();
+    assert_eq!(json_of(&messages), request);
+    let ToolMessage { .. } = messages[2].as_tool().unwrap();
+    assert_eq!(messages[2].as_tool().unwrap().attributes()[ATTRIBUTE]["id"], "fco_1");
+}
+
+#[test]
+fn odd_histories_are_read() {
+    let body = json!({"instructions": "s", "input": [
+        {"role": "system", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
+        {"role": "assistant", "content": "x", "phase": "commentary"},
+        {"role": "assistant", "content": []},
+        {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
+    ]});
+    let messages = responses::history(&body.to_string()).unwrap();
+    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\nb")]);
+    assert_eq!(messages[2].text(), "x");
+    assert_eq!(messages[3].as_tool().unwrap().tool_name(), "t");
+    // As the reference has it: a list for messages with an id, else a text.
+    let commentary =
+        json!({"type": "message", "role": "assistant", "content": "x", "phase": "commentary"});
+    assert_eq!(json_of(&messages)[2], commentary);
+}
+
+#[test]
+fn errors_name_the_place() {
+    let cases = [
+        ("{", "not valid JSON"),
+        ("7", "expected an object, found a number"),
+        ("{}", "input: missing"),
+        (r#"{"input": 7}"#, "input: expected an array, found a number"),
+        (r"[7]", "input[0]: expected an object, found a number"),
+        (r#"[{"content": "hi"}]"#, "input[0].role: missing"),
+        (r#"[{"role": "tool", "content": "hi"}]"#, "input[0].role: not a role of this format"),
+        (r#"[{"role": "user"}]"#, "input[0].content: missing"),
+        (r#"[{"role": "user", "content": [{}]}]"#, "input[0].content[0].type: missing"),
+        (
+            r#"[{"role": "user", "content": [{"type": "input_image"}]}]"#,
+            "input[0].content[0]: expected either `image_url` or `file_id`",
+        ),
+        (
+            r#"[{"role": "user", "content": [{"type": "input_file"}]}]"#,
+            "input[0].content[0]: expected one of `file_url`, `file_id` and `file_data`",
+        ),
+        (
+            r#"[{"role": "assistant", "content": [{"type": "output_text"}]}]"#,
+            "input[0].content[0].text: missing",
+        ),
+        (r#"[{"type": "function_call", "name": "t"}]"#, "input[0].call_id: missing"),
+        (
+            r#"[{"type": "function_call_output", "call_id": "c", "output": 7}]"#,
+            "input[0].output: expected a string or an array, found a number",
+        ),
+    ];
+    for (json, error) in cases {
+        let refused = responses::history(json).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Codec, "{json}");
+        assert_eq!(refused.to_string(), format!("read responses history: {error}"), "{json}");
+    }
+    let cases = [
+        ("{}", "output: missing"),
+        (
+            r#"{"error": {"code": "server_error", "message": "sorry"}, "output": []}"#,
+            "error: the provider answered an error: sorry",
+        ),
+        (r#"{"output": [{}]}"#, "output[0].type: missing"),
+    ];
+    for (json, error) in cases {
+        let refused = responses::answer(json).unwrap_err();
+        assert_eq!(refused.to_string(), format!("read responses answer: {error}"), "{json}");
+    }
+}
+
+#[test]
+fn streams_that_go_wrong() {
+    let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
+    assert_eq!(
+        push(r#"{"type": "error", "message": "overloaded", "code": null}"#),
+        "read responses stream: the provider answered an error: overloaded"
+    );
+    assert_eq!(
+        push(r#"{"type": "response.failed", "response": {"error": {"message": "sorry"}}}"#),
+        "read responses stream: response.error: the provider answered an error: sorry"
+    );
+    assert_eq!(
+        push(r#"{"type": "response.output_item.done", "output_index": "x"}"#),
+        "read responses stream: output_index: expected an index, found a string"
+    );
+    let mut stream = Stream::new();
+    stream.push(r#"{"type": "response.output_text.delta", "delta": "Hel"}"#).unwrap();
+    stream.push(r#"{"type": "response.of_the_future", "delta": 7}"#).unwrap();
+    assert_eq!(
+        stream.finish().unwrap_err().to_string(),
+        "read responses stream: it broke off before the answer was complete"
+    );
+    let mut stream = Stream::new();
+    let far = r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"role": "assistant", "content": "x"}}"#;
+    stream.push(far).unwrap();
+    stream.push("[DONE]").unwrap();
+    assert_eq!(stream.finish().unwrap(), Message::ai("x"));
+}
+
+#[test]
+fn nesting_is_refused_and_not_followed() {
+    let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
+    assert!(responses::answer(&deep).is_err());
+    assert!(responses::history(&format!("[{deep}]")).is_err());
+    assert!(Stream::new().push(&deep).is_err());
+}
+
+/// What the format can hold without a loss.
+fn lossless() -> BoxedStrategy<Vec<Message>> {
+    use wire_messages::*;
+    let image = prop_oneof![
+        Just(Media::url("https://e.x/a.png").with_detail(Detail::Auto)),
+        Just(Media::base64("image/png", "AA==").with_detail(Detail::High)),
+        Just(Media::file_id("file_1").with_detail(Detail::Other("original".to_owned()))),
+    ];
+    let file = prop_oneof![
+        words().prop_map(|name| Media::base64("text/csv", "AA==").with_name(name)),
+        Just(Media::url("https://e.x/a.pdf")),
+        Just(Media::file_id("file_1")),
+    ];
+    let part = prop_oneof![
+        4 => text().prop_map(Part::text),
+        1 => image.prop_map(Part::Image),
+        1 => file.prop_map(Part::File),
+    ];
+    let parts = proptest::collection::vec(part, 1..4).boxed();
+    let content =
+        prop_oneof![text().prop_map(Content::from), parts.prop_map(Content::from)].boxed();
+    let user = content.clone().prop_map(|content| UserMessage::new(content).into());
+    let said = || {
+        proptest::collection::vec(words(), 0..3).prop_map(|texts| {
+            texts.iter().map(|text| AiPart::from(text.as_str())).collect::<Vec<_>>()
+        })
+    };
+    let signed = (words(), words()).prop_map(|(text, signature)| {
+        let extra = json!({"responses": {"id": "rs_1"}});
+        AiPart::from(Reasoning {
+            extra: extra.as_object().unwrap().clone(),
+            ..Reasoning::new(text).with_signature(signature)
+        })
+    });
+    let said = (proptest::option::of(signed), said())
+        .prop_map(|(thought, texts)| thought.into_iter().chain(texts).collect::<Vec<_>>())
+        .boxed();
+    let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
+    let group = group(said, content, arguments);
+    let system = text().prop_map(|text| SystemMessage::new(text).into());
+    // Two answers in a row would be one.
+    let step = (prop_oneof![1 => system, 3 => user], prop_oneof![ai, group]);
+    let step = step.prop_map(|(first, rest): (Message, Vec<Message>)| [vec![first], rest].concat());
+    proptest::collection::vec(step, 0..5).prop_map(|steps| steps.concat()).boxed()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        let json = serde_json::to_string(&Input::of(&messages).developer().strict().unwrap()).unwrap();
+        prop_assert_eq!(responses::history(&json).unwrap(), messages);
+    }
+
+    #[test]
+    fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 2]>()) {
+        let options = |mut view: Input<'_>| {
+            if flags[0] { view = view.developer(); }
+            if flags[1] { view = view.cache_durable(); }
+            serde_json::to_string(&view).unwrap()
+        };
+        let text = options(Input::of(&messages));
+        let value: Value = serde_json::from_str(&text).unwrap();
+        for item in value.as_array().unwrap() {
+            prop_assert!(!item.as_object().unwrap().is_empty());
+        }
+        // Each key once: a map that is written again is as long.
+        prop_assert_eq!(value.to_string().len(), text.len());
+        if let Ok(once) = responses::history(&text) {
+            let again = options(Input::of(&once).developer());
+            if let Ok(twice) = responses::history(&again) {
+                prop_assert_eq!(options(Input::of(&twice).developer()), again);
+            }
+        }
+    }
+
+    #[test]
+    fn odd_json_never_panics(value in wire_messages::odd_json()) {
+        let json = value.to_string();
+        let _ = responses::answer(&json);
+        let _ = responses::history(&json);
+        let mut stream = Stream::new();
+        let _ = stream.push(&json);
+        let _ = stream.push("[DONE]");
+        let _ = stream.finish();
+    }
+
+    #[test]
+    fn mutated_goldens_never_panic(
+        all in proptest::collection::vec(wire_messages::mutated(documents("responses")), 1..6),
+    ) {
+        let mut stream = Stream::new();
+        for json in &all {
+            let _ = responses::answer(json);
+            let _ = responses::history(json);
+            let _ = stream.push(json);
+        }
+        let _ = stream.push("[DONE]");
+        let _ = stream.finish();
+    }
+}
