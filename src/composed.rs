@@ -11,7 +11,7 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::Run;
+use crate::record::{Record, Run};
 pub use prefix::{Break, SharedPrefix};
 pub use report::{Adapted, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
@@ -129,8 +129,9 @@ impl Prompt {
     /// The durable boundary: how many of the first messages will be sent again by the next prompt,
     /// in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and the answers to calls whose results may still come, are not durable, nor is
-    /// what stands behind them. A provider's cache mark belongs here.
+    /// Temporaries, and the results of calls of which some may still come, are not durable, nor is what
+    /// stands behind them. For a [`Provider`](crate::Provider) that wants turns neither is a message at
+    /// the end that a later one may be joined to. A provider's cache mark belongs here.
     pub fn durable(&self) -> usize {
         self.durable
     }
@@ -212,7 +213,7 @@ impl Pieces {
 
     pub(crate) fn add(&mut self, item: Item<'_>) {
         match item {
-            Item::Record(record) => self.share(record),
+            Item::Record(record) => self.share(record.to_run()),
             Item::Own(message, origin) => self.push(message, origin),
         }
     }

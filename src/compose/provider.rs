@@ -32,7 +32,7 @@ pub(super) struct Pass<'a> {
     out: Pieces,
     /// The end of `out` that the next message may still be joined to: neighbours of one side.
     open: Vec<Item<'a>>,
-    /// What no provider is sent, and stands behind them.
+    /// What no provider is sent, and came behind or among them.
     aside: Vec<Item<'a>>,
     last: Last,
 }
@@ -82,7 +82,7 @@ impl<'a> Pass<'a> {
         let says_nothing = self.last == Last::Nothing;
         let enough = match self.rules.opens {
             Opens::Freely => true,
-            Opens::WithAny => self.out.len() > 0,
+            Opens::WithAny => pieces.iter().any(|(_, message)| message.is_system()),
             Opens::WithMessage | Opens::WithUser => false,
         };
         if says_nothing && !enough {
@@ -164,12 +164,16 @@ impl<'a> Pass<'a> {
 
     /// Closes the end: what comes now is another message.
     fn settle(&mut self) {
-        if let Some(joined) = join::joined(&self.open) {
-            self.out.push(Arc::new(joined), Origin::Joined(self.open.iter().find_map(Item::seq)));
-            self.open.clear();
+        let joined = join::joined(&self.open);
+        let seq = self.open.iter().find_map(Item::seq);
+        if joined.is_none() {
+            self.open.drain(..).for_each(|item| self.out.add(item));
         }
-        for item in self.open.drain(..).chain(self.aside.drain(..)) {
-            self.out.add(item);
+        // Not between calls and their results.
+        self.aside.drain(..).for_each(|item| self.out.add(item));
+        if let Some(joined) = joined {
+            self.out.push(Arc::new(joined), Origin::Joined(seq));
+            self.open.clear();
         }
     }
 
