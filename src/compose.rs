@@ -19,12 +19,14 @@
 mod assemble;
 mod budget;
 mod counts;
+mod provider;
 
 use std::sync::Arc;
 
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::{Opens, Provider};
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
@@ -47,6 +49,7 @@ pub struct Composer {
     truncate: Option<Truncate>,
     tool_groups: ToolGroups,
     placement: Placement,
+    provider: Option<Provider>,
 }
 
 /// Where temporary messages stand.
@@ -141,6 +144,29 @@ impl Composer {
         self
     }
 
+    /// Names the provider that the prompt is for: nothing is sent then that it refuses. See
+    /// [`Provider`] for what that is, and for what is done about it.
+    ///
+    /// ```
+    /// use memory_prompt::{Composer, Message, Provider, Snapshot};
+    ///
+    /// let history = Snapshot::from_messages([Message::ai("Hello! Tea?"), Message::user("yes")]);
+    /// let prompt = Composer::new().for_provider(Provider::Anthropic).compose_all(&history, &[])?;
+    /// assert_eq!(prompt[0], Message::user("(start of the conversation)"));
+    /// assert_eq!(prompt[1].text(), "Hello! Tea?");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn for_provider(&mut self, provider: Provider) -> &mut Self {
+        self.provider = Some(provider);
+        self
+    }
+
+    /// Goes back to a prompt that is for no provider in particular.
+    pub fn no_provider(&mut self) -> &mut Self {
+        self.provider = None;
+        self
+    }
+
     /// How many of the newest records a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
@@ -158,7 +184,8 @@ impl Composer {
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
     /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a token
-    /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns.
+    /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns;
+    /// with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(
         &self,
         snapshot: &Snapshot,
@@ -230,12 +257,12 @@ impl Composer {
         let mut assembly = Assembly::new(self, snapshot, system);
         assembly.history(opening)?;
         assembly.temporaries(temporaries)?;
-        Ok(assembly.finish())
+        assembly.finish(temporaries)
     }
 
     fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
         let window = self.effective_window();
-        let opening = match window.opening(snapshot) {
+        let opening = match self.window_opening(snapshot) {
             Reach::Found(opening) if self.tool_groups != ToolGroups::Off => opening,
             other => return other,
         };
@@ -246,6 +273,26 @@ impl Composer {
             }
             Reach::ReadMore(n) => Reach::ReadMore(n),
         }
+    }
+
+    /// Where the window opens, before tool groups are looked at.
+    ///
+    /// Where the provider wants the user first, a window that has cut something off opens on a user
+    /// message; one that sends all there is leaves nothing out for that.
+    fn window_opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
+        let window = self.effective_window();
+        match window.opening(snapshot) {
+            Reach::Found(opening) if self.opens_with_user(snapshot, opening.start) => {
+                window.starting_with_user().opening(snapshot)
+            }
+            other => other,
+        }
+    }
+
+    /// Whether the history, cut at `start`, must open on a user message.
+    fn opens_with_user(&self, snapshot: &Snapshot, start: usize) -> bool {
+        self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
+            && !(start == 0 && snapshot.is_complete())
     }
 }
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::Run;
+use crate::record::{Record, Run};
 pub use prefix::{Break, SharedPrefix};
-pub use report::{LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
+pub use report::{Adapted, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
@@ -52,6 +52,13 @@ pub enum Origin {
     Repair,
     /// A temporary message.
     Temporary,
+    /// The history: a copy of the record at this position, changed as the provider demands.
+    Adapted(u64),
+    /// Several neighbours as one message, as the provider demands, with the position of the first
+    /// record among them; `None` where all of them are temporary.
+    Joined(Option<u64>),
+    /// A message that the provider demands in this place, and that nobody said.
+    Added,
 }
 
 /// Messages in order, shared in as few pieces as possible.
@@ -75,6 +82,13 @@ pub(crate) enum Held<'a> {
     Record(&'a Message),
     /// By itself.
     Own(&'a Arc<Message>),
+}
+
+/// One of the messages in [`Pieces`], as it can be shared by others.
+#[derive(Clone)]
+pub(crate) enum Item<'a> {
+    Record(Record<'a>),
+    Own(Arc<Message>, Origin),
 }
 
 /// A place in [`Pieces`] to go back to.
@@ -115,8 +129,9 @@ impl Prompt {
     /// The durable boundary: how many of the first messages will be sent again by the next prompt,
     /// in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and the answers to calls whose results may still come, are not durable, nor is
-    /// what stands behind them. A provider's cache mark belongs here.
+    /// Temporaries, and the results of calls of which some may still come, are not durable, nor is what
+    /// stands behind them. For a [`Provider`](crate::Provider) that wants turns neither is a message at
+    /// the end that a later one may be joined to. A provider's cache mark belongs here.
     pub fn durable(&self) -> usize {
         self.durable
     }
@@ -196,6 +211,26 @@ impl Pieces {
         self.list.push(Piece::One(message, origin));
     }
 
+    pub(crate) fn add(&mut self, item: Item<'_>) {
+        match item {
+            Item::Record(record) => self.share(record.to_run()),
+            Item::Own(message, origin) => self.push(message, origin),
+        }
+    }
+
+    /// The messages, each to be shared by other pieces.
+    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
+        self.list.iter().flat_map(|piece| {
+            let (run, one) = match piece {
+                Piece::Run(run) => (Some(run), None),
+                Piece::One(message, origin) => {
+                    (None, Some(Item::Own(Arc::clone(message), *origin)))
+                }
+            };
+            run.into_iter().flat_map(Run::iter).map(Item::Record).chain(one)
+        })
+    }
+
     /// Inserts `other` before the `at`th message.
     pub(crate) fn insert(&mut self, at: usize, other: Self) {
         let mut before = at;
@@ -251,6 +286,24 @@ impl Pieces {
             let records = run.into_iter().flat_map(Run::iter);
             records.map(|r| (Origin::History(r.seq()), Held::Record(r.message()))).chain(one)
         })
+    }
+}
+
+impl Item<'_> {
+    pub(crate) fn message(&self) -> &Message {
+        match self {
+            Self::Record(record) => record.message(),
+            Self::Own(message, _) => message,
+        }
+    }
+
+    /// The position of the record, where this is one or a copy of one.
+    pub(crate) fn seq(&self) -> Option<u64> {
+        match self {
+            Self::Record(record) => Some(record.seq()),
+            Self::Own(_, Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(*seq),
+            Self::Own(..) => None,
+        }
     }
 }
 

@@ -36,6 +36,9 @@ pub enum ErrorKind {
     /// With [`ToolGroups::Strict`](crate::ToolGroups::Strict): a tool call without its result, or a
     /// result without its call.
     ToolGroup,
+    /// With a [`Provider`](crate::Provider) named: a message that it refuses and that can't be
+    /// repaired, or with [`ToolGroups::Strict`](crate::ToolGroups::Strict) may not be.
+    Provider,
     /// The truncation processor failed.
     Truncate,
     /// A token counter failed.

@@ -48,7 +48,8 @@
 //! # What it does and does not do
 //!
 //! It decides what is sent: [windows](Window), [tool groups](ToolGroups), [truncation](Truncate),
-//! [token budgets](Budget), the system message, [temporaries](Placement). It keeps conversations in a
+//! [token budgets](Budget), the system message, [temporaries](Placement), and what a
+//! [provider](Provider) takes. It keeps conversations in a
 //! memory of your choice, and tells in a [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise, search or retry.
@@ -90,6 +91,7 @@ pub mod error;
 pub mod memory;
 pub mod message;
 mod prompt;
+mod provider;
 pub mod record;
 pub mod store;
 pub mod text;
@@ -103,8 +105,8 @@ pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
-    Break, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix, SystemSource, Tokens,
-    Truncated, Why,
+    Adapted, Break, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
+    SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
@@ -118,6 +120,7 @@ pub use message::{
     Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 pub use prompt::MemoryPrompt;
+pub use provider::Provider;
 pub use record::{Record, Records, Snapshot, Unreadable};
 #[cfg(feature = "async")]
 pub use store::AsyncChatMemoryStore;

@@ -14,6 +14,7 @@ use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
+use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
@@ -117,6 +118,20 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn temporaries_at(mut self, placement: Placement) -> Self {
         self.composer.temporaries_at(placement);
+        self
+    }
+
+    /// The prompt for this provider: nothing is sent that it refuses. See [`Provider`].
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.composer.for_provider(provider);
+        self
+    }
+
+    /// The prompt for no provider in particular, as it is unless one was named.
+    #[must_use]
+    pub fn no_provider(mut self) -> Self {
+        self.composer.no_provider();
         self
     }
 

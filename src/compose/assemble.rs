@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Composer, Placement};
+use super::{Composer, Placement, provider};
 use crate::composed::{
     LeftOut, Origin, Pieces, Prompt, Repaired, Report, SystemSource, Truncated, Why,
 };
@@ -56,7 +56,15 @@ pub(super) struct Assembly<'a> {
     history_at: usize,
     last_user: Option<usize>,
     /// The group in which the history ends, while it waits for results: temporaries may bring them.
-    open: Option<(u64, OpenCalls<'a>)>,
+    open: Option<OpenGroup<'a>>,
+}
+
+/// The tool group in which a history ends.
+struct OpenGroup<'a> {
+    /// The position of the message with the calls, and where its results begin in the prompt.
+    seq: u64,
+    results_at: usize,
+    calls: OpenCalls<'a>,
 }
 
 impl<'a> Assembly<'a> {
@@ -132,7 +140,10 @@ impl<'a> Assembly<'a> {
         self.report.no_user_message = self.report.sent > 0
             && self.last_user.is_none()
             && !temporaries.iter().any(|message| message.is_user());
-        self.durable = self.pieces.len();
+        // Results that are still to come may be written among those that are there: in the order of
+        // the calls, on some wires.
+        let waiting = self.open.as_ref().filter(|open| !open.calls.unanswered().is_empty());
+        self.durable = waiting.map_or(self.pieces.len(), |open| open.results_at);
         let mut block = Pieces::default();
         let mut asked: Option<OpenCalls<'_>> = None;
         for (index, temporary) in temporaries.iter().enumerate() {
@@ -142,13 +153,19 @@ impl<'a> Assembly<'a> {
                     let id = tool.call_id();
                     if asked.as_mut().is_some_and(|calls| calls.answer(id)) {
                         // It stays where it is, behind its call.
-                    } else if self.open.as_mut().is_some_and(|(_, calls)| calls.answer(id)) {
+                    } else if self.open.as_mut().is_some_and(|open| open.calls.answer(id)) {
                         self.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
                     } else if self.composer.tool_groups == ToolGroups::Strict {
                         let text =
                             format!("temporary {index} answers call {id:?}, which nothing made");
                         return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+                    } else if let Some(provider) = self.composer.provider {
+                        let text = format!(
+                            "temporary {index} answers call {id:?}, which nothing made: \
+                             {provider} refuses it"
+                        );
+                        return Err(Error::new(ErrorKind::Provider, "compose", text));
                     } else {
                         self.report.orphan_temporaries.push(index);
                     }
@@ -161,7 +178,7 @@ impl<'a> Assembly<'a> {
             block.push(Arc::clone(temporary), Origin::Temporary);
         }
         self.close(asked.as_ref(), None, &mut block)?;
-        if let Some((seq, calls)) = self.open.take() {
+        if let Some(OpenGroup { seq, calls, .. }) = self.open.take() {
             let mut placeholders = Pieces::default();
             self.close(Some(&calls), Some(seq), &mut placeholders)?;
             self.pieces.insert(self.pieces.len(), placeholders);
@@ -178,12 +195,22 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    pub(super) fn finish(mut self) -> Prompt {
+    /// The prompt, as the provider takes it.
+    pub(super) fn finish(mut self, temporaries: &[Arc<Message>]) -> Result<Prompt> {
+        if let Some(provider) = self.composer.provider {
+            let strict = self.composer.tool_groups == ToolGroups::Strict;
+            self.report.provider = Some(provider);
+            (self.pieces, self.durable) = provider::Pass::new(provider, strict, temporaries).run(
+                &self.pieces,
+                self.durable,
+                &mut self.report,
+            )?;
+        }
         if self.report.system == SystemSource::Temporary {
             self.durable = 0;
         }
         self.report.messages = self.pieces.len();
-        Prompt { pieces: self.pieces, durable: self.durable, report: self.report }
+        Ok(Prompt { pieces: self.pieces, durable: self.durable, report: self.report })
     }
 
     fn checks_groups(&self) -> bool {
@@ -255,6 +282,7 @@ impl<'a> Assembly<'a> {
         let mark = self.pieces.mark();
         let (sent, truncated) = (self.report.sent, self.report.truncated.len());
         let mut members = vec![(record, self.message(record)?)];
+        let results_at = self.pieces.len();
         let mut calls = OpenCalls::of(ai);
         while let Some(result) = rest.next_if(Message::is_tool) {
             let id = result.message().as_tool().map_or("", |tool| tool.call_id());
@@ -272,7 +300,7 @@ impl<'a> Assembly<'a> {
                 self.leave_out(member, Why::GroupDropped);
             }
         } else if rest.peek().is_none() {
-            self.open = Some((record.seq(), calls));
+            self.open = Some(OpenGroup { seq: record.seq(), results_at, calls });
         } else {
             let mut placeholders = Pieces::default();
             self.close(Some(&calls), Some(record.seq()), &mut placeholders)?;

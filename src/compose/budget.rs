@@ -191,6 +191,12 @@ impl Limit {
                 let tokens = walk.record(records[question], counts)?;
                 start = walk.back(window.start, left.saturating_sub(tokens), counts)?;
             }
+            // Forward to a user message sends less, so it fits all the more.
+            let start = start.map(|start| {
+                let led = composer.opens_with_user(snapshot, start);
+                let users = records.iter().skip(start).position(|r| led && r.message().is_user());
+                start + users.unwrap_or(0)
+            });
             let opening = match (start, unread) {
                 (Some(start), _) => Opening { start, parted: 0, anchor: None },
                 (None, None) => window,
@@ -229,6 +235,9 @@ impl Limit {
                 (Origin::Repair, held) => {
                     let name = held.message().as_tool().map_or("", |tool| tool.tool_name());
                     counts.repair(name, held.message(), &*self.counter)?
+                }
+                (Origin::Adapted(_) | Origin::Joined(_) | Origin::Added, held) => {
+                    self.counter.count(held.message())? // another copy in each prompt
                 }
                 (_, Held::Own(message)) => counts.shared(message, &*walk.limit.counter)?,
                 (_, Held::Record(message)) => self.counter.count(message)?,

@@ -87,7 +87,8 @@ impl Prompt {
     fn difference(&self, previous: &Self, at: usize) -> Break {
         let origin = |prompt: &Self| prompt.pieces.iter().nth(at).map(|(origin, _)| origin);
         let position = |origin| match origin {
-            Some(Origin::History(seq) | Origin::Truncated(seq)) => Some(seq),
+            Some(Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(seq),
+            Some(Origin::Joined(seq)) => seq,
             _ => None,
         };
         let (now, then) = (origin(self), origin(previous));

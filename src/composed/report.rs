@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::SharedPrefix;
 use crate::message::Role;
+use crate::provider::Provider;
 
 /// Everything that a build did to the history on its way into the prompt.
 ///
@@ -61,6 +62,10 @@ pub struct Report {
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
     pub orphan_temporaries: Vec<usize>,
+    /// Whom the prompt is for, where that was named.
+    pub provider: Option<Provider>,
+    /// What was changed so that the provider takes the prompt.
+    pub adapted: Vec<Adapted>,
 }
 
 /// What a prompt counts against its token budget.
@@ -118,6 +123,8 @@ pub enum Why {
     GroupDropped,
     /// A system message among the records; a prompt has one, and it is first.
     SecondSystem,
+    /// An answer that says nothing, which the provider refuses.
+    Blank,
 }
 
 /// A message that was shortened, or replaced by a truncation processor.
@@ -144,6 +151,37 @@ pub struct Repaired {
     pub call_id: String,
 }
 
+/// A message that was changed, or had one put before it, so that the provider takes the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Adapted {
+    /// The position of the message; `None` for a temporary one, or where there is none.
+    pub seq: Option<u64>,
+    /// Its kind.
+    pub role: Role,
+    /// What was done.
+    pub how: How,
+}
+
+/// What was done so that a provider takes a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum How {
+    /// A user message that nobody said was put before it, because a prompt begins with the user.
+    Opened,
+    /// An answer that nobody gave was put before it, because the user can't follow a tool result.
+    Answered,
+    /// It was joined to the message before it, because user and model take turns.
+    Joined,
+    /// A placeholder stands in place of its blank text, or its blank parts were left out.
+    Blank,
+    /// The reasoning at its end was left out.
+    Reasoning,
+    /// The ids of its calls, or of the call that it answers, were replaced.
+    CallIds,
+}
+
 impl Report {
     /// Whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
@@ -153,6 +191,7 @@ impl Report {
             && self.unreadable.is_empty()
             && self.truncated.is_empty()
             && self.repaired.is_empty()
+            && self.adapted.is_empty()
             && !self.system_overridden
     }
 }
@@ -172,6 +211,9 @@ impl fmt::Display for Report {
         }
         if let Some(Tokens { total, budget, .. }) = self.tokens {
             write!(f, ", {} of {} tokens", Grouped(total as u64), Grouped(budget as u64))?;
+        }
+        if let Some(provider) = self.provider {
+            write!(f, ", for {provider}")?;
         }
         writeln!(f)?;
         if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
@@ -212,6 +254,12 @@ impl fmt::Display for Report {
             }
             writeln!(f, "call {call_id:?} had no result")?;
         }
+        for Adapted { seq, role, how } in &self.adapted {
+            match seq {
+                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
+                None => writeln!(f, "  adapted    {role}, {how}")?,
+            }
+        }
         for index in &self.orphan_temporaries {
             writeln!(f, "  note       temporary {index} answers no call")?;
         }
@@ -230,6 +278,20 @@ impl fmt::Display for Why {
             Self::Dropped => "dropped by the processor",
             Self::GroupDropped => "the processor dropped a part of its tool group",
             Self::SecondSystem => "a second system message",
+            Self::Blank => "it says nothing",
+        })
+    }
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opened => "with a user message put before it",
+            Self::Answered => "with an answer put before it",
+            Self::Joined => "joined to the message before it",
+            Self::Blank => "blank",
+            Self::Reasoning => "without the reasoning at its end",
+            Self::CallIds => "with other call ids",
         })
     }
 }

@@ -16,9 +16,11 @@ pub enum ToolGroups {
     /// error result that says that none was recorded. The report tells.
     #[default]
     Repair,
-    /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message.
+    /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
+    /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
     Strict,
-    /// The window is sent as it is.
+    /// The window is sent as it is, but for what a named [`Provider`](crate::Provider) demands beyond
+    /// calls and results.
     Off,
 }
 

@@ -1,0 +1,273 @@
+//! What a provider demands of the list as a whole: one pass over what was assembled.
+//!
+//! What becomes of a message depends on it and on what stands before it, never on what follows, so
+//! that a prompt grows at its end alone. The exception are neighbours that are joined: the last one may
+//! still grow, and is not durable until something of the other side follows.
+
+mod ids;
+mod join;
+mod words;
+
+use std::sync::Arc;
+
+use crate::composed::{Adapted, How, Item, LeftOut, Origin, Pieces, Report, Why};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Message, Role};
+use crate::provider::{Opens, Provider, Rules};
+use ids::Names;
+use words::Worded;
+
+/// What stands before a conversation that its user did not begin.
+const OPENING: &str = "(start of the conversation)";
+/// What stands between a tool result and the user's next message.
+const NO_ANSWER: &str = "(no answer)";
+
+/// A pass over the pieces of a prompt.
+pub(super) struct Pass<'a> {
+    provider: Provider,
+    rules: Rules,
+    strict: bool,
+    temporaries: &'a [Arc<Message>],
+    names: Names,
+    out: Pieces,
+    /// The end of `out` that the next message may still be joined to: neighbours of one side.
+    open: Vec<Item<'a>>,
+    /// What no provider is sent, and came behind or among them.
+    aside: Vec<Item<'a>>,
+    last: Last,
+}
+
+/// What was sent last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    User,
+    Answer,
+    Calls,
+    Result,
+}
+
+impl<'a> Pass<'a> {
+    pub(super) fn new(provider: Provider, strict: bool, temporaries: &'a [Arc<Message>]) -> Self {
+        let rules = provider.rules();
+        Self {
+            provider,
+            rules,
+            strict,
+            temporaries,
+            names: Names::new(rules.ids),
+            out: Pieces::default(),
+            open: Vec::new(),
+            aside: Vec::new(),
+            last: Last::Nothing,
+        }
+    }
+
+    /// The pieces as the provider takes them, and how many of the first messages are durable where
+    /// `durable` of `pieces` are.
+    pub(super) fn run(
+        mut self,
+        pieces: &'a Pieces,
+        durable: usize,
+        report: &mut Report,
+    ) -> Result<(Pieces, usize)> {
+        let mut settled = None;
+        for (i, item) in pieces.items().enumerate() {
+            if i == durable {
+                settled = Some(self.out.len());
+            }
+            self.take(item, report)?;
+        }
+        let settled = settled.unwrap_or(self.out.len());
+        let says_nothing = self.last == Last::Nothing;
+        let enough = match self.rules.opens {
+            Opens::Freely => true,
+            Opens::WithAny => pieces.iter().any(|(_, message)| message.is_system()),
+            Opens::WithMessage | Opens::WithUser => false,
+        };
+        if says_nothing && !enough {
+            self.refuse(|| "there is no message".to_owned())?;
+            report.adapted.push(Adapted { seq: None, role: Role::User, how: How::Opened });
+            self.out.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        }
+        self.settle();
+        Ok((self.out, settled))
+    }
+
+    fn take(&mut self, item: Item<'a>, report: &mut Report) -> Result<()> {
+        match item.message() {
+            Message::System(_) => {
+                self.out.add(item);
+                return Ok(());
+            }
+            Message::Custom(_) => {
+                if self.open.is_empty() {
+                    self.out.add(item);
+                } else {
+                    self.aside.push(item);
+                }
+                return Ok(());
+            }
+            Message::User(_) | Message::Ai(_) | Message::Tool(_) => {}
+        }
+        let Some(item) = self.worded(item, report)? else { return Ok(()) };
+        let item = self.named(item, report)?;
+        let now = match item.message() {
+            Message::Tool(_) => Last::Result,
+            Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
+            Message::Ai(_) => Last::Answer,
+            _ => Last::User,
+        };
+        if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
+            self.adapt(&item, How::Opened, report)?;
+            self.out.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        }
+        if self.rules.takes_turns {
+            self.turn(item, now, report)?;
+        } else {
+            self.out.add(item);
+        }
+        self.last = now;
+        Ok(())
+    }
+
+    /// Takes a message where user and model take turns.
+    fn turn(&mut self, item: Item<'a>, now: Last, report: &mut Report) -> Result<()> {
+        match (self.last, now) {
+            (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
+                // A temporary is the caller's own, and this is how it is sent.
+                let temporary = |item: &Item<'_>| self.temporary(item).is_some();
+                if !temporary(&item) && !self.open.last().is_some_and(temporary) {
+                    self.refuse(|| {
+                        format!("{} follows another of its side", self.describe(&item))
+                    })?;
+                }
+                let (seq, role) = (item.seq(), item.message().role());
+                report.adapted.push(Adapted { seq, role, how: How::Joined });
+                self.open.push(item);
+                return Ok(());
+            }
+            (Last::Result | Last::Calls, Last::User) => {
+                self.adapt(&item, How::Answered, report)?;
+                self.settle();
+                self.out.push(Arc::new(Message::ai(NO_ANSWER)), Origin::Added);
+            }
+            _ => self.settle(),
+        }
+        if now == Last::Result {
+            self.out.add(item);
+        } else {
+            self.open.push(item);
+        }
+        Ok(())
+    }
+
+    /// Closes the end: what comes now is another message.
+    fn settle(&mut self) {
+        let joined = join::joined(&self.open);
+        let seq = self.open.iter().find_map(Item::seq);
+        if joined.is_none() {
+            self.open.drain(..).for_each(|item| self.out.add(item));
+        }
+        // Not between calls and their results.
+        self.aside.drain(..).for_each(|item| self.out.add(item));
+        if let Some(joined) = joined {
+            self.out.push(Arc::new(joined), Origin::Joined(seq));
+            self.open.clear();
+        }
+    }
+
+    /// The message without blank text, or `None` where nothing is left of it.
+    fn worded(&self, item: Item<'a>, report: &mut Report) -> Result<Option<Item<'a>>> {
+        let temporary = self.temporary(&item);
+        let worded = words::worded(item.message(), self.rules);
+        let (copy, how) = match worded {
+            Worded::Fine => return Ok(Some(item)),
+            Worded::Nothing => {
+                if self.strict || temporary.is_some() {
+                    return Err(self.error(format!("{} is blank", self.describe(&item))));
+                }
+                if let Some(seq) = item.seq() {
+                    let role = item.message().role();
+                    report.left_out.push(LeftOut { seq, role, why: Why::Blank });
+                    report.truncated.retain(|cut| cut.seq != seq);
+                    report.sent -= 1;
+                }
+                return Ok(None);
+            }
+            Worded::Silent(_) if temporary.is_some() && item.message().is_user() => {
+                return Err(self.error(format!("{} is blank", self.describe(&item))));
+            }
+            Worded::Silent(copy) | Worded::WithoutBlanks(copy) => (copy, How::Blank),
+            Worded::WithoutReasoning(copy) => (copy, How::Reasoning),
+        };
+        self.adapt(&item, how, report)?;
+        Ok(Some(changed(&item, copy)))
+    }
+
+    /// The message with call ids that the provider takes.
+    fn named(&mut self, item: Item<'a>, report: &mut Report) -> Result<Item<'a>> {
+        let Some(copy) = self.names.renamed(item.message()) else { return Ok(item) };
+        self.adapt(&item, How::CallIds, report)?;
+        Ok(changed(&item, copy))
+    }
+
+    /// Reports a repair, or refuses it where only an error is allowed.
+    fn adapt(&self, item: &Item<'_>, how: How, report: &mut Report) -> Result<()> {
+        self.refuse(|| {
+            let who = self.describe(item);
+            match how {
+                How::Opened => format!("{who} comes first, where the user's message belongs"),
+                How::Answered => format!("{who} follows a tool result without an answer between"),
+                How::Joined => format!("{who} follows another of its side"),
+                How::Blank => format!("{who} has blank text"),
+                How::Reasoning => format!("{who} ends in reasoning"),
+                How::CallIds => format!("{who} has a call id that is taken or malformed"),
+            }
+        })?;
+        let (seq, role) = (item.seq(), item.message().role());
+        report.adapted.push(Adapted { seq, role, how });
+        Ok(())
+    }
+
+    fn refuse(&self, why: impl FnOnce() -> String) -> Result<()> {
+        if self.strict { Err(self.error(why())) } else { Ok(()) }
+    }
+
+    fn error(&self, why: impl std::fmt::Display) -> Error {
+        let text = format!("{why}: {} refuses it", self.provider);
+        Error::new(ErrorKind::Provider, "compose", text)
+    }
+
+    /// Which temporary this is, where it is one.
+    fn temporary(&self, item: &Item<'_>) -> Option<usize> {
+        match item {
+            Item::Own(message, Origin::Temporary) => {
+                // A changed copy is not found again, but is a temporary all the same.
+                let index = self.temporaries.iter().position(|held| Arc::ptr_eq(held, message));
+                Some(index.unwrap_or(usize::MAX))
+            }
+            _ => None,
+        }
+    }
+
+    fn describe(&self, item: &Item<'_>) -> String {
+        let role = item.message().role();
+        match (item.seq(), self.temporary(item)) {
+            (Some(seq), _) => format!("message {seq} ({role})"),
+            (None, Some(usize::MAX)) => format!("a temporary ({role})"),
+            (None, Some(index)) => format!("temporary {index} ({role})"),
+            (None, None) => format!("a result that was added ({role})"),
+        }
+    }
+}
+
+/// A changed copy in the place of a message.
+fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
+    let origin = match item {
+        Item::Record(record) => Origin::Adapted(record.seq()),
+        Item::Own(_, Origin::Truncated(seq)) => Origin::Adapted(*seq),
+        Item::Own(_, origin) => *origin,
+    };
+    Item::Own(Arc::new(copy), origin)
+}

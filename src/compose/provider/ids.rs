@@ -1,0 +1,102 @@
+//! Call ids as a provider takes them.
+
+use std::collections::HashSet;
+
+use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
+use crate::provider::Ids;
+
+/// The ids that were given so far.
+pub(super) struct Names {
+    rule: Ids,
+    /// As a wire format may write them: other characters than letters, digits, `_` and `-` as `_`.
+    taken: HashSet<String>,
+    /// The calls of the message before, each with its old and its new id, until it is answered.
+    waiting: Vec<(String, String)>,
+}
+
+impl Names {
+    pub(super) fn new(rule: Ids) -> Self {
+        Self { rule, taken: HashSet::new(), waiting: Vec::new() }
+    }
+
+    /// The message with other ids, or `None` where its own will do.
+    pub(super) fn renamed(&mut self, message: &Message) -> Option<Message> {
+        if self.rule == Ids::Any {
+            return None;
+        }
+        if let Message::Tool(tool) = message {
+            let at = self.waiting.iter().position(|(old, _)| old == tool.call_id())?;
+            let (old, new) = self.waiting.remove(at);
+            let mut copy = (new != old).then(|| tool.clone())?;
+            copy.answer.call_id = new;
+            return Some(Message::Tool(copy));
+        }
+        self.waiting.clear();
+        let ai = message.as_ai().filter(|ai| ai.has_tool_calls())?;
+        if self.rule != Ids::Distinct {
+            self.taken.clear();
+        }
+        for call in ai.tool_calls() {
+            let new = self.name(&call.id);
+            self.waiting.push((call.id.clone(), new));
+        }
+        self.waiting.iter().any(|(old, new)| old != new).then(|| self.copy(ai))
+    }
+
+    fn copy(&self, ai: &AiMessage) -> Message {
+        let mut names = self.waiting.iter().map(|(_, new)| new);
+        let parts = ai.parts().iter().map(|part| match part {
+            AiPart::ToolCall(call) => {
+                let id = names.next().unwrap_or(&call.id).clone();
+                AiPart::ToolCall(ToolCall { id, ..call.clone() })
+            }
+            other => other.clone(),
+        });
+        let body = Body::normal(parts.collect());
+        Message::Ai(AiMessage { body, rare: ai.rare.clone() })
+    }
+
+    /// An id that is not taken: the old one where that is possible.
+    fn name(&mut self, old: &str) -> String {
+        let mut tries = 0_u64;
+        loop {
+            let new = match (self.rule, tries) {
+                (Ids::Nine, 0) if is_nine(old) => old.to_owned(),
+                (Ids::Nine, _) => nine(old, tries),
+                (_, 0) => old.to_owned(),
+                (_, 1) if old.is_empty() => "call".to_owned(),
+                (_, _) if old.is_empty() => format!("call_{tries}"),
+                (_, _) => format!("{old}_{}", tries + 1),
+            };
+            tries += 1;
+            if !new.is_empty() && self.taken.insert(written(&new)) {
+                return new;
+            }
+        }
+    }
+}
+
+fn written(id: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
+}
+
+fn is_nine(id: &str) -> bool {
+    id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Nine letters or digits that stand for an id, the same in every prompt and every process.
+fn nine(id: &str, tries: u64) -> String {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    // FNV-1a.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in id.bytes().chain(tries.to_le_bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let mut name = String::with_capacity(9);
+    for _ in 0..9 {
+        name.push(char::from(LETTERS[(hash % 62) as usize]));
+        hash /= 62;
+    }
+    name
+}

@@ -1,0 +1,78 @@
+//! Neighbours of one side as one message.
+
+use super::Item;
+use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
+
+/// All of them as one message; `None` where there is nothing to join.
+///
+/// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
+pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
+    let [first, _, ..] = items else { return None };
+    match first.message() {
+        Message::User(first) => {
+            let users = || items.iter().filter_map(|item| as_user(item.message()));
+            let mut parts = Vec::new();
+            for user in users() {
+                match &user.content {
+                    Content::Text(text) => append(&mut parts, [Part::text(text)], bare),
+                    Content::Parts(more) => append(&mut parts, more.iter().cloned(), bare),
+                }
+            }
+            let one = if let [one] = parts.as_mut_slice() { bare(one) } else { None };
+            let content = match one.map(std::mem::take) {
+                Some(text) => Content::Text(text),
+                None => Content::Parts(parts.into_boxed_slice()),
+            };
+            // A name, and what else stands beside the content, is kept where it is that of all.
+            let rare = users().all(|user| user.rare == first.rare).then(|| first.rare.clone());
+            Some(Message::User(UserMessage { content, rare: rare.flatten() }))
+        }
+        Message::Ai(first) => {
+            let answers = || items.iter().filter_map(|item| item.message().as_ai());
+            let mut parts = Vec::new();
+            for answer in answers() {
+                match &answer.body {
+                    Body::Text(text) => append(&mut parts, [text.as_str().into()], bare_said),
+                    Body::Parts(more) => append(&mut parts, more.iter().cloned(), bare_said),
+                }
+            }
+            let rare = answers().all(|ai| ai.rare == first.rare).then(|| first.rare.clone());
+            Some(Message::Ai(AiMessage { body: Body::normal(parts), rare: rare.flatten() }))
+        }
+        _ => None,
+    }
+}
+
+/// Appends the parts of one more message.
+fn append<P>(
+    parts: &mut Vec<P>,
+    more: impl IntoIterator<Item = P>,
+    bare: fn(&mut P) -> Option<&mut String>,
+) {
+    let mut more = more.into_iter();
+    let Some(mut next) = more.next() else { return };
+    match (parts.last_mut().and_then(bare), bare(&mut next)) {
+        (Some(before), Some(text)) => {
+            before.push_str("\n\n");
+            before.push_str(text);
+        }
+        _ => parts.push(next),
+    }
+    parts.extend(more);
+}
+
+fn as_user(message: &Message) -> Option<&UserMessage> {
+    if let Message::User(user) = message { Some(user) } else { None }
+}
+
+/// The text of a part that nothing stands beside.
+fn bare(part: &mut Part) -> Option<&mut String> {
+    match part {
+        Part::Text(TextPart { text, extra }) if extra.is_empty() => Some(text),
+        _ => None,
+    }
+}
+
+fn bare_said(part: &mut AiPart) -> Option<&mut String> {
+    if let AiPart::Content(part) = part { bare(part) } else { None }
+}

@@ -1,0 +1,101 @@
+//! The rules of each provider, as plain data.
+
+/// What a provider refuses, beyond calls and results that do not belong together: nobody takes those.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// What a prompt begins with.
+    pub(crate) opens: Opens,
+    /// Which texts count as blank and are refused; `None` where any text is taken.
+    pub(crate) blank: Option<Blank>,
+    /// Whether user and model take turns: no two neighbours of one side, no user behind a tool result.
+    pub(crate) takes_turns: bool,
+    /// Whether an answer may end in reasoning, with nothing said or called behind it.
+    pub(crate) ends_in_reasoning: bool,
+    /// What call ids are.
+    pub(crate) ids: Ids,
+}
+
+/// What a prompt begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// Anything, even nothing.
+    Freely,
+    /// Anything, a system message for one.
+    WithAny,
+    /// Any message beside the system message.
+    WithMessage,
+    /// The user's message, behind the system message.
+    WithUser,
+}
+
+/// Which text counts as blank.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blank {
+    /// The empty text.
+    Empty,
+    /// White space too.
+    White,
+}
+
+/// What call ids are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ids {
+    /// Whatever they are.
+    Any,
+    /// Not empty, and distinct within one message.
+    DistinctInMessage,
+    /// Not empty, and distinct in the whole prompt.
+    Distinct,
+    /// Nine letters or digits, and distinct within one message.
+    Nine,
+}
+
+pub(super) const OPENAI: Rules = Rules {
+    opens: Opens::WithAny,
+    blank: None,
+    takes_turns: false,
+    ends_in_reasoning: true,
+    ids: Ids::DistinctInMessage,
+};
+
+pub(super) const RESPONSES: Rules = Rules {
+    opens: Opens::WithMessage,
+    blank: None,
+    takes_turns: false,
+    ends_in_reasoning: false,
+    ids: Ids::Distinct,
+};
+
+pub(super) const ANTHROPIC: Rules = Rules {
+    opens: Opens::WithUser,
+    blank: Some(Blank::White),
+    takes_turns: false, // neighbours of one side are joined by the provider
+    ends_in_reasoning: false,
+    ids: Ids::Distinct,
+};
+
+/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still come
+/// to the one at the front, that one always gets a user message.
+pub(super) const GEMINI: Rules = Rules {
+    opens: Opens::WithUser,
+    blank: Some(Blank::Empty),
+    takes_turns: false,
+    ends_in_reasoning: true,
+    ids: Ids::Any,
+};
+
+pub(super) const MISTRAL: Rules = Rules {
+    opens: Opens::WithUser,
+    blank: Some(Blank::Empty),
+    takes_turns: true,
+    ends_in_reasoning: true,
+    ids: Ids::Nine,
+};
+
+pub(super) const OLLAMA: Rules = Rules {
+    opens: Opens::Freely,
+    blank: None,
+    takes_turns: false,
+    ends_in_reasoning: true,
+    ids: Ids::Any,
+};

@@ -1,0 +1,162 @@
+//! Configurations, and what a prompt becomes on its way to a provider.
+
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
+
+use std::sync::Arc;
+
+use memory_prompt::{
+    Budget, Composer, Keep, Message, Placement, Prompt, Provider, Result, Snapshot, TokenCounter,
+    Truncate, Window, wire,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+pub const PROVIDERS: [Provider; 7] = [
+    Provider::OpenAi,
+    Provider::OpenAiResponses,
+    Provider::Anthropic,
+    Provider::Gemini,
+    Provider::Mistral,
+    Provider::StrictTemplate,
+    Provider::Ollama,
+];
+
+/// How often a law is tried.
+pub fn cases(default: u32) -> u32 {
+    let asked = std::env::var("MEMORY_PROMPT_CASES").ok();
+    asked.and_then(|asked| asked.parse().ok()).unwrap_or(default)
+}
+
+pub fn providers() -> impl Strategy<Value = Provider> {
+    proptest::sample::select(PROVIDERS.to_vec())
+}
+
+/// Everything that can be configured, but for what a law is about.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub window: Option<Window>,
+    pub placement: Placement,
+    pub truncate: Option<Truncate>,
+    pub system: Option<String>,
+    pub tokens: Option<usize>,
+    pub cut_first: bool,
+    pub marked: bool,
+}
+
+impl Setup {
+    pub fn composer(&self) -> Composer {
+        let mut composer = Composer::new();
+        composer.temporaries_at(self.placement).truncate(self.truncate.clone());
+        if let Some(window) = self.window {
+            composer.window(window);
+        }
+        if let Some(system) = &self.system {
+            composer.system(system.clone());
+        }
+        if let Some(tokens) = self.tokens {
+            let mut budget = Budget::new(tokens);
+            if self.marked {
+                budget = budget.stepped(tokens / 4 + 1, tokens / 2 + 1).unwrap_or(budget);
+            }
+            composer.max_tokens(
+                if self.cut_first { budget.cut_before_drop() } else { budget },
+                letters,
+            );
+        }
+        composer
+    }
+}
+
+/// A token a character.
+fn letters(text: &str) -> usize {
+    text.chars().count()
+}
+
+/// What a prompt counts, counted again.
+pub fn counted(prompt: &Prompt) -> usize {
+    let counter: fn(&str) -> usize = letters;
+    let messages = prompt.iter().map(|message| counter.count(message).unwrap());
+    counter.overhead().reply + messages.sum::<usize>()
+}
+
+pub fn setups() -> impl Strategy<Value = Setup> {
+    let kind = prop_oneof![
+        4 => (0usize..12).prop_map(Window::last),
+        2 => (0usize..5).prop_map(Window::turns),
+        2 => Just(Window::all()),
+        2 => (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
+    ];
+    let window = (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, anchored)| {
+        let window = if user { window.starting_with_user() } else { window };
+        if anchored { window.anchored() } else { window }
+    });
+    let places = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
+    let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
+    let truncate = (1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
+        let truncate = Truncate::chars(limit).unwrap().keep(keep);
+        if marked { truncate.marker("[…{left_out}…]") } else { truncate }
+    });
+    (
+        proptest::option::weighted(0.9, window),
+        proptest::sample::select(places.to_vec()),
+        proptest::option::of(truncate),
+        proptest::option::of("[a-z]{0,5}"),
+        proptest::option::weighted(0.3, 0usize..800),
+        any::<bool>(),
+        any::<bool>(),
+    )
+        .prop_map(|(window, placement, truncate, system, tokens, cut_first, marked)| Setup {
+            window,
+            placement,
+            truncate,
+            system,
+            tokens,
+            cut_first,
+            marked,
+        })
+}
+
+pub fn compose(
+    composer: &Composer,
+    conversation: &[Message],
+    temporaries: &[Message],
+) -> Result<Prompt> {
+    let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
+    composer.compose_all(&Snapshot::from_messages(conversation.to_vec()), &temporaries)
+}
+
+/// The part of a request's body that holds the prompt.
+pub fn request(provider: Provider, prompt: &Prompt) -> Value {
+    match provider {
+        Provider::OpenAi | Provider::Mistral | Provider::StrictTemplate => {
+            json!({"messages": wire::openai::messages(prompt)})
+        }
+        Provider::OpenAiResponses => json!({
+            "instructions": wire::responses::instructions(prompt),
+            "input": wire::responses::input(prompt),
+        }),
+        Provider::Anthropic => json!({
+            "system": wire::anthropic::system(prompt),
+            "messages": wire::anthropic::messages(prompt),
+        }),
+        Provider::Gemini => json!({
+            "systemInstruction": wire::gemini::system_instruction(prompt),
+            "contents": wire::gemini::contents(prompt),
+        }),
+        _ => json!({"messages": wire::ollama::messages(prompt)}),
+    }
+}
+
+/// The same of its first messages alone.
+pub fn first_messages(provider: Provider, prompt: &Prompt, n: usize) -> Value {
+    let first = || prompt.iter().take(n);
+    match provider {
+        Provider::OpenAi | Provider::Mistral | Provider::StrictTemplate => {
+            json!({"messages": wire::openai::Messages::of(first())})
+        }
+        Provider::OpenAiResponses => json!({"input": wire::responses::Input::of(first())}),
+        Provider::Anthropic => json!({"messages": wire::anthropic::Messages::of(first())}),
+        Provider::Gemini => json!({"contents": wire::gemini::Contents::of(first())}),
+        _ => json!({"messages": wire::ollama::Messages::of(first())}),
+    }
+}

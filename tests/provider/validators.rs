@@ -1,0 +1,432 @@
+//! What each provider refuses, over the JSON that it is sent.
+//!
+//! Written from the providers' references and reports of their errors, and not from the encoders or
+//! the composer: nothing here imports the crate. Each rule has a document that it refuses, in
+//! `provider_rules.rs`.
+
+#![allow(unreachable_pub)] // shared by test files
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+
+/// What is wrong with a request; nothing is, in a valid one.
+pub type Wrong = Vec<String>;
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// OpenAI Chat Completions: `messages`.
+///
+/// Reference: the API reference of `chat/completions`; "An assistant message with 'tool_calls' must be
+/// followed by tool messages responding to each 'tool_call_id'"; "messages with role 'tool' must be a
+/// response to a preceeding message with 'tool_calls'"; "Duplicate value for 'tool_call_id'".
+pub fn openai(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    if list(messages).is_empty() {
+        wrong.push("an empty list of messages".to_owned());
+    }
+    // The ids that wait for their result.
+    let mut waiting: HashSet<&str> = HashSet::new();
+    let mut behind_calls = false;
+    for (i, message) in list(messages).iter().enumerate() {
+        let role = text(message, "role");
+        let content = &message["content"];
+        if role == "tool" {
+            let id = text(message, "tool_call_id");
+            if !behind_calls || !waiting.remove(id) {
+                wrong.push(format!("{i}: result {id:?} answers no call before it"));
+            }
+            wrong.extend(openai_content(i, content, &["text"]));
+            continue;
+        }
+        wrong.extend(waiting.drain().map(|id| format!("{i}: call {id:?} was not answered")));
+        behind_calls = false;
+        match role {
+            "system" | "developer" => wrong.extend(openai_content(i, content, &["text"])),
+            "user" => {
+                let parts = ["text", "image_url", "input_audio", "file"];
+                wrong.extend(openai_content(i, content, &parts));
+            }
+            "assistant" => {
+                let calls = list(&message["tool_calls"]);
+                if message.get("tool_calls").is_some() && calls.is_empty() {
+                    wrong.push(format!("{i}: an empty list of calls"));
+                }
+                if content.is_null() && calls.is_empty() && message["audio"].is_null() {
+                    wrong.push(format!("{i}: neither content nor calls"));
+                }
+                if !content.is_null() {
+                    wrong.extend(openai_content(i, content, &["text", "refusal"]));
+                }
+                for call in calls {
+                    let id = text(call, "id");
+                    if id.is_empty() {
+                        wrong.push(format!("{i}: a call without id"));
+                    }
+                    if !waiting.insert(id) {
+                        wrong.push(format!("{i}: id {id:?} twice"));
+                    }
+                    if !call["function"]["arguments"].is_string()
+                        && !call["custom"]["input"].is_string()
+                    {
+                        wrong.push(format!("{i}: arguments are no string"));
+                    }
+                    behind_calls = true;
+                }
+            }
+            other => wrong.push(format!("{i}: role {other:?}")),
+        }
+    }
+    wrong.extend(waiting.drain().map(|id| format!("end: call {id:?} was not answered")));
+    wrong
+}
+
+fn openai_content(i: usize, content: &Value, kinds: &[&str]) -> Wrong {
+    if content.is_string() {
+        return Vec::new();
+    }
+    if list(content).is_empty() {
+        return vec![format!("{i}: content is neither a string nor a list with parts")];
+    }
+    let kinds = list(content).iter().filter(|part| !kinds.contains(&text(part, "type")));
+    kinds.map(|part| format!("{i}: a part of kind {:?}", text(part, "type"))).collect()
+}
+
+/// OpenAI Responses: `input`.
+///
+/// Reference: the API reference of `responses`; "No tool call found for function call output", "No tool
+/// output found for function call", "Duplicate 'call_id'", "Item of type 'reasoning' was provided
+/// without its required following item", "Invalid value: 'input_text'. Supported values are:
+/// 'output_text' and 'refusal'".
+pub fn responses(input: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    if list(input).is_empty() {
+        wrong.push("an empty input".to_owned());
+    }
+    let mut called: HashSet<&str> = HashSet::new();
+    let mut answered: HashSet<&str> = HashSet::new();
+    for (i, item) in list(input).iter().enumerate() {
+        match text(item, "type") {
+            "message" => {
+                let assistant = text(item, "role") == "assistant";
+                if !["user", "assistant", "system", "developer"].contains(&text(item, "role")) {
+                    wrong.push(format!("{i}: role {:?}", text(item, "role")));
+                }
+                let content = &item["content"];
+                if !content.is_string() && list(content).is_empty() {
+                    wrong.push(format!("{i}: no content"));
+                }
+                for part in list(content) {
+                    let kind = text(part, "type");
+                    let fits = if assistant {
+                        ["output_text", "refusal"].contains(&kind)
+                    } else {
+                        ["input_text", "input_image", "input_file"].contains(&kind)
+                    };
+                    if !fits {
+                        wrong.push(format!("{i}: {kind:?} in the place of {}", item["role"]));
+                    }
+                }
+            }
+            "function_call" | "custom_tool_call" => {
+                let id = text(item, "call_id");
+                if id.is_empty() {
+                    wrong.push(format!("{i}: a call without id"));
+                }
+                if !called.insert(id) {
+                    wrong.push(format!("{i}: id {id:?} twice"));
+                }
+            }
+            "function_call_output" | "custom_tool_call_output" => {
+                let id = text(item, "call_id");
+                if !called.contains(id) || !answered.insert(id) {
+                    wrong.push(format!("{i}: output {id:?} answers no call before it"));
+                }
+            }
+            "reasoning" => {
+                let next = input.get(i + 1);
+                let said = next.is_some_and(|next| {
+                    ["function_call", "custom_tool_call", "reasoning"].contains(&text(next, "type"))
+                        || text(next, "role") == "assistant"
+                });
+                if !said {
+                    wrong.push(format!("{i}: reasoning without the item that follows it"));
+                }
+            }
+            other => wrong.push(format!("{i}: an item of kind {other:?}")),
+        }
+    }
+    let open = called.difference(&answered);
+    wrong.extend(open.map(|id| format!("call {id:?} has no output")));
+    wrong
+}
+
+/// Anthropic's Messages: `messages`.
+///
+/// Reference: the API reference of `messages` and the guide to tool use; "text content blocks must
+/// contain non-whitespace text", "`tool_use` ids must be unique", "`tool_use` ids were found without
+/// `tool_result` blocks immediately after", "unexpected `tool_use_id` found in `tool_result` blocks",
+/// "first message must use the user role", "String should match pattern '^[a-zA-Z0-9_-]+$'", "The final
+/// block in an assistant message cannot be `thinking`".
+pub fn anthropic(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    let messages = list(messages);
+    match messages.first() {
+        None => wrong.push("at least one message is required".to_owned()),
+        Some(first) if text(first, "role") != "user" => {
+            wrong.push("the first message is not the user's".to_owned());
+        }
+        Some(_) => {}
+    }
+    let mut ids: HashSet<&str> = HashSet::new();
+    let mut waiting: HashSet<&str> = HashSet::new();
+    for (i, message) in messages.iter().enumerate() {
+        let role = text(message, "role");
+        if !["user", "assistant"].contains(&role) {
+            wrong.push(format!("{i}: role {role:?}"));
+        }
+        let content = &message["content"];
+        if let Some(said) = content.as_str() {
+            if said.trim().is_empty() {
+                wrong.push(format!("{i}: blank"));
+            }
+        } else if list(content).is_empty() {
+            wrong.push(format!("{i}: no content"));
+        }
+        let blocks = list(content);
+        let results = blocks.iter().take_while(|block| text(block, "type") == "tool_result");
+        let results = results.count();
+        let mut opened = HashSet::new();
+        for (j, block) in blocks.iter().enumerate() {
+            match text(block, "type") {
+                "text" if text(block, "text").trim().is_empty() => {
+                    wrong.push(format!("{i}.{j}: blank"));
+                }
+                "tool_use" if role == "assistant" => {
+                    let id = text(block, "id");
+                    let pattern = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                    if id.is_empty() || !id.chars().all(pattern) {
+                        wrong.push(format!("{i}.{j}: id {id:?}"));
+                    }
+                    if !ids.insert(id) {
+                        wrong.push(format!("{i}.{j}: id {id:?} is not unique"));
+                    }
+                    if !block["input"].is_object() {
+                        wrong.push(format!("{i}.{j}: input is no object"));
+                    }
+                    opened.insert(id);
+                }
+                "tool_result" if role == "user" => {
+                    let id = text(block, "tool_use_id");
+                    if !waiting.remove(id) {
+                        wrong.push(format!("{i}.{j}: result {id:?} answers no call before it"));
+                    }
+                    if j >= results {
+                        wrong.push(format!("{i}.{j}: a result behind something else"));
+                    }
+                    for part in list(&block["content"]) {
+                        if text(part, "type") == "text" && text(part, "text").trim().is_empty() {
+                            wrong.push(format!("{i}.{j}: blank text in a result"));
+                        }
+                    }
+                }
+                "thinking" | "redacted_thinking" if role == "assistant" => {
+                    if j + 1 == blocks.len() {
+                        wrong.push(format!("{i}.{j}: thinking at the end"));
+                    }
+                }
+                "text" | "image" | "document" => {}
+                other => wrong.push(format!("{i}.{j}: {other:?} of {role}")),
+            }
+        }
+        wrong.extend(waiting.drain().map(|id| format!("{i}: call {id:?} was not answered")));
+        waiting = opened;
+    }
+    wrong.extend(waiting.drain().map(|id| format!("end: call {id:?} was not answered")));
+    wrong
+}
+
+/// Gemini's `contents`.
+///
+/// Reference: the API reference of `generateContent` and the guide to function calling; "Please ensure
+/// that function call turn comes immediately after a user turn or after a function response turn",
+/// "... the number of function response parts is equal to the number of function call parts of the
+/// function call turn", "must include at least one parts field".
+pub fn gemini(contents: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    let contents = list(contents);
+    if contents.is_empty() {
+        wrong.push("contents are not specified".to_owned());
+    }
+    let parts = |entry: &Value, key: &str| -> Vec<Value> {
+        let found = list(&entry["parts"]).iter().filter_map(|part| part.get(key).cloned());
+        found.collect()
+    };
+    let is_results = |entry: &Value| !parts(entry, "functionResponse").is_empty();
+    for (i, entry) in contents.iter().enumerate() {
+        let role = text(entry, "role");
+        if !["user", "model"].contains(&role) {
+            wrong.push(format!("{i}: role {role:?}"));
+        }
+        if list(&entry["parts"]).is_empty() {
+            wrong.push(format!("{i}: no parts"));
+        }
+        for part in list(&entry["parts"]) {
+            let data = ["text", "inlineData", "fileData", "functionCall", "functionResponse"];
+            let set = data.iter().filter(|key| part.get(**key).is_some()).count();
+            if set != 1 {
+                wrong.push(format!("{i}: a part with {set} kinds of data"));
+            }
+            let signed = part.get("thoughtSignature").is_some() || part.get("thought").is_some();
+            if part.get("text").is_some_and(|text| text == "") && !signed {
+                wrong.push(format!("{i}: an empty text"));
+            }
+        }
+        let (calls, results) = (parts(entry, "functionCall"), parts(entry, "functionResponse"));
+        if !calls.is_empty() {
+            if role != "model" {
+                wrong.push(format!("{i}: a call of the user"));
+            }
+            let before = i.checked_sub(1).and_then(|before| contents.get(before));
+            if before.is_none_or(|before| text(before, "role") != "user") {
+                wrong.push(format!("{i}: a call that follows no user or result turn"));
+            }
+            let answers = contents.get(i + 1).map_or(0, |n| parts(n, "functionResponse").len());
+            if answers != calls.len() {
+                wrong.push(format!("{i}: {} calls and {answers} results", calls.len()));
+            }
+        }
+        if !results.is_empty() {
+            if role != "user" || results.len() != list(&entry["parts"]).len() {
+                wrong.push(format!("{i}: results beside something else"));
+            }
+            let before = i.checked_sub(1).and_then(|before| contents.get(before));
+            let mut called: HashMap<String, i32> = HashMap::new();
+            for call in before.map(|before| parts(before, "functionCall")).unwrap_or_default() {
+                *called.entry(text(&call, "name").to_owned()).or_default() += 1;
+            }
+            for result in &results {
+                if !result["response"].is_object() {
+                    wrong.push(format!("{i}: a response that is no object"));
+                }
+                *called.entry(text(result, "name").to_owned()).or_default() -= 1;
+            }
+            if called.values().any(|left| *left != 0) {
+                wrong.push(format!("{i}: results of other calls"));
+            }
+        }
+        if i > 0 && is_results(entry) && is_results(&contents[i - 1]) {
+            wrong.push(format!("{i}: results in two turns"));
+        }
+    }
+    wrong
+}
+
+/// Mistral's `messages`, and those of strict chat templates.
+///
+/// Reference: `mistral-common`'s request validator ("Unexpected role 'user' after role 'tool'", "Not the
+/// same number of function calls and responses", "must have either content or tool_calls", "must be
+/// a-z, A-Z, 0-9, with a length of 9") and Mistral's published chat template ("After the optional
+/// system message, conversation roles must alternate user/assistant", where answers with calls and
+/// their results are not counted).
+pub fn mistral(messages: &Value) -> Wrong {
+    let mut wrong = openai(messages);
+    let messages = list(messages);
+    let rest = match messages.first() {
+        Some(first) if text(first, "role") == "system" => &messages[1..],
+        _ => messages,
+    };
+    if rest.is_empty() {
+        wrong.push("no message".to_owned());
+    }
+    if rest.first().is_some_and(|first| text(first, "role") != "user") {
+        wrong.push("the first message is not the user's".to_owned());
+    }
+    let mut user_is_next = true;
+    let mut before = "";
+    for (i, message) in rest.iter().enumerate() {
+        let role = text(message, "role");
+        let calls = list(&message["tool_calls"]);
+        let allowed: &[&str] = match before {
+            "" => &["user"],
+            "user" => &["user", "assistant"],
+            "assistant" => &["assistant", "user", "tool"],
+            _ => &["assistant", "tool"],
+        };
+        if !allowed.contains(&role) {
+            wrong.push(format!("{i}: unexpected role {role:?} after role {before:?}"));
+        }
+        if role == "assistant" {
+            let content = &message["content"];
+            let says =
+                content.as_str().is_some_and(|said| !said.is_empty()) || !list(content).is_empty();
+            if !says && calls.is_empty() {
+                wrong.push(format!("{i}: neither content nor calls"));
+            }
+        }
+        if role != "tool" && calls.is_empty() {
+            if (role == "user") != user_is_next {
+                wrong.push(format!("{i}: roles do not alternate"));
+            }
+            user_is_next = !user_is_next;
+        }
+        let result = (role == "tool").then(|| text(message, "tool_call_id"));
+        for id in calls.iter().map(|call| text(call, "id")).chain(result) {
+            if id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
+                wrong.push(format!("{i}: id {id:?}"));
+            }
+        }
+        before = role;
+    }
+    wrong
+}
+
+/// Ollama's `messages`.
+///
+/// Reference: the API documentation of `/api/chat`: roles, content as one string, bare base64 images,
+/// arguments as an object. The order is up to the model's template; what answers no call would still
+/// be shown to the model as if it did.
+pub fn ollama(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    let mut open = 0_usize;
+    for (i, message) in list(messages).iter().enumerate() {
+        let role = text(message, "role");
+        if !["system", "user", "assistant", "tool"].contains(&role) {
+            wrong.push(format!("{i}: role {role:?}"));
+        }
+        if !message["content"].is_string() {
+            wrong.push(format!("{i}: content is no string"));
+        }
+        if list(&message["images"])
+            .iter()
+            .any(|image| image.as_str().is_none_or(|data| data.contains(':')))
+        {
+            wrong.push(format!("{i}: an image that is not bare base64"));
+        }
+        if role == "tool" {
+            if open == 0 {
+                wrong.push(format!("{i}: a result without a call"));
+            }
+            open = open.saturating_sub(1);
+            continue;
+        }
+        if open > 0 {
+            wrong.push(format!("{i}: {open} calls without results"));
+        }
+        let calls = list(&message["tool_calls"]);
+        if calls.iter().any(|call| !call["function"]["arguments"].is_object()) {
+            wrong.push(format!("{i}: arguments are no object"));
+        }
+        open = calls.len();
+    }
+    if open > 0 {
+        wrong.push(format!("end: {open} calls without results"));
+    }
+    wrong
+}

@@ -1,0 +1,700 @@
+//! What leaves for a provider is what it takes: for every conversation, window, truncation, budget and
+//! temporaries, checked by validators that know the providers' references and nothing of this crate.
+//!
+//! `MEMORY_PROMPT_CASES=10000` runs each law that often; 256 times by default.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+#[path = "common/conversations.rs"]
+mod conversations;
+#[path = "provider/setups.rs"]
+mod setups;
+#[path = "provider/validators.rs"]
+mod validators;
+
+use conversations::*;
+use memory_prompt::{
+    Composer, ErrorKind, How, Message, Origin, Prompt, Provider, Reasoning, Snapshot, ToolCall,
+    ToolGroups, ToolMessage, Truncate, Why, Window,
+};
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use serde_json::{Value, json};
+use setups::*;
+use validators::Wrong;
+
+fn wrong(provider: Provider, body: &Value) -> Wrong {
+    let messages = &body["messages"];
+    match provider {
+        Provider::OpenAi => validators::openai(messages),
+        Provider::OpenAiResponses => validators::responses(&body["input"]),
+        Provider::Anthropic => validators::anthropic(messages),
+        Provider::Gemini => validators::gemini(&body["contents"]),
+        Provider::Mistral | Provider::StrictTemplate => validators::mistral(messages),
+        _ => validators::ollama(messages),
+    }
+}
+
+/// What a prompt is on the wire, in pieces that a longer prompt must repeat: blocks of Anthropic's
+/// turns and parts of Gemini's entries each with the side that they belong to, messages elsewhere.
+fn on_the_wire(provider: Provider, prompt: &Prompt, n: usize) -> Vec<Value> {
+    let body = first_messages(provider, prompt, n);
+    let pieces = |turns: &Value, content: &str| -> Vec<Value> {
+        let turns = turns.as_array().unwrap().iter().flat_map(|turn| {
+            let blocks = match &turn[content] {
+                Value::String(text) => vec![json!({"type": "text", "text": text})],
+                blocks => blocks.as_array().unwrap().clone(),
+            };
+            let role = turn["role"].clone();
+            blocks.into_iter().map(move |block| json!([role, block]))
+        });
+        turns.collect()
+    };
+    match provider {
+        Provider::OpenAiResponses => body["input"].as_array().unwrap().clone(),
+        Provider::Anthropic => pieces(&body["messages"], "content"),
+        Provider::Gemini => pieces(&body["contents"], "parts"),
+        _ => body["messages"].as_array().unwrap().clone(),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases(256),
+        failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn what_leaves_for_a_provider_is_what_it_takes(
+        provider in providers(), setup in setups(), conversation in conversation(16),
+        temporaries in temporaries(),
+    ) {
+        let mut composer = setup.composer();
+        composer.for_provider(provider);
+        match compose(&composer, &conversation, &temporaries) {
+            Ok(prompt) => {
+                let body = request(provider, &prompt);
+                let wrong = wrong(provider, &body);
+                prop_assert!(wrong.is_empty(), "{wrong:#?}\n{body:#}\n{}", prompt.report());
+                if let Some((tokens, total)) = setup.tokens.zip(prompt.report().tokens) {
+                    prop_assert_eq!(counted(&prompt), total.total);
+                    prop_assert!(total.total <= tokens);
+                }
+            }
+            // What the caller says for the next build only is not repaired.
+            Err(error) if error.kind() == ErrorKind::Provider => {
+                prop_assert!(error.to_string().contains("temporary"), "{error}");
+            }
+            Err(error) => {
+                let needed = matches!(error.kind(), ErrorKind::Budget { needed, budget } if needed > budget);
+                prop_assert!(needed, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn temporaries_that_say_something_are_never_refused_nor_lost(
+        provider in providers(), setup in setups(), conversation in conversation(12),
+        temporaries in proptest::collection::vec("[a-z]{1,8}", 0..4),
+    ) {
+        let said: Vec<_> = temporaries.iter().map(|text| Message::user(text.as_str())).collect();
+        let mut composer = Setup { tokens: None, ..setup }.composer();
+        let prompt = compose(composer.for_provider(provider), &conversation, &said).unwrap();
+        let users = prompt.iter().filter(|m| m.is_user());
+        let all = users.map(|m| m.text().into_owned()).collect::<Vec<_>>().join("\n\n");
+        prop_assert!(all.contains(&temporaries.join("\n\n")), "{all:?}");
+        prop_assert_eq!(prompt.report().temporaries, said.len());
+    }
+
+    #[test]
+    fn a_prompt_begins_with_the_durable_part_of_the_one_before(
+        provider in providers(), conversation in conversation(14), setup in setups(),
+        temporaries in temporaries(),
+    ) {
+        let setup = Setup { window: Some(Window::all()), tokens: None, ..setup };
+        let mut composer = setup.composer();
+        composer.for_provider(provider).system("s");
+        let stored = stored(&conversation);
+        let mut before: Option<Prompt> = None;
+        for end in 0..=stored.len() {
+            let bare = compose(&composer, &stored[..end], &[]).unwrap();
+            let with = compose(&composer, &stored[..end], &temporaries).unwrap_or_else(|_| bare.clone());
+            if let Some(before) = &before {
+                let n = before.durable();
+                let held = before.to_messages()[..n].to_vec();
+                prop_assert!(bare.to_messages().starts_with(&held), "at {end}: {before:#?}\n{bare:#?}");
+                let sent = on_the_wire(provider, before, n);
+                let now = on_the_wire(provider, &bare, bare.len());
+                prop_assert!(now.starts_with(&sent), "at {end}: {sent:#?}\n{now:#?}");
+                if setup.placement == memory_prompt::Placement::End {
+                    prop_assert!(with.to_messages().starts_with(&held), "at {end}: {before:#?}\n{with:#?}");
+                    let now = on_the_wire(provider, &with, with.len());
+                    prop_assert!(now.starts_with(&sent), "at {end}: {sent:#?}\n{now:#?}");
+                }
+            }
+            before = Some(if end % 2 == 0 { bare } else { with });
+        }
+    }
+
+    #[test]
+    fn between_two_steps_a_prompt_only_grows_at_its_end(
+        provider in providers(), conversation in conversation(40), low in 1usize..10,
+        step in 1usize..10, anchored in any::<bool>(),
+    ) {
+        let window = Window::stepped(low, step).unwrap();
+        let mut composer = Composer::new();
+        composer.window(if anchored { window.anchored() } else { window });
+        composer.for_provider(provider).system("s");
+        let stored = stored(&conversation);
+        let start = |end: usize| end.saturating_sub(low) / step * step;
+        let mut before: Vec<Message> = Vec::new();
+        for end in 0..=stored.len() {
+            let prompt = compose(&composer, &stored[..end], &[]).unwrap();
+            let released = end > 0 && stored[end - 1].is_user();
+            let stepped = end > 0 && start(end) != start(end - 1);
+            if !released && !stepped {
+                prop_assert!(prompt.to_messages().starts_with(&before), "at {end}: {before:#?}\n{prompt:#?}");
+            }
+            before = prompt.to_messages()[..prompt.durable()].to_vec();
+        }
+    }
+
+    #[test]
+    fn most_of_a_prompt_is_durable(provider in providers(), conversation in conversation(20)) {
+        // Nothing but the end is left out: the last side's messages, and a group that is open.
+        let mut composer = Composer::new();
+        composer.window(Window::all()).for_provider(provider);
+        let prompt = compose(&composer, &conversation, &[]).unwrap();
+        let list: Vec<_> = prompt.iter().filter(|message| said(message)).collect();
+        let durable = prompt.iter().take(prompt.durable()).filter(|message| said(message)).count();
+        let group = list.iter().rev().take_while(|m| m.is_tool()).count() + 1;
+        prop_assert!(durable + group >= list.len(), "{prompt:#?}");
+    }
+
+    #[test]
+    fn a_conversation_that_is_valid_is_left_alone(
+        provider in providers(), (turns, end) in valid(), system in any::<bool>(),
+        limit in proptest::option::of(8usize..40),
+    ) {
+        let conversation: Vec<_> = turns.concat().into_iter().chain([end]).collect();
+        let mut composer = Composer::new();
+        composer.window(Window::all());
+        composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
+        if system {
+            composer.system("Be brief.");
+        }
+        let plain = compose(&composer, &conversation, &[]).unwrap();
+        prop_assert!(wrong(provider, &request(provider, &plain)).is_empty());
+        let mut strict = composer.clone();
+        strict.tool_groups(ToolGroups::Strict).for_provider(provider);
+        for composer in [composer.for_provider(provider), &strict] {
+            let prompt = compose(composer, &conversation, &[]).unwrap();
+            prop_assert!(plain.with_origins().eq(prompt.with_origins()), "{}", prompt.report());
+            prop_assert!(prompt.report().adapted.is_empty());
+        }
+    }
+
+    #[test]
+    fn what_needs_no_repair_is_shared_and_not_copied(
+        provider in providers(), conversation in conversation(16),
+    ) {
+        let snapshot = Snapshot::from_messages(conversation);
+        let mut composer = Composer::new();
+        composer.window(Window::all());
+        let plain = composer.compose_all(&snapshot, &[]).unwrap();
+        let prompt = composer.for_provider(provider).compose_all(&snapshot, &[]).unwrap();
+        let report = prompt.report();
+        for (origin, message) in prompt.with_origins() {
+            if let Origin::History(seq) = origin {
+                let record = snapshot.records.iter().find(|r| r.seq() == seq).unwrap();
+                prop_assert!(std::ptr::eq(record.message(), message));
+            }
+        }
+        // Every message that is not as it was said is in the report.
+        for (origin, _) in plain.with_origins() {
+            let Origin::History(seq) = origin else { continue };
+            let shared = prompt.with_origins().any(|(now, _)| now == origin);
+            let next = plain.with_origins().map(|(origin, _)| origin).skip_while(|now| *now != origin);
+            let told = report.adapted.iter().any(|a| a.seq == Some(seq))
+                || report.left_out.iter().any(|l| l.seq == seq && l.why == Why::Blank)
+                || next.skip(1).take_while(|o| matches!(o, Origin::History(_))).any(|o| {
+                    let joined = |a: &memory_prompt::Adapted| {
+                        a.how == How::Joined && Some(o) == a.seq.map(Origin::History)
+                    };
+                    report.adapted.iter().any(joined)
+                });
+            prop_assert!(shared || told, "{seq}: {report}");
+        }
+        let nothing_done = report.adapted.is_empty() && report.left_out == plain.report().left_out;
+        prop_assert_eq!(nothing_done, plain.with_origins().eq(prompt.with_origins()), "{}", report);
+    }
+
+    #[test]
+    fn strict_fails_exactly_where_repair_had_something_to_do(
+        provider in providers(), setup in setups(), conversation in conversation(12),
+    ) {
+        let mut composer = Setup { tokens: None, ..setup }.composer();
+        let repaired = compose(composer.for_provider(provider), &conversation, &[]).unwrap();
+        let report = repaired.report();
+        let strict = compose(composer.tool_groups(ToolGroups::Strict), &conversation, &[]);
+        let groups = !report.repaired.is_empty()
+            || report.left_out.iter().any(|left| left.why == Why::NoCall);
+        let rules = !report.adapted.is_empty()
+            || report.left_out.iter().any(|left| left.why == Why::Blank);
+        match strict {
+            Ok(prompt) => {
+                prop_assert!(!groups && !rules, "{}", report);
+                prop_assert_eq!(prompt, repaired);
+            }
+            Err(error) if error.kind() == ErrorKind::ToolGroup => prop_assert!(groups, "{error}"),
+            Err(error) => {
+                prop_assert_eq!(error.kind(), ErrorKind::Provider);
+                prop_assert!(rules, "{error}");
+                prop_assert!(error.to_string().contains(&format!("{provider} refuses it")), "{error}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_report_adds_up(
+        provider in providers(), setup in setups(), conversation in conversation(16),
+        temporaries in temporaries(),
+    ) {
+        let mut composer = setup.composer();
+        let Ok(prompt) = compose(composer.for_provider(provider), &conversation, &temporaries) else {
+            return Ok(());
+        };
+        let report = prompt.report();
+        let how = |how| report.adapted.iter().filter(|adapted| adapted.how == how).count();
+        let system = usize::from(prompt.system().is_some());
+        prop_assert_eq!(report.provider, Some(provider));
+        prop_assert_eq!(report.messages, prompt.len());
+        prop_assert_eq!(
+            prompt.len() + how(How::Joined),
+            system + report.sent + report.temporaries + report.repaired.len()
+                + how(How::Opened) + how(How::Answered),
+            "{}", report
+        );
+        prop_assert_eq!(report.stored, report.older + report.over_budget
+            + (report.sent + report.left_out.len()) as u64, "{}", report);
+        prop_assert_eq!(
+            prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added).count(),
+            how(How::Opened) + how(How::Answered)
+        );
+        prop_assert!(prompt.durable() <= prompt.len());
+        prop_assert_eq!(&prompt, &compose(&composer, &conversation, &temporaries).unwrap());
+    }
+}
+
+/// Whether a provider is sent anything of a message.
+fn said(message: &Message) -> bool {
+    !matches!(message, Message::Custom(_))
+}
+
+/// A conversation that every provider takes: the user asks, the model calls, hears and answers.
+fn valid() -> impl Strategy<Value = (Vec<Vec<Message>>, Message)> {
+    let turn = ("[a-z]{1,30}", 0usize..3, "[a-z]{1,30}", any::<bool>()).prop_map(
+        |(asked, calls, said, thinks)| {
+            let mut turn = vec![Message::user(asked)];
+            for _ in 0..calls {
+                turn.push(Message::ai_calls([]));
+            }
+            let mut ai = memory_prompt::AiMessage::new(said);
+            if thinks {
+                ai = ai.with_reasoning(Reasoning::new("hm").with_signature("sig"));
+            }
+            turn.push(Message::Ai(ai));
+            turn
+        },
+    );
+    (proptest::collection::vec(turn, 0..6), "[a-z]{1,30}").prop_map(|(mut turns, last)| {
+        let mut n = 0;
+        for turn in &mut turns {
+            let mut whole = Vec::new();
+            for message in turn.drain(..) {
+                if message != Message::ai_calls([]) {
+                    whole.push(message);
+                    continue;
+                }
+                let ids = [format!("call{n:05}"), format!("call{:05}", n + 1)];
+                n += 2;
+                let calls = ids.iter().map(|id| ToolCall::new(id, "look", r#"{"x":1}"#));
+                whole.push(Message::ai_calls(calls));
+                whole.extend(ids.iter().map(|id| Message::tool(id, "look", "a cat")));
+            }
+            *turn = whole;
+        }
+        (turns, Message::user(last))
+    })
+}
+
+// What is done, in words.
+
+fn texts(provider: Provider, history: &[Message], temporaries: &[Message]) -> Vec<String> {
+    let mut composer = Composer::new();
+    let prompt = compose(composer.for_provider(provider), history, temporaries).unwrap();
+    prompt.iter().map(|message| format!("{}: {}", message.role(), message.text())).collect()
+}
+
+fn refusal(provider: Provider, groups: ToolGroups, history: &[Message], own: &[Message]) -> String {
+    let mut composer = Composer::new();
+    composer.tool_groups(groups).for_provider(provider);
+    let error = compose(&composer, history, own).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Provider);
+    error.to_string()
+}
+
+/// A question, a look, and what was seen.
+fn looked(id: &str, seen: &str) -> Vec<Message> {
+    let calls = [ToolCall::new(id, "look", "{}")];
+    vec![Message::user("what?"), Message::ai_calls(calls), Message::tool(id, "look", seen)]
+}
+
+#[test]
+fn mistral_gets_turns() {
+    let mut history = looked("call00001", "a cat");
+    history.extend([Message::user("and?"), Message::user("well?"), Message::ai("A cat.")]);
+    history.extend([Message::ai("Black."), Message::user("thanks")]);
+    assert_eq!(
+        texts(Provider::Mistral, &history, &[Message::user("Today is Friday.")]),
+        [
+            "user: what?",
+            "assistant: ",
+            "tool: a cat",
+            "assistant: (no answer)",
+            "user: and?\n\nwell?",
+            "assistant: A cat.\n\nBlack.",
+            "user: thanks\n\nToday is Friday.",
+        ]
+    );
+}
+
+#[test]
+fn nothing_blank_is_sent_where_that_is_refused() {
+    let mut history = vec![Message::user(" "), Message::ai("\n"), Message::ai("Hm?")];
+    history.extend(looked("c", ""));
+    history.push(Message::ai(""));
+    assert_eq!(
+        texts(Provider::Anthropic, &history, &[]),
+        [
+            "user: (empty message)",
+            "assistant: Hm?",
+            "user: what?",
+            "assistant: ",
+            "tool: (no output)"
+        ]
+    );
+    let silent = [Message::user("hi"), Message::ai(""), Message::user("hello?")];
+    assert_eq!(texts(Provider::Ollama, &silent, &[]), ["user: hi", "assistant: ", "user: hello?"]);
+}
+
+#[test]
+fn a_window_opens_on_the_user_and_a_greeting_stays() {
+    let talk = ["Hello!", "hi", "Tea?", "yes", "Sugar?", "no"];
+    let talk: Vec<_> = talk
+        .iter()
+        .enumerate()
+        .map(|(i, text)| if i % 2 == 0 { Message::ai(*text) } else { Message::user(*text) })
+        .collect();
+    let mut composer = Composer::new();
+    composer.for_provider(Provider::Anthropic);
+    let firsts = |composer: &Composer| {
+        let prompt = compose(composer, &talk, &[]).unwrap();
+        (prompt[0].text().into_owned(), prompt.report().older)
+    };
+    assert_eq!(firsts(&composer), ("(start of the conversation)".to_owned(), 0));
+    assert_eq!(firsts(composer.max_messages(4)), ("yes".to_owned(), 3));
+}
+
+#[test]
+fn call_ids_are_what_the_provider_takes_at_both_ends() {
+    let twice = [looked("call_0", "a cat"), looked("call_0", "a dog")].concat();
+    let ids = |provider: Provider| {
+        let mut composer = Composer::new();
+        let prompt = compose(composer.for_provider(provider), &twice, &[]).unwrap();
+        let made = prompt.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
+        let made: Vec<_> = made.collect();
+        let answered = prompt.iter().filter_map(Message::as_tool).map(ToolMessage::call_id);
+        assert!(made.iter().eq(answered));
+        made
+    };
+    assert_eq!(ids(Provider::OpenAi), ["call_0", "call_0"]);
+    assert_eq!(ids(Provider::Anthropic), ["call_0", "call_0_2"]);
+    let nine = ids(Provider::Mistral);
+    assert_eq!(nine[0].len(), 9);
+    assert_eq!(nine[0], nine[1]); // the same wherever it stands
+}
+
+#[test]
+fn strict_names_the_message_and_the_rule() {
+    let refusal = |history: &[Message], own: &[Message]| {
+        refusal(Provider::Mistral, ToolGroups::Strict, history, own)
+    };
+    let two = ["a", "b"].map(Message::user);
+    assert_eq!(
+        refusal(&two, &[]),
+        "compose: message 1 (user) follows another of its side: mistral refuses it"
+    );
+    assert_eq!(
+        refusal(&[Message::ai("hi")], &[]),
+        "compose: message 0 (assistant) comes first, where the user's message belongs: mistral refuses it"
+    );
+    assert_eq!(
+        refusal(&looked("call00001", "x"), &two[..1]),
+        "compose: temporary 0 (user) follows a tool result without an answer between: mistral refuses it"
+    );
+    assert_eq!(refusal(&[], &[]), "compose: there is no message: mistral refuses it");
+}
+
+#[test]
+fn temporaries_are_refused_rather_than_reworded() {
+    let refusal = |own: Message| {
+        refusal(Provider::Anthropic, ToolGroups::Repair, &[Message::user("hi")], &[own])
+    };
+    assert_eq!(
+        refusal(Message::user(" ")),
+        "compose: temporary 0 (user) is blank: anthropic refuses it"
+    );
+    assert_eq!(
+        refusal(Message::ai("")),
+        "compose: temporary 0 (assistant) is blank: anthropic refuses it"
+    );
+    assert_eq!(
+        refusal(Message::tool("c", "look", "a cat")),
+        "compose: temporary 0 answers call \"c\", which nothing made: anthropic refuses it"
+    );
+}
+
+#[test]
+fn off_leaves_groups_alone_and_keeps_the_other_rules() {
+    let orphan = [Message::tool("c", "look", ""), Message::user("")];
+    let mut composer = Composer::new();
+    composer.tool_groups(ToolGroups::Off).for_provider(Provider::Gemini);
+    let prompt = compose(&composer, &orphan, &[]).unwrap();
+    let texts: Vec<_> = prompt.iter().map(|m| m.text().into_owned()).collect();
+    assert_eq!(texts, ["(start of the conversation)", "(no output)", "(empty message)"]);
+    let told = prompt.report().to_string();
+    assert!(told.starts_with("3 messages: 2 of 2 from memory, for gemini\n"), "{told}");
+    assert!(told.contains("  adapted    1: user, blank\n"), "{told}");
+    assert!(!prompt.report().is_untouched());
+    composer.no_provider();
+    assert_eq!(compose(&composer, &orphan, &[]).unwrap().to_messages(), orphan);
+}
+
+// Each rule of each validator, broken by hand.
+
+/// The validator refuses this document for this reason, and no other.
+#[track_caller]
+fn refuses(wrong: &Wrong, why: &str) {
+    assert!(wrong.iter().any(|wrong| wrong.contains(why)), "{wrong:?}");
+}
+
+fn call(id: &str) -> Value {
+    json!({"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}})
+}
+
+fn openai_call(id: &str) -> Value {
+    json!({"role": "assistant", "content": null, "tool_calls": [call(id)]})
+}
+
+fn openai_result(id: &str) -> Value {
+    json!({"role": "tool", "tool_call_id": id, "content": "a cat"})
+}
+
+fn said_by(role: &str) -> Value {
+    json!({"role": role, "content": "hi"})
+}
+
+#[test]
+fn the_validators_take_what_the_references_show() {
+    let system = said_by("system");
+    let messages = json!([
+        system,
+        said_by("user"),
+        openai_call("call00001"),
+        openai_result("call00001"),
+        said_by("assistant"),
+        said_by("user")
+    ]);
+    assert_eq!(validators::openai(&messages), Wrong::new());
+    assert_eq!(validators::mistral(&messages), Wrong::new());
+    let input = json!([
+        {"type": "message", "role": "user", "content": "hi"},
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "a cat"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "A cat."}]},
+    ]);
+    assert_eq!(validators::responses(&input), Wrong::new());
+    let messages = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [
+            {"type": "thinking", "thinking": "hm", "signature": "sig"},
+            {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}},
+        ]},
+        {"role": "user", "content": [
+            {"type": "tool_result", "tool_use_id": "toolu_1", "content": "a cat"},
+            {"type": "text", "text": "and?"},
+        ]},
+    ]);
+    assert_eq!(validators::anthropic(&messages), Wrong::new());
+    let contents = json!([
+        {"role": "user", "parts": [{"text": "hi"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {}}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"output": "a cat"}}}]},
+        {"role": "model", "parts": [{"text": "A cat."}]},
+    ]);
+    assert_eq!(validators::gemini(&contents), Wrong::new());
+    let messages = json!([
+        system,
+        {"role": "user", "content": "hi", "images": ["AA=="]},
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "look", "arguments": {}}}]},
+        {"role": "tool", "tool_name": "look", "content": "a cat"},
+    ]);
+    assert_eq!(validators::ollama(&messages), Wrong::new());
+}
+
+#[test]
+fn the_openai_validator_can_fail() {
+    let check = |messages: Value, why| refuses(&validators::openai(&messages), why);
+    check(json!([]), "an empty list");
+    check(json!([said_by("user"), openai_result("c")]), "answers no call");
+    check(json!([openai_call("c"), openai_result("c"), openai_result("c")]), "answers no call");
+    check(json!([openai_call("c"), said_by("user"), openai_result("c")]), "answers no call");
+    check(json!([openai_call("c"), said_by("user")]), "was not answered");
+    check(json!([openai_call("c")]), "end: call");
+    check(json!([openai_call("")]), "without id");
+    check(json!([{"role": "assistant", "tool_calls": [call("c"), call("c")]}]), "twice");
+    check(json!([{"role": "assistant", "content": null}]), "neither content nor calls");
+    check(json!([{"role": "assistant", "content": "", "tool_calls": []}]), "empty list of calls");
+    check(json!([{"role": "user", "content": []}]), "neither a string nor a list");
+    check(json!([{"role": "user", "content": [{"type": "video"}]}]), "of kind");
+    check(json!([{"role": "system", "content": [{"type": "image_url"}]}]), "of kind");
+    check(json!([{"role": "custom", "content": "x"}]), "role");
+    check(
+        json!([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"arguments": {}}}]}]),
+        "no string",
+    );
+}
+
+#[test]
+fn the_responses_validator_can_fail() {
+    let check = |input: Value, why| refuses(&validators::responses(&input), why);
+    let call = |id: &str| json!({"type": "function_call", "call_id": id, "arguments": "{}"});
+    let output = |id: &str| json!({"type": "function_call_output", "call_id": id, "output": ""});
+    let user = json!({"type": "message", "role": "user", "content": "hi"});
+    check(json!([]), "an empty input");
+    check(json!([output("c")]), "answers no call");
+    check(json!([call("c"), output("c"), output("c")]), "answers no call");
+    check(json!([call("c")]), "has no output");
+    check(json!([call(""), output("")]), "without id");
+    check(json!([call("c"), output("c"), call("c")]), "twice");
+    check(json!([{"type": "reasoning"}]), "reasoning without");
+    check(json!([{"type": "reasoning"}, user]), "reasoning without");
+    check(json!([{"type": "message", "role": "tool", "content": "x"}]), "role");
+    check(json!([{"type": "message", "role": "user", "content": []}]), "no content");
+    let block = |role: &str, kind: &str| json!([{"type": "message", "role": role, "content": [{"type": kind, "text": "x"}]}]);
+    check(block("assistant", "input_text"), "in the place of");
+    check(block("user", "output_text"), "in the place of");
+    check(json!([{"type": "custom"}]), "an item of kind");
+}
+
+#[test]
+fn the_anthropic_validator_can_fail() {
+    let check = |messages: Value, why| refuses(&validators::anthropic(&messages), why);
+    let turn = |role: &str, blocks: &[Value]| json!({"role": role, "content": blocks});
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    let result = |id: &str| json!({"type": "tool_result", "tool_use_id": id, "content": "x"});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    let hi = said_by("user");
+    check(json!([]), "at least one message");
+    check(json!([said_by("assistant")]), "not the user's");
+    check(json!([{"role": "system", "content": "x"}]), "role");
+    check(json!([{"role": "user", "content": " \n"}]), "blank");
+    check(json!([turn("user", &[text("\t")])]), "blank");
+    check(json!([turn("user", &[])]), "no content");
+    check(json!([turn("user", &[result("c")])]), "answers no call");
+    check(json!([hi, turn("assistant", &[call("c")]), hi]), "was not answered");
+    check(json!([hi, turn("assistant", &[call("c")])]), "end: call");
+    let late = turn("user", &[text("x"), result("c")]);
+    check(json!([hi, turn("assistant", &[call("c")]), late]), "a result behind");
+    let asked = turn("assistant", &[call("c")]);
+    let told = turn("user", &[result("c")]);
+    check(json!([hi, asked, told, asked, told]), "not unique");
+    check(json!([hi, turn("assistant", &[call("a.b")])]), "id \"a.b\"");
+    check(json!([hi, turn("assistant", &[call("")])]), "id \"\"");
+    let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+    check(json!([hi, turn("assistant", std::slice::from_ref(&thinking))]), "thinking at the end");
+    check(json!([turn("user", &[thinking])]), "of user");
+    check(json!([turn("user", &[call("c")])]), "of user");
+    check(json!([turn("user", &[json!({"type": "video"})])]), "of user");
+    let odd = json!({"type": "tool_use", "id": "c", "name": "look", "input": "{}"});
+    check(json!([hi, turn("assistant", &[odd])]), "no object");
+    let silent = json!({"type": "tool_result", "tool_use_id": "c", "content": [text("")]});
+    check(json!([hi, asked, turn("user", &[silent])]), "blank text in a result");
+}
+
+#[test]
+fn the_gemini_validator_can_fail() {
+    let check = |contents: Value, why| refuses(&validators::gemini(&contents), why);
+    let turn = |role: &str, parts: &[Value]| json!({"role": role, "parts": parts});
+    let call = json!({"functionCall": {"name": "look", "args": {}}});
+    let result = |name: &str| json!({"functionResponse": {"name": name, "response": {}}});
+    let hi = turn("user", &[json!({"text": "hi"})]);
+    check(json!([]), "not specified");
+    check(json!([turn("user", &[])]), "no parts");
+    check(json!([turn("system", &[json!({"text": "x"})])]), "role");
+    check(json!([turn("user", &[json!({"text": ""})])]), "an empty text");
+    check(json!([turn("user", &[json!({})])]), "0 kinds of data");
+    check(json!([turn("user", &[json!({"text": "x", "inlineData": {}})])]), "2 kinds of data");
+    let asked = turn("model", std::slice::from_ref(&call));
+    check(json!([asked, turn("user", &[result("look")])]), "follows no user");
+    check(json!([turn("user", std::slice::from_ref(&call))]), "a call of the user");
+    check(json!([hi, asked]), "1 calls and 0 results");
+    let two = turn("model", &[call.clone(), call]);
+    check(json!([hi, two, turn("user", &[result("look")])]), "2 calls and 1 results");
+    check(json!([hi, turn("user", &[result("look")])]), "results of other calls");
+    check(json!([hi, asked, turn("user", &[result("see")])]), "results of other calls");
+    let mixed = turn("user", &[result("look"), json!({"text": "x"})]);
+    check(json!([hi, asked, mixed]), "beside something else");
+    let odd = json!({"functionResponse": {"name": "look", "response": "x"}});
+    check(json!([hi, asked, turn("user", &[odd])]), "no object");
+    let told = turn("user", &[result("look")]);
+    check(json!([hi, asked, told, told]), "results in two turns");
+}
+
+#[test]
+fn the_mistral_validator_can_fail() {
+    let check = |messages: Value, why| refuses(&validators::mistral(&messages), why);
+    let (user, answer) = (said_by("user"), said_by("assistant"));
+    let (asked, told) = (openai_call("call00001"), openai_result("call00001"));
+    check(json!([said_by("system")]), "no message");
+    check(json!([answer]), "not the user's");
+    check(json!([user, user]), "do not alternate");
+    check(json!([user, answer, answer]), "do not alternate");
+    check(json!([user, answer, asked, told, answer]), "do not alternate");
+    check(json!([user, asked, told, user]), "unexpected role \"user\" after role \"tool\"");
+    check(json!([user, said_by("system")]), "unexpected role \"system\"");
+    check(json!([user, {"role": "assistant", "content": ""}]), "neither content nor calls");
+    check(json!([user, openai_call("call_1"), openai_result("call_1")]), "id \"call_1\"");
+    check(json!([user, asked]), "was not answered");
+}
+
+#[test]
+fn the_ollama_validator_can_fail() {
+    let check = |messages: Value, why| refuses(&validators::ollama(&messages), why);
+    let asked = json!({"role": "assistant", "content": "",
+        "tool_calls": [{"function": {"name": "look", "arguments": {}}}]});
+    let told = json!({"role": "tool", "content": "x"});
+    check(json!([told]), "without a call");
+    check(json!([asked, said_by("user")]), "without results");
+    check(json!([asked]), "end: 1 calls");
+    check(json!([asked, told, told]), "without a call");
+    check(json!([{"role": "custom", "content": ""}]), "role");
+    check(json!([{"role": "user", "content": []}]), "no string");
+    check(json!([{"role": "user", "content": "", "images": ["https://e.x/a.png"]}]), "bare base64");
+    let odd = json!({"role": "assistant", "content": "",
+        "tool_calls": [{"function": {"name": "look", "arguments": "{}"}}]});
+    check(json!([odd, told]), "no object");
+}
