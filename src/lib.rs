@@ -109,7 +109,10 @@ pub use composed::{
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 pub use memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
-pub use memory::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId};
+pub use memory::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId, MessageWindowChatMemory,
+    TokenWindowChatMemory,
+};
 pub use message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,

@@ -3,9 +3,12 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 mod default;
+mod evicting;
 mod ext;
 mod forward;
 mod id;
+mod message_window;
+mod token_window;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -15,6 +18,8 @@ pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFutur
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
 pub use id::MemoryId;
+pub use message_window::MessageWindowChatMemory;
+pub use token_window::TokenWindowChatMemory;
 
 use crate::error::Result;
 use crate::message::Message;

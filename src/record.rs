@@ -144,6 +144,18 @@ impl Records {
         Self { runs }
     }
 
+    /// Parts the records in two: those before the position `seq`, and those from it on.
+    pub(crate) fn split(self, seq: u64) -> (Self, Self) {
+        let (mut before, mut rest) = (Vec::new(), Vec::new());
+        for run in self.runs {
+            let i = usize::try_from(seq.saturating_sub(run.seq)).unwrap_or(usize::MAX);
+            let (left, right) = run.split(i);
+            before.extend((left.len > 0).then_some(left));
+            rest.extend((right.len > 0).then_some(right));
+        }
+        (Self { runs: before }, Self { runs: rest })
+    }
+
     /// How many there are.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len).sum()

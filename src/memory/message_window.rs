@@ -1,0 +1,102 @@
+//! The memory that keeps so many messages.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::ops::Range;
+
+use super::evicting::{Evicting, Limit, evicting};
+use super::{ChatMemory, DefaultChatMemory, MemoryId};
+use crate::error::Result;
+use crate::message::Message;
+use crate::record::{Records, Snapshot};
+
+/// A memory that keeps the newest messages up to a number of them, and evicts older ones from the
+/// memory inside for good.
+///
+/// Take it where the history itself must not grow: for storage that is paid for, or for rules on how
+/// long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it forgets
+/// nothing, and can be another one tomorrow.
+///
+/// | | what is sent | what is kept |
+/// |---|---|---|
+/// | [`Window`](crate::Window), [`Budget`](crate::Budget) | the newest | everything |
+/// | `MessageWindowChatMemory` | what the window on it takes | the newest messages |
+/// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | what the window on it takes | the newest tokens |
+///
+/// # What is kept
+///
+/// - The system message has a slot of its own: it stays, and does not count.
+/// - A tool group, that is an answer with tool calls and the results directly behind it, is evicted
+///   whole or not at all, so up to a group less than the limit may be left.
+/// - The newest message or tool group stays, even where it is larger than the limit by itself.
+/// - What was once out of the window never comes back, though the limit grow again.
+///
+/// # How it evicts
+///
+/// An append first appends, and then evicts from the memory inside what is over the limit. If that
+/// fails, the append is done all the same, reads stay within the limit, and the next append tries
+/// again. Reads evict nothing: what others append to the memory inside they leave out where it is
+/// too much, and the next append here evicts it. No conversation is ever read and written back, so
+/// any number of threads, processes and handles may share the memory inside.
+///
+/// An append reads nothing. Only what this handle has not seen, because it was there before or others
+/// appended it, is looked at once, from the newest back until the window is full.
+///
+/// # Errors
+///
+/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes what
+/// the window owes to the [callback](Self::on_evict), and fails where that fails;
+/// [`clear`](ChatMemory::clear) does not.
+///
+/// # Example
+///
+/// ```
+/// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MessageWindowChatMemory, Message};
+///
+/// let archive = std::sync::Arc::new(DefaultChatMemory::new());
+/// let kept = archive.clone();
+/// let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 2)?
+///     .on_evict(move |_, records| Ok(drop(kept.add_all(records.messages().cloned())?)));
+///
+/// memory.add(Message::system("Be brief."))?;
+/// for text in ["one", "two", "three"] {
+///     memory.add(Message::user(text))?;
+/// }
+/// assert_eq!(memory.all()?.messages().map(|m| m.text()).collect::<Vec<_>>(), ["two", "three"]);
+/// assert_eq!(memory.system()?.map(|m| m.text().into_owned()).as_deref(), Some("Be brief."));
+/// assert_eq!(archive.all()?.messages().map(|m| m.text()).collect::<Vec<_>>(), ["one"]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+pub struct MessageWindowChatMemory<M = DefaultChatMemory> {
+    inner: Evicting<M>,
+}
+
+impl<M: ChatMemory> MessageWindowChatMemory<M> {
+    /// At most `limit` messages of `memory`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the limit is 0.
+    pub fn new(memory: M, limit: usize) -> Result<Self> {
+        let limit = Limit::fixed(limit, "message window")?;
+        Ok(Self { inner: Evicting::new(memory, limit, None) })
+    }
+
+    /// At most so many messages of `memory` as `limit` says for its id, each time it is used.
+    ///
+    /// A limit of 0 is as good as 1: the newest message or tool group stays.
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryId, MessageWindowChatMemory};
+    ///
+    /// let limit = |id: &MemoryId| if id.as_str().starts_with("gold:") { 100 } else { 20 };
+    /// let memory = MessageWindowChatMemory::dynamic(DefaultChatMemory::with_id("gold:u1"), limit);
+    /// # drop(memory);
+    /// ```
+    pub fn dynamic(memory: M, limit: impl Fn(&MemoryId) -> usize + Send + Sync + 'static) -> Self {
+        let limit = Limit::Computed(Box::new(limit));
+        Self { inner: Evicting::new(memory, limit, None) }
+    }
+}
+
+evicting!(MessageWindowChatMemory);

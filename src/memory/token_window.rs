@@ -1,0 +1,82 @@
+//! The memory that keeps so many tokens.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::ops::Range;
+
+use super::evicting::{Evicting, Limit, evicting};
+use super::{ChatMemory, DefaultChatMemory, MemoryId};
+use crate::error::Result;
+use crate::message::Message;
+use crate::record::{Records, Snapshot};
+use crate::token::TokenCounter;
+
+/// A memory that keeps the newest messages up to a number of tokens, and evicts older ones from the
+/// memory inside for good.
+///
+/// It is to tokens what [`MessageWindowChatMemory`](crate::MessageWindowChatMemory) is to messages:
+/// what is kept, how it evicts, its errors and when to take a window instead are told there. To keep
+/// requests within a model's limit, take
+/// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts all that is sent, the
+/// system message included, and forgets nothing.
+///
+/// Each message is counted once, before it is appended, and its count is remembered. A counter that
+/// fails fails the append, and nothing is appended; of what others appended, a read counts what is
+/// new, and fails with the counter.
+///
+/// # Example
+///
+/// ```
+/// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message, TokenWindowChatMemory};
+///
+/// let words = |text: &str| text.split_whitespace().count(); // and 4 more for each message
+/// let memory = TokenWindowChatMemory::new(DefaultChatMemory::new(), 12, words)?;
+/// memory.add(Message::user("What is a moon?"))?; // 8
+/// memory.add(Message::ai("A satellite."))?; // 6, and 14 are too many
+/// assert_eq!(memory.all()?.len(), 1);
+///
+/// let long = "word ".repeat(1000);
+/// memory.add(Message::user(long.as_str()))?; // too long by itself: it stays, and alone
+/// assert_eq!(memory.all()?.messages().map(|m| m.text()).collect::<Vec<_>>(), [long]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+pub struct TokenWindowChatMemory<M = DefaultChatMemory> {
+    inner: Evicting<M>,
+}
+
+impl<M: ChatMemory> TokenWindowChatMemory<M> {
+    /// At most `limit` tokens of `memory`, as `counter` counts its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the limit is 0.
+    pub fn new(memory: M, limit: usize, counter: impl TokenCounter + 'static) -> Result<Self> {
+        let limit = Limit::fixed(limit, "token window")?;
+        Ok(Self { inner: Evicting::new(memory, limit, Some(Box::new(counter))) })
+    }
+
+    /// At most so many tokens of `memory` as `limit` says for its id, each time it is used.
+    ///
+    /// With a limit of 0, as with any that is too small for it, the newest message or tool group
+    /// stays.
+    ///
+    /// ```
+    /// use memory_prompt::token::Estimate;
+    /// use memory_prompt::{DefaultChatMemory, MemoryId, TokenWindowChatMemory};
+    ///
+    /// let limit = |id: &MemoryId| if id.as_str().starts_with("gold:") { 32_000 } else { 4_000 };
+    /// let memory = DefaultChatMemory::with_id("gold:u1");
+    /// let memory = TokenWindowChatMemory::dynamic(memory, limit, Estimate);
+    /// # drop(memory);
+    /// ```
+    pub fn dynamic(
+        memory: M,
+        limit: impl Fn(&MemoryId) -> usize + Send + Sync + 'static,
+        counter: impl TokenCounter + 'static,
+    ) -> Self {
+        let limit = Limit::Computed(Box::new(limit));
+        Self { inner: Evicting::new(memory, limit, Some(Box::new(counter))) }
+    }
+}
+
+evicting!(TokenWindowChatMemory);
