@@ -8,8 +8,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
+use memory_prompt::token::Estimate;
 use memory_prompt::{
-    ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, Truncate, Window,
+    ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, TokenCounter,
+    TokenWindowChatMemory, Truncate, Window,
 };
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -31,6 +33,7 @@ fn main() {
     build_allocates_little();
     messages_are_small(&effort);
     cutting_is_fast(&effort);
+    appends_recount_nothing(&effort);
 }
 
 fn remember(n: u64) -> DefaultChatMemory {
@@ -100,6 +103,31 @@ fn cutting_is_fast(effort: &Effort) {
         }],
     );
     println!("      (10 short messages: {off:.0} ns, with truncation on {on:.0} ns)");
+}
+
+fn appends_recount_nothing(effort: &Effort) {
+    for (name, text) in [
+        ("300 characters", "The quick brown fox jumps over the lazy dog. ".repeat(7)),
+        ("20 characters", "How far is the moon?".to_owned()),
+    ] {
+        let message = Message::user(text);
+        let limit = 1000 * Estimate.count(&message).unwrap();
+        let memory = TokenWindowChatMemory::new(DefaultChatMemory::new(), limit, Estimate).unwrap();
+        memory.add_all(vec![message.clone(); 2000]).unwrap();
+        let window = memory.all().unwrap();
+        assert_eq!(window.len(), 1000);
+        let recount =
+            || window.messages().map(|message| Estimate.count(message).unwrap()).sum::<usize>();
+        assert_eq!(recount(), limit);
+        let [recount, append] = measure(
+            effort,
+            [&|| _ = black_box(recount()), &|| _ = black_box(memory.add(message.clone()).unwrap())],
+        );
+        assert_eq!(memory.memory().all().unwrap().len(), 1000);
+        let claim = "append to a token window of 1,000 messages: recount / append";
+        at_least(&format!("{claim} ({name})"), recount / append, 100.0);
+        println!("      (append {append:.0} ns)");
+    }
 }
 
 /// Nanoseconds a call of each, taken in turn: medians over the runs.
