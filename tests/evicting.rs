@@ -1192,3 +1192,42 @@ fn public_types_cross_threads() {
     check::<MessageWindowChatMemory>();
     check::<TokenWindowChatMemory<Arc<dyn ChatMemory>>>();
 }
+
+/// A window that is large enough is a memory like any other.
+#[cfg(feature = "conformance")]
+mod contract {
+    use std::collections::HashMap;
+
+    use memory_prompt::conformance::{Countdown, FaultFixture, Fixture};
+
+    use super::*;
+
+    type Kept = Arc<Countdown<DefaultChatMemory>>;
+
+    /// Each handle is a window of its own, so that each has to find out what the others did.
+    struct Windows<const TOKENS: bool>(Mutex<HashMap<String, Kept>>);
+
+    impl<const TOKENS: bool> Fixture for Windows<TOKENS> {
+        const BACKEND: &'static str = if TOKENS { "token window" } else { "message window" };
+        fn new() -> Self {
+            Self(Mutex::default())
+        }
+        fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+            let mut kept = self.0.lock().unwrap();
+            let new = || Arc::new(Countdown::new(DefaultChatMemory::with_id(id)));
+            let inside = Arc::clone(kept.entry(id.to_owned()).or_insert_with(new));
+            Arc::from(window(inside, &Arc::new(usize::MAX.into()), TOKENS, &Archive::default()))
+        }
+    }
+
+    impl<const TOKENS: bool> FaultFixture for Windows<TOKENS> {
+        fn fail_after(&self, steps: Option<u64>) {
+            for kept in self.0.lock().unwrap().values() {
+                kept.fail_after(steps.map(|steps| steps % 4));
+            }
+        }
+    }
+
+    memory_prompt::conformance!(message_window: Windows<false>, [memory, faults]);
+    memory_prompt::conformance!(token_window: Windows<true>, [memory, faults]);
+}
