@@ -356,6 +356,23 @@ fn an_empty_file_becomes_a_store() {
     assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 1);
 }
 
+/// A reader that closed last left the log beside the file, and whoever copied the file alone lost what
+/// was in the log.
+#[test]
+fn a_store_that_is_closed_is_one_file() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
+    memory.add(Message::user("hi")).unwrap();
+    assert_eq!(memory.all().unwrap().len(), 1);
+    assert!(folder.file("chat.db-wal").exists());
+    drop(memory);
+    assert!(!folder.file("chat.db-wal").exists());
+    fs::rename(&path, folder.file("copy.db")).unwrap();
+    let copy = SqliteStore::open(folder.file("copy.db")).unwrap().memory("a").unwrap();
+    assert_eq!(copy.all().unwrap().len(), 1);
+}
+
 #[test]
 fn tables_of_ones_own_may_be_added() {
     let folder = Folder::new();

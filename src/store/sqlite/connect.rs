@@ -13,9 +13,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// Writers of one process take turns here, where waiting is cheaper than in SQLite. Readers have
 /// connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
-    writer: Mutex<Connection>,
-    /// None where there is one connection for all.
+    /// None where there is one connection for all. Closed before the writer: whoever closes last tidies
+    /// up the log, and readers can't.
     readers: Option<Readers>,
+    writer: Mutex<Connection>,
 }
 
 struct Readers {
