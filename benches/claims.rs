@@ -9,7 +9,8 @@ use std::hint::black_box;
 use std::time::Instant;
 
 use memory_prompt::{
-    ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, Truncate, Window,
+    AiMessage, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot,
+    ToolCall, Truncate, Window, wire,
 };
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -31,6 +32,7 @@ fn main() {
     build_allocates_little();
     messages_are_small(&effort);
     cutting_is_fast(&effort);
+    writing_json_is_free(&effort);
 }
 
 fn remember(n: u64) -> DefaultChatMemory {
@@ -100,6 +102,46 @@ fn cutting_is_fast(effort: &Effort) {
         }],
     );
     println!("      (10 short messages: {off:.0} ns, with truncation on {on:.0} ns)");
+}
+
+fn writing_json_is_free(effort: &Effort) {
+    // Both spend most of their time in the same escaping: many runs that are shorter than the
+    // system's time slices, so that what else runs here falls on few of them.
+    let effort = &Effort { runs: effort.runs * 400, nanos: effort.nanos / 800, ..*effort };
+    let plain = (0..100).map(|i| {
+        let text = format!("message {i:0>292}");
+        if i % 2 == 0 { Message::user(text) } else { Message::ai(text) }
+    });
+    // Short texts with calls between them: nothing hides what a message costs.
+    let tools = (0..25).flat_map(|i| {
+        let id = format!("call_{i}");
+        let call = ToolCall::new(id.as_str(), "weather", r#"{"city": "Oslo", "day": 2}"#);
+        [
+            Message::user("What is the weather in Oslo?\nThe day after tomorrow."),
+            AiMessage::from_parts([call]).into(),
+            Message::tool(id, "weather", "sunny, 21 °C"),
+            Message::ai("It will be \"sunny\" at 21 °C."),
+        ]
+    });
+    let mut composer = Composer::new();
+    composer.window(Window::last(100));
+    for (name, snapshot) in
+        [("plain", Snapshot::from_messages(plain)), ("tools", Snapshot::from_messages(tools))]
+    {
+        let prompt = composer.compose_all(&snapshot, &[]).unwrap();
+        assert_eq!(prompt.len(), 100);
+        let ready = serde_json::to_value(wire::openai::messages(&prompt)).unwrap();
+        let view = || wire::openai::messages(black_box(&prompt));
+        let [ours, value] = measure(
+            effort,
+            [&|| drop(black_box(serde_json::to_vec(&view()))), &|| {
+                drop(black_box(serde_json::to_vec(black_box(&ready))));
+            }],
+        );
+        let claim = format!("100 messages ({name}) to OpenAI's JSON / the same from a ready Value");
+        at_most(&claim, ours / value, 1.0);
+        println!("      ({ours:.0} ns / {value:.0} ns)");
+    }
 }
 
 /// Nanoseconds a call of each, taken in turn: medians over the runs.
