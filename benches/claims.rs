@@ -10,12 +10,13 @@ use std::time::Instant;
 
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, TokenCounter,
-    TokenWindowChatMemory, Truncate, Window,
+    AiMessage, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot,
+    TokenCounter, TokenWindowChatMemory, ToolCall, Truncate, Window, wire,
 };
 use unicode_segmentation::UnicodeSegmentation;
 
-/// How long one run of each kind may take, and how many runs there are.
+/// How long one run of each kind may take, and how many runs there are: many runs that are shorter
+/// than the system's time slices, so that what else runs on the machine falls on few of them.
 struct Effort {
     runs: usize,
     nanos: u128,
@@ -27,13 +28,14 @@ fn main() {
     let effort = if quick {
         Effort { runs: 3, nanos: 1_000_000, large: 10_000 }
     } else {
-        Effort { runs: 11, nanos: 40_000_000, large: 1_000_000 }
+        Effort { runs: 301, nanos: 1_000_000, large: 1_000_000 }
     };
     build_is_flat(&effort);
     build_allocates_little();
     messages_are_small(&effort);
     cutting_is_fast(&effort);
     appends_recount_nothing(&effort);
+    writing_json_is_free(&effort);
 }
 
 fn remember(n: u64) -> DefaultChatMemory {
@@ -127,6 +129,45 @@ fn appends_recount_nothing(effort: &Effort) {
         let claim = "append to a token window of 1,000 messages: recount / append";
         at_least(&format!("{claim} ({name})"), recount / append, 100.0);
         println!("      (append {append:.0} ns)");
+    }
+}
+
+fn writing_json_is_free(effort: &Effort) {
+    // Both spend most of their time in the same escaping, so the difference is small.
+    let effort = &Effort { runs: effort.runs * 15, nanos: effort.nanos / 20, ..*effort };
+    let plain = (0..100).map(|i| {
+        let text = format!("message {i:0>292}");
+        if i % 2 == 0 { Message::user(text) } else { Message::ai(text) }
+    });
+    // Short texts with calls between them: nothing hides what a message costs.
+    let tools = (0..25).flat_map(|i| {
+        let id = format!("call_{i}");
+        let call = ToolCall::new(id.as_str(), "weather", r#"{"city": "Oslo", "day": 2}"#);
+        [
+            Message::user("What is the weather in Oslo?\nThe day after tomorrow."),
+            AiMessage::from_parts([call]).into(),
+            Message::tool(id, "weather", "sunny, 21 °C"),
+            Message::ai("It will be \"sunny\" at 21 °C."),
+        ]
+    });
+    let mut composer = Composer::new();
+    composer.window(Window::last(100));
+    for (name, snapshot) in
+        [("plain", Snapshot::from_messages(plain)), ("tools", Snapshot::from_messages(tools))]
+    {
+        let prompt = composer.compose_all(&snapshot, &[]).unwrap();
+        assert_eq!(prompt.len(), 100);
+        let ready = serde_json::to_value(wire::openai::messages(&prompt)).unwrap();
+        let view = || wire::openai::messages(black_box(&prompt));
+        let [ours, value] = measure(
+            effort,
+            [&|| drop(black_box(serde_json::to_vec(&view()))), &|| {
+                drop(black_box(serde_json::to_vec(black_box(&ready))));
+            }],
+        );
+        let claim = format!("100 messages ({name}) to OpenAI's JSON / the same from a ready Value");
+        at_most(&claim, ours / value, 1.0);
+        println!("      ({ours:.0} ns / {value:.0} ns)");
     }
 }
 

@@ -206,6 +206,7 @@ pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
 }
 
 /// What [`keep`] kept for this format.
+#[inline]
 pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attributes> {
     // Nearly always there is nothing.
     if extra.is_empty() { None } else { extra.get(format)?.as_object() }
@@ -236,12 +237,15 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
 }
 
 /// Writes kept fields again, except those that the encoder writes itself.
+#[inline]
 pub(super) fn write_kept<M: SerializeMap>(
     map: &mut M,
     kept: Option<&Attributes>,
     own: &[&str],
 ) -> Result<(), M::Error> {
-    for (key, value) in kept.into_iter().flatten() {
+    // Nearly always there is nothing.
+    let Some(kept) = kept else { return Ok(()) };
+    for (key, value) in kept {
         if !own.contains(&key.as_str()) {
             map.serialize_entry(key, value)?;
         }

@@ -85,6 +85,7 @@ struct One<'a> {
 }
 
 impl Serialize for One<'_> {
+    #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.message {
@@ -166,15 +167,21 @@ impl One<'_> {
         if let (Body::Text(text), None, false) = (&m.body, &m.rare, self.mark) {
             return map.serialize_entry("content", text);
         }
-        let calls = m.has_tool_calls();
-        let audio = m.parts().iter().rev().find_map(|part| content(part).and_then(spoken));
-        let mut said = ai_blocks(m);
-        match (said.next(), said.next()) {
-            (None, _) if calls || audio.is_some() => map.serialize_entry("content", &())?,
-            (Some(Block::Bare(text)), None) if !self.mark => {
-                map.serialize_entry("content", text)?;
+        let (mut said, mut calls, mut audio) = (false, false, None);
+        for part in m.parts() {
+            match part {
+                AiPart::ToolCall(_) => calls = true,
+                AiPart::Content(part) => match spoken(part) {
+                    Some(id) => audio = Some(id),
+                    None => said = true,
+                },
+                AiPart::Reasoning(_) => {}
             }
-            _ => map.serialize_entry("content", &self.blocks(ai_blocks(m)))?,
+        }
+        if !said && (calls || audio.is_some()) {
+            map.serialize_entry("content", &())?;
+        } else {
+            map.serialize_entry("content", &self.blocks(ai_blocks(m)))?;
         }
         self.reasoning(map, m, calls)?;
         if calls {
@@ -557,6 +564,7 @@ impl Serialize for Calls<'_> {
 struct Call<'a>(&'a ToolCall);
 
 impl Serialize for Call<'_> {
+    #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let kept = kept(FORMAT, &self.0.extra);
         let kind = kept.and_then(|kept| kept.get("type")?.as_str()).unwrap_or("function");
@@ -578,6 +586,7 @@ struct Function<'a> {
 }
 
 impl Serialize for Function<'_> {
+    #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, input) =
             if self.custom { ("custom", "input") } else { ("function", "arguments") };

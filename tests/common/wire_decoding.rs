@@ -1,0 +1,85 @@
+//! What must hold for any bytes at all in every wire decoder: what the fuzz targets run, and
+//! `tests/wire_fuzz.rs` over their seeds.
+//!
+//! The first byte says which decoder reads the rest: `a` an answer, `h` a history, `s` a stream of
+//! one event a line. Whatever else it is goes to all of them.
+
+use memory_prompt::Message;
+use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
+
+/// Which decoders read these bytes.
+fn split(bytes: &[u8]) -> Option<(Option<u8>, &str)> {
+    let text = std::str::from_utf8(bytes).ok()?;
+    match bytes.first()? {
+        which @ (b'a' | b'h' | b's') => Some((Some(*which), &text[1..])),
+        _ => Some((None, text)),
+    }
+}
+
+macro_rules! format {
+    ($name:ident, $view:path) => {
+        /// This format's decoders: no panic, and what was read can be written and read again.
+        pub fn $name(bytes: &[u8]) {
+            fn rewrite(messages: &[Message]) {
+                let written = serde_json::to_string(&$view(messages)).expect("serialising");
+                let again = $name::history(&written).expect("what was written can be read");
+                let twice = serde_json::to_string(&$view(&again)).expect("serialising");
+                $name::history(&twice).expect("what was written twice can be read");
+                let _ = $view(messages).strict();
+            }
+
+            let Some((which, text)) = split(bytes) else { return };
+            let asked = |one| which.is_none_or(|which| which == one);
+            if asked(b'a')
+                && let Ok(message) = $name::answer(text)
+            {
+                rewrite(&[message]);
+            }
+            if asked(b'h')
+                && let Ok(messages) = $name::history(text)
+            {
+                rewrite(&messages);
+            }
+            if asked(b's') {
+                let mut stream = $name::Stream::new();
+                // An event that is refused changes nothing that has been read.
+                for line in text.lines() {
+                    let _ = stream.push(line);
+                }
+                if let Ok(message) = stream.finish() {
+                    rewrite(&[message]);
+                }
+            }
+        }
+    };
+}
+
+format!(openai, openai::Messages::of);
+format!(responses, responses::Input::of);
+format!(anthropic, anthropic::Messages::of);
+format!(gemini, gemini::Contents::of);
+format!(ollama, ollama::Messages::of);
+
+/// What LangChain4j stored: it has neither answers nor streams.
+pub fn langchain4j(bytes: &[u8]) {
+    let Some((_, text)) = split(bytes) else { return };
+    if let Ok(messages) = langchain4j::history(text) {
+        let view = langchain4j::Messages::of(&messages);
+        let written = serde_json::to_string(&view).expect("serialising");
+        langchain4j::history(&written).expect("what was written can be read");
+        let _ = view.strict();
+    }
+}
+
+/// A target's name and its check.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// Every target.
+pub const TARGETS: [Target; 6] = [
+    ("wire_openai", openai),
+    ("wire_responses", responses),
+    ("wire_anthropic", anthropic),
+    ("wire_gemini", gemini),
+    ("wire_ollama", ollama),
+    ("wire_langchain4j", langchain4j),
+];
