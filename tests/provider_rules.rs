@@ -12,10 +12,13 @@ mod setups;
 #[path = "provider/validators.rs"]
 mod validators;
 
+use std::sync::Arc;
+
 use conversations::*;
 use memory_prompt::{
-    Composer, ErrorKind, How, Message, Origin, Prompt, Provider, Reasoning, Snapshot, ToolCall,
-    ToolGroups, ToolMessage, Truncate, Why, Window,
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, How, MemoryPrompt, Message,
+    Origin, Prompt, Provider, Reasoning, Snapshot, ToolCall, ToolGroups, ToolMessage, Truncate,
+    Why, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -253,6 +256,30 @@ proptest! {
                 prop_assert!(rules, "{error}");
                 prop_assert!(error.to_string().contains(&format!("{provider} refuses it")), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn what_the_shell_reads_in_steps_is_composed_as_from_everything_at_once(
+        provider in providers(), setup in setups(), conversation in conversation(24),
+        temporaries in temporaries(), evicted in 0u64..8,
+    ) {
+        let memory = DefaultChatMemory::with_id("rules");
+        memory.add_all(conversation).unwrap();
+        memory.evict(evicted).unwrap();
+        let all = memory.read(None, usize::MAX).unwrap();
+        let mut prompt = MemoryPrompt::new(memory);
+        *prompt.configure() = Setup { tokens: None, ..setup }.composer();
+        prompt.configure().for_provider(provider);
+        for temporary in &temporaries {
+            prompt.add_temporary(temporary.clone());
+        }
+        let temporaries: Vec<_> = temporaries.into_iter().map(Arc::new).collect();
+        let whole = prompt.composer().compose_all(&all, &temporaries);
+        match (prompt.build(), whole) {
+            (Ok(built), Ok(whole)) => prop_assert_eq!(built, whole),
+            (Err(built), Err(whole)) => prop_assert_eq!(built.to_string(), whole.to_string()),
+            (built, whole) => prop_assert!(false, "{built:?}\n{whole:?}"),
         }
     }
 
