@@ -224,6 +224,11 @@ impl Window {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
+    /// Whether the start of this window depends on where the user said something.
+    pub(crate) const fn opens_on_user(&self) -> bool {
+        self.starting_with_user || matches!(self.kind, Kind::Turns(_))
+    }
+
     /// Whether this window sends no history at all, not even a question.
     pub(crate) const fn sends_nothing(&self) -> bool {
         matches!(self.kind, Kind::Last(0) | Kind::Turns(0))

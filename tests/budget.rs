@@ -153,6 +153,29 @@ proptest! {
         }
     }
 
+    /// Found by a law about something else: what was read in steps began before the first user message
+    /// where `Window::turns` had fewer turns than it may send, and the rest was not read yet.
+    #[test]
+    fn what_is_read_in_steps_is_composed_as_from_everything(
+        opening in 0usize..90, conversation in conversation(60), window in windows(), user in any::<bool>(),
+        tokens in 40usize..1500, marked in any::<bool>(),
+    ) {
+        let memory = DefaultChatMemory::new();
+        memory.add_all((0..opening).map(|i| Message::ai(i.to_string()))).unwrap();
+        memory.add_all(stored(&conversation)).unwrap();
+        let budget = Budget::new(tokens);
+        let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
+        let mut prompt = MemoryPrompt::new(Arc::new(memory)).max_tokens(budget, letters);
+        if let Some(window) = window {
+            prompt.configure().window(if user { window.starting_with_user() } else { window });
+        }
+        let whole = prompt.memory().read(None, usize::MAX).unwrap();
+        match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
+            (Ok(steps), Ok(whole)) => prop_assert_eq!(steps, whole),
+            (steps, whole) => prop_assert_eq!(steps.unwrap_err().kind(), whole.unwrap_err().kind()),
+        }
+    }
+
     #[test]
     fn between_its_marks_a_budget_keeps_the_prefix(
         conversation in conversation(60), low in 20usize..100, room in 60usize..300,

@@ -198,6 +198,14 @@ impl Limit {
                 start + users.unwrap_or(0)
             });
             let opening = match (start, unread) {
+                // Where the window opens on a user message, it may have one to open on only further
+                // back than what fits.
+                (Some(start), Some(n))
+                    if composer.effective_window().opens_on_user()
+                        && !records[..=start].iter().any(|r| r.message().is_user()) =>
+                {
+                    return Ok(Fit::ReadMore(n.min(more(records.len()))));
+                }
                 (Some(start), _) => Opening { start, parted: 0, anchor: None },
                 (None, None) => window,
                 (None, Some(n)) => return Ok(Fit::ReadMore(n.min(more(records.len())))),
@@ -207,10 +215,9 @@ impl Limit {
             let opening = Opening { anchor: anchor.filter(|_| !nothing), ..opening };
             let mut prompt = composer.assemble(snapshot, &system, temporaries, opening)?;
             let total = self.total(&prompt, &walk, counts)?;
-            let over = records[window.start..opening.start].len() as u64;
-            let anchored = u64::from(opening.anchor.is_some_and(|anchor| anchor >= window.start));
-            prompt.report.over_budget = over.saturating_sub(anchored);
-            prompt.report.older = prompt.report.older.saturating_sub(prompt.report.over_budget);
+            if start.is_some() {
+                prompt.report.over_budget = std::mem::take(&mut prompt.report.older);
+            }
             prompt.report.tokens = Some(Tokens { total, budget: available, cut_to: None });
             if total <= available {
                 return Ok(Fit::Ready(prompt));

@@ -34,7 +34,7 @@ pub struct Report {
     pub sent: usize,
     /// How many are older than the window.
     pub older: u64,
-    /// How many of the window did not fit into the token budget.
+    /// How many are older than what fits into the token budget, where that and not the window decides.
     pub over_budget: u64,
     /// What the prompt counts, where it has a token budget.
     pub tokens: Option<Tokens>,
