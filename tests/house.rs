@@ -13,6 +13,7 @@ const FLOORS: &[&[&str]] = &[
     &["compose", "memory", "wire"],
     &["conformance", "store"],
     &["prompt"],
+    &["client"],
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.
