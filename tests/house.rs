@@ -15,6 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["adapt"],
     &["conformance"],
     &["prompt"],
+    &["client"],
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.

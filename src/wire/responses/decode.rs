@@ -309,6 +309,8 @@ fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
         None | Some("message") if fields.peek("role") == Some("assistant") => {
             message(fields, parts)
         }
+        // Kept as it is, it would come back as something that nobody reads.
+        Some("message") => Err(fields.at.key("role").error("expected `assistant` in an answer")),
         Some("reasoning") => {
             parts.push(reasoning(fields)?.into());
             Ok(())
