@@ -175,7 +175,13 @@ impl Limit {
         }
         let (window, unread) = match composer.opening(snapshot) {
             Reach::Found(opening) => (opening, None),
-            Reach::ReadMore(n) => (Opening::default(), Some(n)),
+            // The window opens before what was read; or, where it opens on a user message, at the
+            // first one that was read or before it. Only what is full by then is settled.
+            Reach::ReadMore(n) => {
+                let opens_on_user = composer.effective_window().opens_on_user();
+                let first = records.iter().position(|r| opens_on_user && r.message().is_user());
+                (Opening { start: first.unwrap_or(0), ..Opening::default() }, Some(n))
+            }
         };
         let available = self.budget.available();
         let system = composer.system_message(snapshot, temporaries);
@@ -198,14 +204,6 @@ impl Limit {
                 start + users.unwrap_or(0)
             });
             let opening = match (start, unread) {
-                // Where the window opens on a user message, it may have one to open on only further
-                // back than what fits.
-                (Some(start), Some(n))
-                    if composer.effective_window().opens_on_user()
-                        && !records[..=start].iter().any(|r| r.message().is_user()) =>
-                {
-                    return Ok(Fit::ReadMore(n.min(more(records.len()))));
-                }
                 (Some(start), _) => Opening { start, parted: 0, anchor: None },
                 (None, None) => window,
                 (None, Some(n)) => return Ok(Fit::ReadMore(n.min(more(records.len())))),
