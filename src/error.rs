@@ -61,8 +61,14 @@ pub enum ErrorKind {
     Codec,
     /// What the wire format in question can't express.
     Unsupported,
-    /// The place where the memory is kept failed, or could not be reached.
+    /// The place where the memory is kept failed, or could not be reached. Nothing was changed.
     Storage,
+    /// The connection broke, or the time was up, after a change had been sent and before the answer
+    /// came: the change is done whole or not at all, and nobody here knows which.
+    ///
+    /// To append once and once only, append with the position that is expected: if the append was done,
+    /// doing it again is a [`Conflict`](Self::Conflict).
+    Unacknowledged,
 }
 
 impl Error {

@@ -43,7 +43,10 @@ use crate::record::Snapshot;
 /// - **A read** is a consistent snapshot: no duplicates and no gaps, whatever is appended
 ///   meanwhile. `n` larger than the history returns what there is, `n = 0` returns no records, and
 ///   an empty memory is legal everywhere.
-/// - **An error** leaves the memory as it was, and the batch with the caller.
+/// - **An error** leaves the memory as it was, and the batch with the caller. Where the answer of a
+///   server got lost, and with it the knowledge whether the change was made, the error is
+///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend does not
+///   repeat an append by itself unless it knows that it was not done.
 /// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
 ///
 /// # Example

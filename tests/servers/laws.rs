@@ -1,0 +1,164 @@
+//! What holds on every network backend, beyond the contract: nothing is lost with a server, and the
+//! newest messages cost what they cost, however many there are.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use memory_prompt::conformance::{Countdown, FaultFixture, Fixture};
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, ErrorKind, MemoryId,
+    Message,
+};
+
+use crate::process::Server;
+
+/// A backend whose memories fail when a countdown reaches zero.
+pub(crate) struct Failing<F> {
+    inner: F,
+    memories: Mutex<Vec<Arc<Countdown<Arc<dyn ChatMemory>>>>>,
+}
+
+impl<F: Fixture> Fixture for Failing<F> {
+    const BACKEND: &'static str = F::BACKEND;
+    fn new() -> Self {
+        Self { inner: F::new(), memories: Mutex::default() }
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        let memory = Arc::new(Countdown::new(self.inner.memory(id)));
+        self.memories.lock().unwrap().push(Arc::clone(&memory));
+        memory
+    }
+}
+
+impl<F: Fixture> FaultFixture for Failing<F> {
+    fn fail_after(&self, steps: Option<u64>) {
+        for memory in &*self.memories.lock().unwrap() {
+            memory.fail_after(steps);
+        }
+    }
+}
+
+const BATCH: usize = 3;
+
+/// Appends batches until it is told to stop, whatever happens to the server. Returns the numbers of those
+/// that were acknowledged, and how many were not.
+async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> (Vec<u64>, u64) {
+    let (mut acknowledged, mut errors) = (Vec::new(), 0);
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
+        match memory.add_all(batch).await {
+            Ok(_) => acknowledged.push(number),
+            Err(error) => {
+                let kind = error.kind();
+                assert!(matches!(kind, ErrorKind::Storage | ErrorKind::Unacknowledged), "{error}");
+                errors += 1;
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+    (acknowledged, errors)
+}
+
+/// Kills the server and starts it again, so many times, while four writers append. Afterwards everything
+/// that was acknowledged is there, each batch is there whole and once or not at all, and the same client
+/// goes on.
+pub(crate) async fn a_server_that_is_killed_loses_nothing(
+    store: Arc<dyn AsyncChatMemoryStore>,
+    server: &Server,
+    rounds: u64,
+) {
+    let memory =
+        |writer: u64| store.memory(MemoryId::from(format!("killed:writer:{writer}"))).unwrap();
+    let stop = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> =
+        (0..4).map(|writer| tokio::spawn(write(memory(writer), Arc::clone(&stop)))).collect();
+    for round in 0..rounds {
+        tokio::time::sleep(Duration::from_millis(300 + round * 7919 % 400)).await;
+        tokio::task::block_in_place(|| {
+            server.kill();
+            server.restart();
+        });
+    }
+    // The client needs a moment to see that the server is back.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while let Err(error) = memory(99).add(Message::user("it goes on")).await {
+        assert!(Instant::now() < patience, "the client did not come back: {error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    stop.store(true, Ordering::Relaxed);
+    let (mut written, mut failed) = (0, 0);
+    for (writer, handle) in (0..).zip(writers) {
+        let (acknowledged, errors) = handle.await.unwrap();
+        let there = numbers(&*memory(writer)).await;
+        let lost: Vec<_> = acknowledged.iter().filter(|n| !there.contains(n)).collect();
+        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
+        written += acknowledged.len();
+        failed += errors;
+    }
+    assert!(written > 0, "nobody wrote anything");
+    println!("killed {rounds} times: {written} batches acknowledged and there, {failed} refused");
+}
+
+/// The numbers of the batches in this memory, each of which is whole and there once.
+pub(crate) async fn numbers(memory: &dyn AsyncChatMemory) -> Vec<u64> {
+    let records = memory.all().await.unwrap();
+    assert!(records.iter().map(|record| record.seq()).eq(0..records.len() as u64));
+    let texts: Vec<String> =
+        records.messages().map(|message| message.text().into_owned()).collect();
+    let mut numbers = Vec::new();
+    for batch in texts.chunks(BATCH) {
+        let number = batch[0].split(' ').next().unwrap().parse().unwrap();
+        let whole = (0..BATCH).map(|k| format!("{number} {k}"));
+        assert!(whole.eq(batch.iter().cloned()), "a batch by half: {batch:?}");
+        numbers.push(number);
+    }
+    assert!(numbers.is_sorted_by(|a, b| a < b), "a batch is there twice: {numbers:?}");
+    numbers
+}
+
+/// Reading the last 10 of a million messages costs what it costs of a hundred.
+pub(crate) async fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred(
+    store: Arc<dyn AsyncChatMemoryStore>,
+) {
+    let (small, large) =
+        (store.memory("scale:small".into()).unwrap(), store.memory("scale:large".into()).unwrap());
+    fill(&*small, 100).await;
+    let began = Instant::now();
+    fill(&*large, 1_000_000).await;
+    println!("1,000,000 messages appended in {:?}", began.elapsed());
+    let (mut of_small, mut of_large) = (Vec::new(), Vec::new());
+    for _ in 0..400 {
+        for (memory, times) in [(&small, &mut of_small), (&large, &mut of_large)] {
+            let began = Instant::now();
+            let read = memory.read(None, 10).await.unwrap();
+            times.push(began.elapsed());
+            assert_eq!(read.records.len(), 10);
+        }
+    }
+    // The first ones warm up.
+    let median = |times: &mut Vec<Duration>| {
+        times.drain(..100);
+        times.sort_unstable();
+        times[times.len() / 2]
+    };
+    let (of_small, of_large) = (median(&mut of_small), median(&mut of_large));
+    let ratio = of_large.as_secs_f64() / of_small.as_secs_f64();
+    println!("last 10 of 100: {of_small:?}, of 1,000,000: {of_large:?}, ratio {ratio:.2}");
+    assert!(ratio <= 1.5, "{ratio}");
+}
+
+async fn fill(memory: &dyn AsyncChatMemory, count: u64) {
+    const AT_ONCE: u64 = 1_000;
+    let text = "What a person asks, and what a model answers, in about so many words. ".repeat(4);
+    for first in (0..count).step_by(1_000) {
+        let batch = (first..count.min(first + AT_ONCE))
+            .map(|number| Message::user(format!("{number} {text}")));
+        memory.add_all(batch).await.unwrap();
+    }
+    assert_eq!(memory.end().await.unwrap(), count);
+}

@@ -1,0 +1,22 @@
+//! The network backends on real servers, which the tests start themselves: the whole contract, and what
+//! can happen to a server.
+//!
+//! Each test here is ignored unless asked for, since it needs the programs of a server:
+//!
+//! ```text
+//! cargo test --features conformance,tokio,redis,postgres,cassandra --test servers -- --ignored
+//! ```
+
+#![cfg(all(
+    feature = "conformance",
+    feature = "tokio",
+    any(feature = "redis", feature = "postgres", feature = "cassandra")
+))]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+#[path = "../common/folder.rs"]
+mod folder;
+mod laws;
+mod process;
+
+// One module a backend.
