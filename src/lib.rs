@@ -110,7 +110,7 @@ pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
-    Adapted, Break, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
+    Adapted, Break, Details, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
     SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};

@@ -181,7 +181,7 @@ impl Message {
 
     /// Whether the model asks for a tool here.
     pub fn has_tool_calls(&self) -> bool {
-        self.tool_calls().next().is_some()
+        self.as_ai().is_some_and(AiMessage::has_tool_calls)
     }
 
     /// The `Ai` message, where it is one.

@@ -195,6 +195,27 @@ impl Truncate {
         Some(Self { cut: self.cut.clone().limited(limit), bounded: true, ..self.clone() })
     }
 
+    /// Whether a message is kept whatever it says, since it has no more bytes than the limit has units.
+    pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
+        self.processor.is_none()
+            && match message {
+                Message::User(m) => self.surely_fits(&m.content),
+                Message::Tool(m) => self.surely_fits(&m.content),
+                Message::Ai(AiMessage { body: Body::Text(text), .. }) => text.len() <= self.limit(),
+                Message::Ai(m) => m.texts().map(str::len).sum::<usize>() <= self.limit(),
+                Message::System(_) | Message::Custom(_) => true,
+            }
+    }
+
+    fn surely_fits(&self, content: &Content) -> bool {
+        match content {
+            Content::Text(text) => text.len() <= self.limit(),
+            parts @ Content::Parts(_) => {
+                parts.texts().map(str::len).sum::<usize>() <= self.limit()
+            }
+        }
+    }
+
     /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.
     pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
         let Some(processor) = &self.processor else {

@@ -151,7 +151,7 @@ impl AiMessage {
 
     /// Whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        self.tool_calls().next().is_some()
+        self.parts().iter().any(|part| matches!(part, AiPart::ToolCall(_)))
     }
 
     /// The reasoning, in order.
