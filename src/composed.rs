@@ -170,8 +170,17 @@ pub struct Iter<'a> {
 impl<'a> Iterator for Iter<'a> {
     type Item = &'a Message;
 
+    #[inline]
     fn next(&mut self) -> Option<&'a Message> {
-        self.nth(0)
+        loop {
+            if let Some(message) = self.piece?.message(self.within) {
+                self.within += 1;
+                self.left -= 1;
+                return Some(message);
+            }
+            self.within = 0;
+            self.piece = self.pieces.next();
+        }
     }
 
     fn nth(&mut self, mut n: usize) -> Option<&'a Message> {

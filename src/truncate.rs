@@ -199,21 +199,11 @@ impl Truncate {
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()
             && match message {
-                Message::User(m) => self.surely_fits(&m.content),
-                Message::Tool(m) => self.surely_fits(&m.content),
-                Message::Ai(AiMessage { body: Body::Text(text), .. }) => text.len() <= self.limit(),
-                Message::Ai(m) => m.texts().map(str::len).sum::<usize>() <= self.limit(),
+                Message::User(m) => m.content.bytes() <= self.limit(),
+                Message::Tool(m) => m.content.bytes() <= self.limit(),
+                Message::Ai(m) => m.bytes() <= self.limit(),
                 Message::System(_) | Message::Custom(_) => true,
             }
-    }
-
-    fn surely_fits(&self, content: &Content) -> bool {
-        match content {
-            Content::Text(text) => text.len() <= self.limit(),
-            parts @ Content::Parts(_) => {
-                parts.texts().map(str::len).sum::<usize>() <= self.limit()
-            }
-        }
     }
 
     /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.

@@ -142,7 +142,8 @@ impl State {
         }
         let mut skip = found.saturating_sub(n);
         let mut records = Records::default();
-        for run in self.runs.range(first..last) {
+        for i in first..last {
+            let run = &self.runs[i];
             records.push(Run {
                 block: Arc::clone(&run.block),
                 seq: run.seq + skip as u64,
