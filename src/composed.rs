@@ -395,7 +395,6 @@ impl Serialize for Prompt {
     }
 }
 
-#[expect(clippy::missing_fields_in_debug, reason = "messages are what the pieces hold")]
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
