@@ -1,4 +1,4 @@
-//! What memories do beyond their contract, which tests/store_memory.rs runs.
+//! What memories do beyond their contract, which `tests/store_memory.rs` runs.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
