@@ -29,7 +29,7 @@ struct Running {
 const KEEPER: &str = r#"
     servers=
     while read -r server; do servers="$servers $server"; done
-    for server in $servers; do kill -9 -- "-$server" 2>/dev/null; done
+    for server in $servers; do kill -s KILL -- "-$server" 2>/dev/null; done
     sleep 0.2
     rm -rf "$1"
 "#;
