@@ -76,6 +76,7 @@
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
+//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers too.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
 //!   executor.
 //! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
@@ -132,6 +133,8 @@ pub use store::AsyncChatMemoryStore;
 pub use store::{ChatMemoryStore, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteOptions, SqliteStore};
+#[cfg(feature = "postgres")]
+pub use store::{PostgresOptions, PostgresStore};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};

@@ -14,9 +14,9 @@
 ))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-#[path = "../common/folder.rs"]
-mod folder;
 mod laws;
 mod process;
 
 // One module a backend.
+#[cfg(feature = "postgres")]
+mod postgres;
