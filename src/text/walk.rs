@@ -259,9 +259,22 @@ fn window(text: &str, room: usize, unit: Unit) -> &str {
 
 /// Whether `before` ends in a regional indicator without a partner, and `after` starts with one.
 pub(super) fn half_flag_at(before: &str, after: &str) -> bool {
-    let (_, quads) = before.as_bytes().as_rchunks::<REGIONAL_INDICATOR_BYTES>();
-    let indicators = quads.iter().rev().take_while(|quad| is_regional_indicator(*quad));
-    is_regional_indicator(after.as_bytes()) && indicators.count() % 2 == 1
+    is_regional_indicator(after.as_bytes()) && trailing_regional_indicators(before) % 2 == 1
+}
+
+/// How many regional indicators `text` ends in.
+fn trailing_regional_indicators(text: &str) -> usize {
+    let is_one = |quad: &[u8; 4]| (0xf09f_87a6..=0xf09f_87bf).contains(&u32::from_be_bytes(*quad));
+    let (_, quads) = text.as_bytes().as_rchunks::<REGIONAL_INDICATOR_BYTES>();
+    // Blocks, as in `leading_ascii`: a row of flags has no other end than its own.
+    let (_, blocks) = quads.as_rchunks::<16>();
+    let full = blocks
+        .iter()
+        .rev()
+        .take_while(|block| block.iter().fold(true, |all, quad| all & is_one(quad)))
+        .count()
+        * 16;
+    full + quads[..quads.len() - full].iter().rev().take_while(|quad| is_one(quad)).count()
 }
 
 /// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one that ends `before`.
