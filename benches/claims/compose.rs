@@ -1,0 +1,82 @@
+//! Composing costs what is sent, allocates twice, and a stored message takes little more than its text.
+
+use std::hint::black_box;
+
+use memory_prompt::token::Estimate;
+use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Truncate};
+
+use crate::harness::{Claims, Pace, grouped};
+use crate::messages::remember;
+
+fn prompt(n: u64) -> MemoryPrompt {
+    MemoryPrompt::new(remember(n)).system("You are a terse assistant.")
+}
+
+pub(crate) fn build_is_flat(claims: &mut Claims) {
+    let stored = grouped(claims.large());
+    let (large, small) = (prompt(claims.large()), prompt(100));
+    let names = [&*format!("last 10 of {stored}"), "of 100"];
+    let found =
+        claims.compare(Pace::FINE, names, || large.preview().unwrap(), || small.preview().unwrap());
+    let claim = format!("build of the last 10 of {stored} stored / of 100 stored");
+    claims.at_most(&claim, found.ratio, 1.2);
+}
+
+pub(crate) fn build_allocates_little(claims: &mut Claims) {
+    let prompt = prompt(1000);
+    drop(prompt.preview());
+    let cost = allocation_counter::measure(|| drop(black_box(prompt.preview())));
+    claims.at_most("allocations of a build of the last 10", cost.count_total as f64, 2.0);
+}
+
+pub(crate) fn looking_for_long_messages_is_cheap(claims: &mut Claims) {
+    let (on, off) = (prompt(1000).truncate(Truncate::default()), prompt(1000));
+    assert_eq!(on.preview().unwrap(), off.preview().unwrap());
+    let names = ["last 10, truncation on", "off"];
+    let found =
+        claims.compare(Pace::FINE, names, || on.preview().unwrap(), || off.preview().unwrap());
+    claims.at_most("build with truncation on and nothing to cut / off", found.ratio, 1.6);
+}
+
+pub(crate) fn cutting_costs_the_limit(claims: &mut Claims) {
+    let cutting = |characters: usize| {
+        let memory = DefaultChatMemory::new();
+        memory.add_all(vec![Message::user("a".repeat(characters)); 10]).unwrap();
+        MemoryPrompt::new(memory).truncate(Truncate::default())
+    };
+    let (long, short) = (cutting(1_000_000), cutting(2000));
+    assert_eq!(long.preview().unwrap().len(), 10);
+    assert!(long.preview().unwrap().iter().all(|message| message.text().len() == 1000));
+    let names = ["10 messages of 1,000,000 characters cut to 1000", "of 2,000"];
+    let found =
+        claims.compare(Pace::FINE, names, || long.preview().unwrap(), || short.preview().unwrap());
+    let claim = "build that cuts 1,000,000 characters to 1000 / 2,000 to 1000";
+    claims.at_most(claim, found.ratio, 1.2);
+}
+
+pub(crate) fn budget_is_flat(claims: &mut Claims) {
+    let stored = grouped(claims.large());
+    let budgeted = |n| {
+        let prompt = prompt(n).max_tokens(2000, Estimate);
+        assert!(prompt.preview().unwrap().len() > 10);
+        prompt
+    };
+    let (large, small) = (budgeted(claims.large()), budgeted(100));
+    let names = [&*format!("2,000 tokens of {stored}"), "of 100"];
+    let found =
+        claims.compare(Pace::FINE, names, || large.preview().unwrap(), || small.preview().unwrap());
+    let claim = format!("build of 2,000 tokens of {stored} stored / of 100 stored");
+    claims.at_most(&claim, found.ratio, 1.2);
+}
+
+pub(crate) fn messages_are_small(claims: &mut Claims) {
+    let mut memory = None;
+    let cost = allocation_counter::measure(|| memory = Some(remember(claims.large())));
+    let bytes = cost.bytes_current as f64 / claims.large() as f64;
+    let claim = format!(
+        "bytes a message of 300 ASCII characters, {} of them stored",
+        grouped(claims.large())
+    );
+    claims.at_most(&claim, bytes, 400.0);
+    drop(memory);
+}

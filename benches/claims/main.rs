@@ -1,0 +1,72 @@
+//! What the README and the documentation claim about speed, measured: ratios inside one run, and one
+//! line a claim at the end.
+//!
+//! ```text
+//! cargo bench --bench claims --features sqlite                    two minutes
+//! cargo bench --bench claims --features sqlite -- --quick         only shows that it runs
+//! cargo bench --bench claims --features sqlite -- --strict wire   these alone; fails where one is short
+//! ```
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a bench that panics has failed
+#![allow(clippy::cast_precision_loss)] // nanoseconds and bytes are far below 2^53
+
+#[path = "../common/backends.rs"]
+mod backends;
+mod codec;
+mod compose;
+#[path = "../../tests/common/folder.rs"]
+#[allow(dead_code)] // files are for SQLite
+mod folder;
+mod harness;
+#[path = "../common/messages.rs"]
+mod messages;
+#[path = "../common/samples.rs"]
+mod samples;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod stores;
+mod text;
+mod tokens;
+mod wire;
+
+use std::process::ExitCode;
+
+use harness::Claims;
+
+type Measure = fn(&mut Claims);
+
+/// One function a claim, or a few that share what they measure.
+const CLAIMS: &[(&str, Measure)] = &[
+    ("compose: flat", compose::build_is_flat),
+    ("compose: allocations", compose::build_allocates_little),
+    ("compose: nothing to cut", compose::looking_for_long_messages_is_cheap),
+    ("compose: cut", compose::cutting_costs_the_limit),
+    ("compose: budget", compose::budget_is_flat),
+    ("memory: bytes", compose::messages_are_small),
+    ("text: prefix", text::cutting_is_fast),
+    ("text: never slower", text::nothing_is_slower),
+    ("tokens: window", tokens::appends_recount_nothing),
+    ("wire: value", wire::writing_costs_no_more_than_a_value),
+    ("wire: ascii", wire::writing_ascii_is_fast),
+    ("codec: bincode", codec::bincode_is_smaller_and_faster),
+    ("stores: flat", stores::reads_are_flat),
+    #[cfg(feature = "sqlite")]
+    ("stores: sqlite read", sqlite::reading_costs_little),
+    #[cfg(feature = "sqlite")]
+    ("stores: sqlite append", sqlite::appending_costs_little),
+];
+
+fn main() -> ExitCode {
+    let (flags, wanted): (Vec<_>, Vec<_>) =
+        std::env::args().skip(1).partition(|arg| arg.starts_with("--"));
+    let has = |flag: &str| flags.iter().any(|given| given == flag);
+    let mut claims = Claims::new(has("--quick") || has("--test"));
+    for (name, measure) in CLAIMS {
+        if wanted.is_empty() || wanted.iter().any(|wanted| name.contains(wanted.as_str())) {
+            println!("{name}");
+            measure(&mut claims);
+        }
+    }
+    let short = claims.finish();
+    if has("--strict") && short > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}

@@ -1,0 +1,93 @@
+//! SQLite beside the same rows written and read by hand.
+
+use std::cell::Cell;
+use std::path::Path;
+
+use memory_prompt::{ChatMemory, ChatMemoryExt, Codec, Durability, Message, SqliteStore, codec};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use crate::folder::Folder;
+use crate::harness::{Claims, Pace};
+use crate::messages::message;
+
+/// Many appends a run: what one takes varies, and some pay for others.
+const DISK: Pace = Pace { runs: 15, nanos: 150_000_000 };
+const ID: &str = "support:u1001:c2002";
+const INSERT: &str = "INSERT INTO message VALUES (?1, ?2, ?3, ?4)";
+const SELECT: &str =
+    "SELECT payload FROM message WHERE conversation = ?1 ORDER BY seq DESC LIMIT 10";
+
+pub(crate) fn reading_costs_little(claims: &mut Claims) {
+    let folder = Folder::new();
+    let store = SqliteStore::options().durability(Durability::Process);
+    let ours = store.open(folder.file("ours.db")).unwrap().memory(ID).unwrap();
+    ours.add_all((0..1000).map(message)).unwrap();
+    let hand = by_hand(&folder.file("hand.db"), Durability::Process);
+    insert(&hand, 0, (0..1000).map(message));
+    let select = || {
+        let mut query = hand.prepare_cached(SELECT).unwrap();
+        let mut rows = query.query([ID]).unwrap();
+        let mut messages = Vec::new();
+        while let Some(row) = rows.next().unwrap() {
+            messages.push(codec::decode(row.get_ref(0).unwrap().as_bytes().unwrap()).unwrap());
+        }
+        messages.reverse();
+        messages
+    };
+    let read = || ours.latest(10).unwrap();
+    assert!(read().messages().eq(&select()));
+    let found = claims.compare(Pace::FINE, ["SQLite: last 10", "by hand"], read, select);
+    claims.at_most("SQLite: last 10 / bare SELECT and JSON decode", found.ratio, 2.0);
+}
+
+pub(crate) fn appending_costs_little(claims: &mut Claims) {
+    let [full, process] =
+        [("durable", Durability::Full), ("safe from crashes of the process", Durability::Process)]
+            .map(|(name, durability)| {
+                let folder = Folder::new();
+                let ours = SqliteStore::options().durability(durability);
+                let ours = ours.open(folder.file("ours.db")).unwrap().memory(ID).unwrap();
+                let hand = by_hand(&folder.file("hand.db"), durability);
+                let seq = Cell::new(0);
+                let turn = || {
+                    let first = seq.replace(seq.get() + 2);
+                    (first, [message(first), message(first + 1)])
+                };
+                let found = claims.compare(
+                    DISK,
+                    [&format!("SQLite, {name}: append of a turn"), "by hand"],
+                    || assert_eq!(ours.append(&mut turn().1.to_vec(), None).unwrap().count(), 2),
+                    || {
+                        let (first, turn) = turn();
+                        insert(&hand, first, turn);
+                    },
+                );
+                let claim = format!("SQLite, {name}: append of a turn / the same two rows by hand");
+                claims.at_most(&claim, found.ratio, 2.0);
+                found.nanos[0]
+            });
+    println!("      durable / safe from crashes of the process: {:.0}", full / process);
+}
+
+/// A table as somebody would write it who needs no more than this.
+fn by_hand(path: &Path, durability: Durability) -> Connection {
+    let synchronous = if durability == Durability::Full { "FULL" } else { "NORMAL" };
+    let connection = Connection::open(path).unwrap();
+    connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
+    connection.pragma_update(None, "synchronous", synchronous).unwrap();
+    let table = "CREATE TABLE message (conversation TEXT, seq INTEGER, at INTEGER, payload TEXT,
+                 PRIMARY KEY (conversation, seq)) WITHOUT ROWID";
+    connection.execute_batch(table).unwrap();
+    connection
+}
+
+fn insert(connection: &Connection, first: u64, messages: impl IntoIterator<Item = Message>) {
+    let transaction =
+        Transaction::new_unchecked(connection, TransactionBehavior::Immediate).unwrap();
+    for (seq, message) in (first..).zip(messages) {
+        let payload = String::from_utf8(Codec::Json.encode(&message).unwrap()).unwrap();
+        let row = params![ID, i64::try_from(seq).unwrap(), 1_700_000_000_000_i64, payload];
+        transaction.prepare_cached(INSERT).unwrap().execute(row).unwrap();
+    }
+    transaction.commit().unwrap();
+}

@@ -1,0 +1,78 @@
+//! A prompt is written as JSON at the speed of its text.
+
+use std::hint::black_box;
+
+use memory_prompt::{AiMessage, Composer, Message, Prompt, Snapshot, ToolCall, Window, wire};
+
+use crate::harness::{Claims, Pace, grouped};
+use crate::messages::message;
+use crate::samples::sample;
+
+/// All these messages as one prompt.
+fn prompt(messages: impl IntoIterator<Item = Message>) -> Prompt {
+    let snapshot = Snapshot::from_messages(messages);
+    Composer::new().window(Window::all()).compose_all(&snapshot, &[]).unwrap()
+}
+
+/// Short texts with calls between them: nothing hides what a message costs.
+fn tools() -> impl Iterator<Item = Message> {
+    (0..25).flat_map(|i| {
+        let id = format!("call_{i}");
+        let call = ToolCall::new(id.as_str(), "weather", r#"{"city": "Oslo", "day": 2}"#);
+        [
+            Message::user("What is the weather in Oslo?\nThe day after tomorrow."),
+            AiMessage::from_parts([call]).into(),
+            Message::tool(id, "weather", "sunny, 21 °C"),
+            Message::ai("It will be \"sunny\" at 21 °C."),
+        ]
+    })
+}
+
+/// Both spend most of their time in the same escaping, so the difference is small.
+pub(crate) fn writing_costs_no_more_than_a_value(claims: &mut Claims) {
+    for (kind, prompt) in [("plain", prompt((0..100).map(message))), ("tools", prompt(tools()))] {
+        assert_eq!(prompt.len(), 100);
+        let view = || wire::openai::messages(black_box(&prompt));
+        let ready = serde_json::to_value(view()).unwrap();
+        let found = claims.compare(
+            Pace::FINEST,
+            [&format!("100 messages ({kind}): ours"), "a ready Value"],
+            || serde_json::to_vec(&view()).unwrap(),
+            || serde_json::to_vec(black_box(&ready)).unwrap(),
+        );
+        let claim = format!("100 messages ({kind}) to OpenAI's JSON / from a ready Value");
+        claims.at_most(&claim, found.ratio, 1.0);
+    }
+}
+
+/// Into a buffer that is there, so that what is measured is the writing. Beside it the most that
+/// `serde_json` can do: one text of the same length.
+pub(crate) fn writing_ascii_is_fast(claims: &mut Claims) {
+    for (messages, characters) in [(100, 300), (10, 20_000)] {
+        let kind = format!("{messages} messages of {} ASCII characters", grouped(characters));
+        let text = sample("ascii", usize::try_from(characters).unwrap());
+        let prompt = prompt((0..messages).map(|_| Message::user(text.as_str())));
+        let length = serde_json::to_vec(&wire::openai::messages(&prompt)).unwrap().len();
+        let one = sample("ascii", length - 2);
+        let mut buffers = [(); 2].map(|()| Vec::with_capacity(length));
+        let [ours, bare] = &mut buffers;
+        let found = claims.compare(
+            Pace::FINE,
+            [&format!("{kind}: ours"), "one text by serde_json"],
+            || {
+                ours.clear();
+                serde_json::to_writer(&mut *ours, &wire::openai::messages(black_box(&prompt)))
+                    .unwrap();
+            },
+            || {
+                bare.clear();
+                serde_json::to_writer(&mut *bare, black_box(one.as_str())).unwrap();
+            },
+        );
+        assert_eq!(buffers[0].len(), buffers[1].len());
+        let [ours, bare] = found.nanos.map(|nanos| length as f64 / nanos);
+        println!("      {ours:.2} GB/s; the one text: {bare:.2} GB/s");
+        let claim = format!("GB/s, {kind} to OpenAI's JSON");
+        claims.at_least(&claim, ours, 1.0);
+    }
+}
