@@ -178,6 +178,27 @@ fn what_is_not_known_is_kept() {
 }
 
 #[test]
+fn an_empty_list_of_calls_is_none() {
+    // ollama-rs, whose messages are all of one type, writes it into each, and it came to lie in the
+    // attributes of what the user had said.
+    let request = r#"[
+        {"role": "system", "content": "s", "tool_calls": [], "thinking": null},
+        {"role": "user", "content": "hi", "tool_calls": [], "thinking": null},
+        {"role": "assistant", "content": "Hello.", "tool_calls": [], "thinking": null},
+        {"role": "tool", "content": "r", "tool_calls": [], "thinking": null}]"#;
+    let expected = [
+        Message::system("s"),
+        Message::user("hi"),
+        Message::ai("Hello."),
+        Message::tool("", "", "r"),
+    ];
+    assert_eq!(ollama::history(request).unwrap(), expected);
+    let request = r#"[{"role": "user", "content": "hi", "tool_calls": [1]}]"#;
+    let Message::User(kept) = &ollama::history(request).unwrap()[0] else { panic!() };
+    assert_eq!(kept.attributes()[ATTRIBUTE], json!({"tool_calls": [1]}));
+}
+
+#[test]
 fn errors_name_the_place() {
     let cases = [
         ("", "not valid JSON"),

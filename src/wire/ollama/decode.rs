@@ -132,13 +132,13 @@ impl Ids {
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
 }
 
@@ -153,8 +153,18 @@ fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<M
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+/// What else a message holds that calls nothing. Clients with one type for all messages write an empty
+/// list of calls into each.
+fn rest(fields: Fields<'_>) -> Attributes {
+    let mut rest = fields.rest();
+    if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        rest.remove("tool_calls");
+    }
+    rest
 }
 
 /// A text, or a text with images behind it.
