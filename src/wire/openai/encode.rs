@@ -96,12 +96,7 @@ impl Serialize for One<'_> {
                     "content",
                     &self.blocks(std::iter::once(Block::Bare(&m.text))),
                 )?;
-                write_name(&mut map, m.name())?;
-                write_kept(
-                    &mut map,
-                    kept(ATTRIBUTE, m.attributes()),
-                    &["role", "content", "name"],
-                )?;
+                write_rare(&mut map, m.name(), m.attributes(), &["role", "content", "name"])?;
             }
             Message::User(m) => self.user(&mut map, m)?,
             Message::Ai(m) => self.ai(&mut map, m)?,
@@ -119,6 +114,7 @@ impl One<'_> {
     }
 
     /// Nearly all content is one text, and goes straight through.
+    #[inline]
     fn content<'b, M: SerializeMap>(
         &self,
         map: &mut M,
@@ -131,16 +127,17 @@ impl One<'_> {
         }
     }
 
+    #[inline]
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "user")?;
         self.content(map, m.content(), Block::of)?;
         if m.rare.is_none() {
             return Ok(());
         }
-        write_name(map, m.name())?;
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "name"])
+        write_rare(map, m.name(), m.attributes(), &["role", "content", "name"])
     }
 
+    #[inline]
     fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "tool")?;
         map.serialize_entry("tool_call_id", m.call_id())?;
@@ -148,9 +145,10 @@ impl One<'_> {
         if m.answer.details.is_none() {
             return Ok(());
         }
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "tool_call_id"])
+        write_rare(map, None, m.attributes(), &["role", "content", "tool_call_id"])
     }
 
+    #[inline]
     fn ai<M: SerializeMap>(&self, map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
         const OWN: [&str; 9] = [
             "role",
@@ -193,8 +191,7 @@ impl One<'_> {
         if m.rare.is_none() {
             return Ok(());
         }
-        write_name(map, m.name())?;
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &OWN)
+        write_rare(map, m.name(), m.attributes(), &OWN)
     }
 
     fn reasoning<M: SerializeMap>(
@@ -246,6 +243,18 @@ fn spoken(part: &Part) -> Option<&str> {
 #[derive(serde::Serialize)]
 struct Id<'a> {
     id: &'a str,
+}
+
+/// What few messages have.
+#[cold]
+fn write_rare<M: SerializeMap>(
+    map: &mut M,
+    name: Option<&str>,
+    attributes: &Attributes,
+    own: &[&str],
+) -> Result<(), M::Error> {
+    write_name(map, name)?;
+    write_kept(map, kept(ATTRIBUTE, attributes), own)
 }
 
 fn write_name<M: SerializeMap>(map: &mut M, name: Option<&str>) -> Result<(), M::Error> {
@@ -372,6 +381,7 @@ impl<'a> Block<'a> {
 const MARK: &str = "prompt_cache_breakpoint";
 
 /// What was kept of an object within a block.
+#[inline]
 fn inner<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
     kept?.get(key)?.as_object()
 }
@@ -556,8 +566,13 @@ impl Serialize for File<'_> {
 struct Calls<'a>(&'a AiMessage);
 
 impl Serialize for Calls<'_> {
+    #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tool_calls().map(Call))
+        let mut seq = serializer.serialize_seq(None)?;
+        for call in self.0.tool_calls() {
+            seq.serialize_element(&Call(call))?;
+        }
+        seq.end()
     }
 }
 
