@@ -73,8 +73,6 @@ mod decode;
 mod encode;
 mod stream;
 
-use std::fmt;
-
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
@@ -82,7 +80,7 @@ use crate::message::Message;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::{At, Sequence};
+use super::common::Sequence;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:openai";
@@ -94,13 +92,13 @@ const FORMAT: &str = "openai";
 /// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
 /// express. [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { sequence: Sequence::Prompt(prompt), options: Options::default() }
+    Messages { messages: Sequence::Prompt(prompt), options: Options::default() }
 }
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Messages<'a> {
-    sequence: Sequence<'a>,
+    messages: Sequence<'a>,
     options: Options,
 }
 
@@ -133,7 +131,7 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { sequence: Sequence::of(messages), options: Options::default() }
+        Self { messages: Sequence::of(messages), options: Options::default() }
     }
 
     /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
@@ -190,20 +188,7 @@ impl<'a> Messages<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write openai messages");
-        let at = top.key("messages");
-        for (i, message) in self.sequence.iter().enumerate() {
-            encode::check(message, &at.index(i))?;
-        }
+        self.messages.check("write openai messages", encode::check)?;
         Ok(self)
-    }
-}
-
-impl fmt::Debug for Messages<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Messages")
-            .field("messages", &self.sequence)
-            .field("options", &self.options)
-            .finish()
     }
 }

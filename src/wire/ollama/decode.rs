@@ -8,7 +8,7 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, refused, sniff};
+use crate::wire::common::{At, Fields, elements, expected, keep, refused, sniff};
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -75,13 +75,7 @@ pub(super) fn body(mut body: Fields<'_>) -> Result<Message> {
 pub fn history(json: &str) -> Result<Vec<Message>> {
     let top = At::top("read ollama history");
     let at = top.key("messages");
-    let list = match top.parse(json)? {
-        Value::Array(list) => list,
-        body => match Fields::of(body, top)?.required("messages")? {
-            Value::Array(list) => list,
-            other => return Err(at.error(expected("an array", &other))),
-        },
-    };
+    let list = elements(json, top, "messages")?;
     let mut messages = Vec::with_capacity(list.len());
     let mut ids = Ids::new(None);
     // The calls that wait for a result: id and name.

@@ -10,13 +10,16 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Source, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
+use crate::wire::common::{
+    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
+    write_mark,
+};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.options.cache { self.last_with_block() } else { None };
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.sequence.iter().enumerate() {
+        for (i, message) in self.messages.iter().enumerate() {
             if !matches!(message, Message::Custom(_)) {
                 let mark = mark == Some(i);
                 seq.serialize_element(&One { message, options: self.options, mark })?;
@@ -29,7 +32,7 @@ impl Serialize for Messages<'_> {
 impl Messages<'_> {
     /// The last durable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
-        let durable = self.sequence.iter().take(self.sequence.durable()).enumerate();
+        let durable = self.messages.iter().take(self.messages.durable()).enumerate();
         durable.filter(|(_, message)| has_block(message)).last().map(|(i, _)| i)
     }
 }
@@ -228,10 +231,6 @@ impl One<'_> {
     }
 }
 
-fn content(part: &AiPart) -> Option<&Part> {
-    if let AiPart::Content(part) = part { Some(part) } else { None }
-}
-
 /// The id of audio that the model spoke, which is all that goes back.
 fn spoken(part: &Part) -> Option<&str> {
     match part {
@@ -303,7 +302,7 @@ fn blocks<'a>(
 
 fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
     let parts = m.parts();
-    let said = parts.iter().filter_map(content).filter(|part| spoken(part).is_none());
+    let said = parts.iter().filter_map(as_content).filter(|part| spoken(part).is_none());
     // One text beside tool calls is a string, as the provider wrote it; several are a list.
     let alone = said.clone().nth(1).is_none();
     let said = said.map(move |part| match part {
@@ -376,9 +375,6 @@ impl<'a> Block<'a> {
         kept(FORMAT, extra).is_some_and(|kept| kept.contains_key(MARK))
     }
 }
-
-/// The field that ends a cached prefix.
-const MARK: &str = "prompt_cache_breakpoint";
 
 /// What was kept of an object within a block.
 #[inline]
@@ -483,15 +479,10 @@ impl Serialize for Marked<'_> {
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
         if self.mark && !self.block.is_marked() {
-            map.serialize_entry(MARK, &Explicit { mode: "explicit" })?;
+            write_mark(&mut map)?;
         }
         map.end()
     }
-}
-
-#[derive(serde::Serialize)]
-struct Explicit {
-    mode: &'static str,
 }
 
 fn write_text<M: SerializeMap>(
@@ -603,14 +594,11 @@ struct Function<'a> {
 impl Serialize for Function<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, input) =
-            if self.custom { ("custom", "input") } else { ("function", "arguments") };
+        let (kind, key) = if self.custom { ("custom", "input") } else { ("function", "arguments") };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &self.call.name)?;
-        // Models write nothing where a tool takes nothing, and servers that parse it refuse that.
-        let silent = !self.custom && self.call.arguments.is_empty();
-        map.serialize_entry(input, if silent { "{}" } else { &self.call.arguments })?;
-        write_kept(&mut map, inner(self.kept, kind), &["name", input])?;
+        map.serialize_entry(key, input(self.call, self.custom))?;
+        write_kept(&mut map, inner(self.kept, kind), &["name", key])?;
         map.end()
     }
 }
