@@ -31,6 +31,7 @@
 //! | DeepSeek, Qwen, Moonshot, llama.cpp | [`reasoning_content`](Messages::reasoning_content) |
 //! | vLLM, OpenRouter, Groq | [`reasoning`](Messages::reasoning) |
 //! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |
+//! | Mistral's models up to Large 2407 | [`calls_alone`](Messages::calls_alone) |
 //!
 //! All of these are read without being asked for.
 //!
@@ -103,10 +104,12 @@ pub struct Messages<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a server's own
 struct Options {
     developer: bool,
     reasoning: Option<ReasoningField>,
     flat: bool,
+    calls_alone: bool,
     cache: bool,
 }
 
@@ -168,6 +171,28 @@ impl<'a> Messages<'a> {
         self
     }
 
+    /// Leaves out what the model says beside its calls, for models that refuse it.
+    ///
+    /// `mistral-common`, by which Mistral's servers check a request, wants "either content or
+    /// `tool_calls`, but not both" for models whose tokenizer is of version 3 or earlier:
+    /// the first 7B, Nemo, Small 2409, Large 2407. Their later models take both.
+    ///
+    /// ```
+    /// use memory_prompt::{AiMessage, Message, ToolCall, wire::openai::Messages};
+    ///
+    /// let answer = AiMessage::new("Let me see.").with_tool_call(ToolCall::new("c1", "look", "{}"));
+    /// let messages = [Message::from(answer)];
+    /// let sent = serde_json::to_value(Messages::of(&messages).calls_alone())?;
+    /// assert!(sent[0]["content"].is_null());
+    /// assert_eq!(sent[0]["tool_calls"][0]["id"], "c1");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn calls_alone(mut self) -> Self {
+        self.options.calls_alone = true;
+        self
+    }
+
     /// Puts a `prompt_cache_breakpoint` on the last block before the
     /// [durable boundary](Prompt::durable), or of all where there is no prompt.
     ///
@@ -181,7 +206,8 @@ impl<'a> Messages<'a> {
 
     /// The same view, if the format can express all of it.
     ///
-    /// Reasoning is not looked at: it is sent where it was asked for.
+    /// Reasoning is not looked at: it is sent where it was asked for. Nor is what
+    /// [`calls_alone`](Self::calls_alone) leaves out.
     ///
     /// # Errors
     ///

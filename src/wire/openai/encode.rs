@@ -33,7 +33,9 @@ impl Messages<'_> {
     /// The last durable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
         let durable = self.messages.iter().take(self.messages.durable()).enumerate();
-        durable.filter(|(_, message)| has_block(message)).last().map(|(i, _)| i)
+        let left_out = |m: &Message| self.options.calls_alone && m.has_tool_calls();
+        let marked = durable.filter(|(_, message)| has_block(message) && !left_out(message));
+        marked.last().map(|(i, _)| i)
     }
 }
 
@@ -179,7 +181,8 @@ impl One<'_> {
                 AiPart::Reasoning(_) => {}
             }
         }
-        if !said && (calls || audio.is_some()) {
+        let silent = !said || (calls && self.options.calls_alone);
+        if silent && (calls || audio.is_some()) {
             map.serialize_entry("content", &())?;
         } else {
             map.serialize_entry("content", &self.blocks(ai_blocks(m)))?;
