@@ -4,8 +4,8 @@
 
 use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
 use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Prompt,
-    Reasoning, Snapshot, Source, TextPart, ToolCall, ToolMessage, Window,
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
+    Snapshot, Source, TextPart, ToolCall, ToolMessage, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -18,14 +18,7 @@ mod golden;
 mod values;
 
 use golden::*;
-
-fn compose(history: &[Message], temporaries: &[Message]) -> Prompt {
-    let temporaries: Vec<_> = temporaries.iter().cloned().map(Into::into).collect();
-    let mut composer = Composer::new();
-    composer.window(Window::all());
-    let snapshot = Snapshot::from_messages(history.iter().cloned());
-    composer.compose_all(&snapshot, &temporaries).expect("nothing to refuse")
-}
+use values::compose;
 
 fn written(messages: &[Message]) -> Value {
     serde_json::to_value(Messages::of(messages)).expect("serialising never fails")

@@ -4,8 +4,8 @@
 
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
 use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, Part, Prompt, Reasoning,
-    Snapshot, TextPart, ToolCall, ToolMessage, Window,
+    AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, Part, Reasoning, Snapshot,
+    TextPart, ToolCall, ToolMessage, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -18,14 +18,7 @@ mod golden;
 mod values;
 
 use golden::*;
-
-fn compose(history: &[Message], temporaries: &[Message]) -> Prompt {
-    let temporaries: Vec<_> = temporaries.iter().cloned().map(Into::into).collect();
-    let mut composer = Composer::new();
-    composer.window(Window::all());
-    let snapshot = Snapshot::from_messages(history.iter().cloned());
-    composer.compose_all(&snapshot, &temporaries).expect("nothing to refuse")
-}
+use values::{compose, under};
 
 fn written(messages: &[Message]) -> Value {
     serde_json::to_value(Contents::of(messages)).expect("serialising never fails")
@@ -33,10 +26,6 @@ fn written(messages: &[Message]) -> Value {
 
 fn read(body: &Value) -> Vec<Message> {
     gemini::history(&body.to_string()).expect("a golden can be read")
-}
-
-fn under(format: &str, fields: &Value) -> Map<String, Value> {
-    Map::from_iter([(format.to_owned(), fields.clone())])
 }
 
 // --- goldens ---------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ mod values;
 mod wire_json;
 
 use golden::*;
+use values::under;
 
 fn written(messages: &[Message]) -> String {
     serde_json::to_string(&Messages::of(messages)).expect("serialising never fails")
@@ -28,10 +29,6 @@ fn written(messages: &[Message]) -> String {
 
 fn read(json: &str) -> Vec<Message> {
     langchain4j::history(json).expect("it can be read")
-}
-
-fn under(format: &str, fields: &Value) -> Map<String, Value> {
-    Map::from_iter([(format.to_owned(), fields.clone())])
 }
 
 /// Reasoning as Anthropic's API signed it.

@@ -2,9 +2,25 @@
 
 #![allow(dead_code)] // each test file uses its own part of it
 
-use memory_prompt::{Attributes, Media, Message, Part, TextPart};
+use memory_prompt::{
+    Attributes, Composer, Media, Message, Part, Prompt, Snapshot, TextPart, Window,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
+
+/// All of a history as a prompt.
+pub(crate) fn compose(history: &[Message], temporaries: &[Message]) -> Prompt {
+    let temporaries: Vec<_> = temporaries.iter().cloned().map(Into::into).collect();
+    let mut composer = Composer::new();
+    composer.window(Window::all());
+    let snapshot = Snapshot::from_messages(history.iter().cloned());
+    composer.compose_all(&snapshot, &temporaries).expect("nothing to refuse")
+}
+
+/// Fields under a format's name.
+pub(crate) fn under(format: &str, fields: &Value) -> Map<String, Value> {
+    Map::from_iter([(format.to_owned(), fields.clone())])
+}
 
 /// A text that says something.
 pub(crate) fn said() -> impl Strategy<Value = String> {
