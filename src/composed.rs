@@ -160,16 +160,7 @@ impl<'a> Iterator for Iter<'a> {
     type Item = &'a Message;
 
     fn next(&mut self) -> Option<&'a Message> {
-        loop {
-            let (piece, rest) = self.pieces.split_first()?;
-            if let Some(message) = piece.message(self.within) {
-                self.within += 1;
-                self.left -= 1;
-                return Some(message);
-            }
-            self.within = 0;
-            self.pieces = rest;
-        }
+        self.nth(0)
     }
 
     fn nth(&mut self, mut n: usize) -> Option<&'a Message> {
