@@ -4,7 +4,6 @@
 #![cfg(any(feature = "async-openai", feature = "ollama-rs"))]
 
 #[path = "common/golden.rs"]
-#[allow(dead_code)] // not every test reads streams
 mod golden;
 
 #[cfg(feature = "async-openai")]

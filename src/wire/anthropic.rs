@@ -74,7 +74,7 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
-use crate::wire::common::{At, Sequence};
+use crate::wire::common::Sequence;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -179,11 +179,8 @@ impl<'a> Messages<'a> {
     /// );
     /// ```
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write anthropic messages");
-        let at = top.key("messages");
-        for (i, message) in self.messages.iter().enumerate() {
-            encode::check(message, at.index(i))?;
-        }
+        self.messages
+            .check("write anthropic messages", |message, at| encode::check(message, *at))?;
         Ok(self)
     }
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Attributes, Media, Message, Part, Source};
+use crate::message::{AiPart, Attributes, Content, Media, Message, Part, Source, ToolCall};
 
 /// A place in a document, and what was being done there.
 ///
@@ -136,6 +137,31 @@ impl<'a> Fields<'a> {
         self.take(key).ok_or_else(|| self.at.key(key).error("missing"))
     }
 
+    pub(super) fn required_list(&mut self, key: &str) -> Result<Vec<Value>> {
+        match self.required(key)? {
+            Value::Array(list) => Ok(list),
+            other => Err(self.at.key(key).error(expected("an array", &other))),
+        }
+    }
+
+    /// Content: a text, or a list of parts.
+    pub(super) fn content(
+        &mut self,
+        key: &str,
+        part: impl Fn(Value, At<'_>) -> Result<Part>,
+    ) -> Result<Content> {
+        let here = self.at;
+        let at = here.key(key);
+        match self.required(key)? {
+            Value::String(text) => Ok(Content::Text(text)),
+            Value::Array(list) => {
+                let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
+                Ok(Content::Parts(parts.collect::<Result<_>>()?))
+            }
+            other => Err(at.error(expected("a string or an array", &other))),
+        }
+    }
+
     /// What nobody took.
     pub(super) fn rest(mut self) -> Attributes {
         self.map.retain(|_, value| !value.is_null());
@@ -145,6 +171,14 @@ impl<'a> Fields<'a> {
     /// Every field that nobody took, as it was read.
     pub(super) fn whole(self) -> Attributes {
         self.map
+    }
+}
+
+/// The elements of a list, or of the list in this field of a body.
+pub(super) fn elements(json: &str, top: At<'_>, key: &str) -> Result<Vec<Value>> {
+    match top.parse(json)? {
+        Value::Array(list) => Ok(list),
+        body => Fields::of(body, top)?.required_list(key),
     }
 }
 
@@ -303,6 +337,31 @@ impl Serialize for Arguments<'_> {
     }
 }
 
+/// What OpenAI takes for a call's input: the free text of a custom tool, or arguments as JSON.
+///
+/// Models write nothing where a tool takes nothing, and servers that parse it refuse that.
+#[inline]
+pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
+    if !is_custom && call.arguments.is_empty() { "{}" } else { &call.arguments }
+}
+
+/// The field with which OpenAI ends a cached prefix.
+pub(super) const MARK: &str = "prompt_cache_breakpoint";
+
+/// Writes [`MARK`].
+pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
+    #[derive(Serialize)]
+    struct Explicit {
+        mode: &'static str,
+    }
+    map.serialize_entry(MARK, &Explicit { mode: "explicit" })
+}
+
+/// What is neither reasoning nor a call.
+pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
+    if let AiPart::Content(part) = part { Some(part) } else { None }
+}
+
 /// `data:image/png;base64,AA==`, written without a copy of the data.
 pub(super) struct DataUrl<'a> {
     pub(super) media_type: &'a str,
@@ -379,6 +438,17 @@ impl<'a> Sequence<'a> {
             Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
             Self::List(list) => Iter::List(list.iter()),
         }
+    }
+
+    /// Asks of each message, at its place, whether the format can express it.
+    pub(super) fn check(
+        &self,
+        operation: &'static str,
+        mut check: impl FnMut(&'a Message, &At<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let top = At::top(operation);
+        let at = top.key("messages");
+        self.iter().enumerate().try_for_each(|(i, message)| check(message, &at.index(i)))
     }
 
     /// How many of the first messages will be sent again; all of them where nothing says otherwise.

@@ -75,7 +75,7 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
-use crate::wire::common::{At, Sequence};
+use crate::wire::common::Sequence;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -175,16 +175,14 @@ impl<'a> Contents<'a> {
     /// );
     /// ```
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write gemini contents");
-        let at = top.key("messages");
         let mut calls = Vec::new();
-        for (i, message) in self.messages.iter().enumerate() {
-            encode::check(message, &calls, &at.index(i))?;
-            match message {
-                Message::Tool(_) => {}
-                _ => calls = message.tool_calls().map(|call| call.id.as_str()).collect(),
+        self.messages.check("write gemini contents", |message, at| {
+            encode::check(message, &calls, at)?;
+            if !message.is_tool() {
+                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
             }
-        }
+            Ok(())
+        })?;
         Ok(self)
     }
 }

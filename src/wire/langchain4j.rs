@@ -57,7 +57,7 @@ mod encode;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
-use crate::wire::common::{At, Sequence};
+use crate::wire::common::Sequence;
 
 pub use decode::history;
 
@@ -112,11 +112,7 @@ impl<'a> Messages<'a> {
     /// );
     /// ```
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write langchain4j messages");
-        let at = top.key("messages");
-        for (i, message) in self.messages.iter().enumerate() {
-            encode::check(message, &at.index(i))?;
-        }
+        self.messages.check("write langchain4j messages", encode::check)?;
         Ok(self)
     }
 }

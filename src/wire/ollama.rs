@@ -57,8 +57,6 @@ mod decode;
 mod encode;
 mod stream;
 
-use std::fmt;
-
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
@@ -66,7 +64,7 @@ use crate::message::Message;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::{At, Sequence};
+use super::common::Sequence;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:ollama";
@@ -78,13 +76,13 @@ const FORMAT: &str = "ollama";
 /// Serialising never fails: a placeholder stands for what the format can't express.
 /// [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { sequence: Sequence::Prompt(prompt) }
+    Messages { messages: Sequence::Prompt(prompt) }
 }
 
 /// A view of messages that serialises as the `messages` of a request to Ollama.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Messages<'a> {
-    sequence: Sequence<'a>,
+    messages: Sequence<'a>,
 }
 
 impl<'a> Messages<'a> {
@@ -101,7 +99,7 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { sequence: Sequence::of(messages) }
+        Self { messages: Sequence::of(messages) }
     }
 
     /// The same view, if the format can express all of it.
@@ -111,17 +109,7 @@ impl<'a> Messages<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write ollama messages");
-        let at = top.key("messages");
-        for (i, message) in self.sequence.iter().enumerate() {
-            encode::check(message, &at.index(i))?;
-        }
+        self.messages.check("write ollama messages", encode::check)?;
         Ok(self)
-    }
-}
-
-impl fmt::Debug for Messages<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Messages").field("messages", &self.sequence).finish()
     }
 }

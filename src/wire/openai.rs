@@ -31,6 +31,7 @@
 //! | DeepSeek, Qwen, Moonshot, llama.cpp | [`reasoning_content`](Messages::reasoning_content) |
 //! | vLLM, OpenRouter, Groq | [`reasoning`](Messages::reasoning) |
 //! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |
+//! | Mistral's models up to Large 2407 | [`calls_alone`](Messages::calls_alone) |
 //!
 //! All of these are read without being asked for.
 //!
@@ -73,8 +74,6 @@ mod decode;
 mod encode;
 mod stream;
 
-use std::fmt;
-
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
@@ -82,7 +81,7 @@ use crate::message::Message;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::{At, Sequence};
+use super::common::Sequence;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:openai";
@@ -94,21 +93,23 @@ const FORMAT: &str = "openai";
 /// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
 /// express. [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { sequence: Sequence::Prompt(prompt), options: Options::default() }
+    Messages { messages: Sequence::Prompt(prompt), options: Options::default() }
 }
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Messages<'a> {
-    sequence: Sequence<'a>,
+    messages: Sequence<'a>,
     options: Options,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each is a server's own
 struct Options {
     developer: bool,
     reasoning: Option<ReasoningField>,
     flat: bool,
+    calls_alone: bool,
     cache: bool,
 }
 
@@ -133,7 +134,7 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { sequence: Sequence::of(messages), options: Options::default() }
+        Self { messages: Sequence::of(messages), options: Options::default() }
     }
 
     /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
@@ -170,6 +171,28 @@ impl<'a> Messages<'a> {
         self
     }
 
+    /// Leaves out what the model says beside its calls, for models that refuse it.
+    ///
+    /// `mistral-common`, by which Mistral's servers check a request, wants "either content or
+    /// `tool_calls`, but not both" for models whose tokenizer is of version 3 or earlier:
+    /// the first 7B, Nemo, Small 2409, Large 2407. Their later models take both.
+    ///
+    /// ```
+    /// use memory_prompt::{AiMessage, Message, ToolCall, wire::openai::Messages};
+    ///
+    /// let answer = AiMessage::new("Let me see.").with_tool_call(ToolCall::new("c1", "look", "{}"));
+    /// let messages = [Message::from(answer)];
+    /// let sent = serde_json::to_value(Messages::of(&messages).calls_alone())?;
+    /// assert!(sent[0]["content"].is_null());
+    /// assert_eq!(sent[0]["tool_calls"][0]["id"], "c1");
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn calls_alone(mut self) -> Self {
+        self.options.calls_alone = true;
+        self
+    }
+
     /// Puts a `prompt_cache_breakpoint` on the last block before the
     /// [durable boundary](Prompt::durable), or of all where there is no prompt.
     ///
@@ -183,27 +206,15 @@ impl<'a> Messages<'a> {
 
     /// The same view, if the format can express all of it.
     ///
-    /// Reasoning is not looked at: it is sent where it was asked for.
+    /// Reasoning is not looked at: it is sent where it was asked for. Nor is what
+    /// [`calls_alone`](Self::calls_alone) leaves out.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write openai messages");
-        let at = top.key("messages");
-        for (i, message) in self.sequence.iter().enumerate() {
-            encode::check(message, &at.index(i))?;
-        }
+        self.messages.check("write openai messages", encode::check)?;
         Ok(self)
-    }
-}
-
-impl fmt::Debug for Messages<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Messages")
-            .field("messages", &self.sequence)
-            .field("options", &self.options)
-            .finish()
     }
 }

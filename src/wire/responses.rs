@@ -66,8 +66,6 @@ mod decode;
 mod encode;
 mod stream;
 
-use std::fmt;
-
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
@@ -75,7 +73,7 @@ use crate::message::Message;
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::{At, Sequence};
+use super::common::Sequence;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:responses";
@@ -96,13 +94,13 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 /// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
 /// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
 pub fn input(prompt: &Prompt) -> Input<'_> {
-    Input { sequence: Sequence::Prompt(prompt), options: Options::default() }
+    Input { messages: Sequence::Prompt(prompt), options: Options::default() }
 }
 
 /// A view of messages that serialises as the `input` of a Responses request.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Input<'a> {
-    sequence: Sequence<'a>,
+    messages: Sequence<'a>,
     options: Options,
 }
 
@@ -126,7 +124,7 @@ impl<'a> Input<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { sequence: Sequence::of(messages), options: Options::default() }
+        Self { messages: Sequence::of(messages), options: Options::default() }
     }
 
     /// Writes every system message as a `developer` item, the one at the front too: then send no
@@ -157,20 +155,7 @@ impl<'a> Input<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        let top = At::top("write responses input");
-        let at = top.key("messages");
-        for (i, message) in self.sequence.iter().enumerate() {
-            encode::check(message, &at.index(i))?;
-        }
+        self.messages.check("write responses input", encode::check)?;
         Ok(self)
-    }
-}
-
-impl fmt::Debug for Input<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Input")
-            .field("messages", &self.sequence)
-            .field("options", &self.options)
-            .finish()
     }
 }

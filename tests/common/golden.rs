@@ -1,5 +1,7 @@
 //! The goldens of a provider, read from tests/wire/golden.
 
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
+
 use std::fs;
 use std::path::Path;
 
@@ -26,6 +28,11 @@ pub fn goldens(provider: &str) -> Vec<(String, Value)> {
     all
 }
 
+/// The golden of this name.
+pub fn golden(provider: &str, name: &str) -> Value {
+    goldens(provider).into_iter().find(|(file, _)| file == name).unwrap().1
+}
+
 /// Whether a golden asks for an option of the view.
 pub fn asks(golden: &Value, option: &str) -> bool {
     golden["options"].as_array().is_some_and(|all| all.iter().any(|one| one == option))
@@ -46,9 +53,11 @@ pub fn documents(provider: &str) -> Vec<String> {
                 all.push(golden[key].to_string());
             }
         }
-        if let Some(events) = golden["events"].as_array() {
-            all.extend(events.iter().map(Value::to_string));
+        if golden["events"].is_array() {
+            all.extend(events(&golden));
         }
+        let stored = golden["messages"].as_array().into_iter().flatten();
+        all.extend(stored.map(|message| format!("[{}]", message.as_str().unwrap())));
     }
     all
 }

@@ -1,4 +1,4 @@
-//! Messages for the wire: nasty ones of every kind, and JSON that no provider would send.
+//! Messages for the wire: nasty ones of every kind.
 
 use memory_prompt::{
     AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, SystemMessage, TextPart,
@@ -6,7 +6,6 @@ use memory_prompt::{
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
-use proptest::sample::Index;
 use serde_json::{Map, Value, json};
 
 /// Texts, some empty, with what needs escaping.
@@ -194,119 +193,4 @@ pub fn group(
             [vec![AiMessage::from_parts(parts).into()], results].concat()
         })
         .boxed()
-}
-
-/// JSON that has the words of the formats in places where no provider puts them.
-pub fn odd_json() -> BoxedStrategy<Value> {
-    let word = proptest::sample::select(vec![
-        "role",
-        "content",
-        "user",
-        "assistant",
-        "tool",
-        "system",
-        "type",
-        "text",
-        "input_text",
-        "output_text",
-        "message",
-        "choices",
-        "delta",
-        "index",
-        "tool_calls",
-        "function",
-        "arguments",
-        "name",
-        "id",
-        "call_id",
-        "tool_call_id",
-        "function_call",
-        "reasoning",
-        "function_call_output",
-        "output",
-        "output_index",
-        "item",
-        "response",
-        "summary",
-        "images",
-        "thinking",
-        "done",
-        "error",
-        "image_url",
-        "url",
-        "file",
-        "refusal",
-        "audio",
-        "custom",
-        "response.output_item.done",
-        "response.completed",
-        "response.output_text.delta",
-        "messages",
-        "input",
-        "finish_reason",
-        "stop",
-    ]);
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        word.clone().prop_map(Value::from),
-        text().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(5, 40, 6, move |inner| {
-        prop_oneof![
-            vec(inner.clone(), 0..5).prop_map(Value::from),
-            vec((word.clone(), inner), 0..6)
-                .prop_map(|fields| fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
-        ]
-    })
-    .boxed()
-}
-
-/// One of these documents with something wrong: a value replaced, or bytes cut or changed.
-pub fn mutated(documents: Vec<String>) -> BoxedStrategy<String> {
-    let document = proptest::sample::select(documents);
-    (document, any::<Index>(), odd_json(), 0..4u8)
-        .prop_map(|(document, at, odd, how)| match how {
-            0 => {
-                let cut = (0..=at.index(document.len() + 1)).rev();
-                let cut = cut.into_iter().find(|&i| document.is_char_boundary(i)).unwrap_or(0);
-                document[..cut].to_owned()
-            }
-            1 => {
-                let mut chars: Vec<char> = document.chars().collect();
-                let at = at.index(chars.len());
-                chars[at] = ['{', '"', '[', '0', ','][at % 5];
-                chars.into_iter().collect()
-            }
-            _ => {
-                let mut value: Value = serde_json::from_str(&document).unwrap();
-                let places = count(&value);
-                replace(&mut value, &mut at.index(places), &odd);
-                value.to_string()
-            }
-        })
-        .boxed()
-}
-
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(list) => list.iter().map(count).sum(),
-        Value::Object(map) => map.values().map(count).sum(),
-        _ => 0,
-    }
-}
-
-fn replace(value: &mut Value, at: &mut usize, with: &Value) -> bool {
-    if *at == 0 {
-        *value = with.clone();
-        return true;
-    }
-    *at -= 1;
-    match value {
-        Value::Array(list) => list.iter_mut().any(|value| replace(value, at, with)),
-        Value::Object(map) => map.values_mut().any(|value| replace(value, at, with)),
-        _ => false,
-    }
 }

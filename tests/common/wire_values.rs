@@ -1,145 +1,25 @@
-//! Values for wire formats: JSON of any shape, spoilt goldens, and the pieces of messages that a
-//! format with objects for arguments can hold.
+//! The pieces of messages that a format with objects for arguments can hold.
 
-use memory_prompt::{Attributes, Media, Message, Part, TextPart};
+#![allow(dead_code)] // each test file uses its own part of it
+
+use memory_prompt::{
+    Attributes, Composer, Media, Message, Part, Prompt, Snapshot, TextPart, Window,
+};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
-/// A golden file: its `body` and whatever else it holds.
-pub(crate) fn golden(text: &str) -> Value {
-    let golden: Value = serde_json::from_str(text).expect("a golden is JSON");
-    assert!(
-        golden["source"].is_string() && golden["date"].is_string(),
-        "a golden names its source"
-    );
-    golden
+/// All of a history as a prompt.
+pub(crate) fn compose(history: &[Message], temporaries: &[Message]) -> Prompt {
+    let temporaries: Vec<_> = temporaries.iter().cloned().map(Into::into).collect();
+    let mut composer = Composer::new();
+    composer.window(Window::all());
+    let snapshot = Snapshot::from_messages(history.iter().cloned());
+    composer.compose_all(&snapshot, &temporaries).expect("nothing to refuse")
 }
 
-/// JSON of any shape, with the names that the formats use, so that decoders get far into it.
-pub(crate) fn any_json() -> impl Strategy<Value = Value> {
-    let word = prop_oneof![
-        6 => proptest::sample::select(WORDS).prop_map(str::to_owned),
-        1 => "\\PC{0,6}",
-    ];
-    let leaf = prop_oneof![
-        1 => Just(Value::Null),
-        1 => any::<bool>().prop_map(Value::from),
-        1 => any::<i64>().prop_map(Value::from),
-        1 => any::<f64>().prop_map(Value::from),
-        4 => word.clone().prop_map(Value::from),
-    ];
-    leaf.prop_recursive(5, 40, 6, move |inner| {
-        prop_oneof![
-            1 => proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
-            3 => proptest::collection::vec((word.clone(), inner), 0..6)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-        ]
-    })
-}
-
-const WORDS: &[&str] = &[
-    "type",
-    "role",
-    "content",
-    "messages",
-    "system",
-    "text",
-    "user",
-    "assistant",
-    "image",
-    "source",
-    "base64",
-    "url",
-    "tool_use",
-    "tool_result",
-    "tool_use_id",
-    "id",
-    "name",
-    "input",
-    "is_error",
-    "thinking",
-    "signature",
-    "redacted_thinking",
-    "data",
-    "index",
-    "delta",
-    "content_block",
-    "content_block_start",
-    "content_block_delta",
-    "message_start",
-    "message_stop",
-    "input_json_delta",
-    "partial_json",
-    "contents",
-    "parts",
-    "model",
-    "functionCall",
-    "functionResponse",
-    "response",
-    "output",
-    "args",
-    "thought",
-    "thoughtSignature",
-    "inlineData",
-    "mimeType",
-    "fileData",
-    "fileUri",
-    "candidates",
-    "finishReason",
-    "USER",
-    "AI",
-    "SYSTEM",
-    "CUSTOM",
-    "TOOL_EXECUTION_RESULT",
-    "TEXT",
-    "IMAGE",
-    "PDF",
-    "attributes",
-    "toolExecutionRequests",
-    "arguments",
-    "detailLevel",
-    "isError",
-    "toolName",
-];
-
-/// A golden in which one value, somewhere, is replaced by any other or is gone.
-pub(crate) fn spoilt(golden: Value) -> impl Strategy<Value = Value> {
-    let places = count(&golden);
-    (0..places, proptest::option::of(any_json())).prop_map(move |(place, by)| {
-        let mut golden = golden.clone();
-        replace(&mut golden, &mut { place }, by.as_ref());
-        golden
-    })
-}
-
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(list) => list.iter().map(count).sum(),
-        Value::Object(fields) => fields.values().map(count).sum(),
-        _ => 0,
-    }
-}
-
-fn replace(value: &mut Value, place: &mut usize, by: Option<&Value>) -> bool {
-    if *place == 0 {
-        *value = by.cloned().unwrap_or_default();
-        return true;
-    }
-    *place -= 1;
-    match value {
-        Value::Array(list) => list.iter_mut().any(|value| replace(value, place, by)),
-        Value::Object(fields) => {
-            let found = fields.iter_mut().find_map(|(key, value)| {
-                let here = *place == 0;
-                replace(value, place, by).then(|| here.then(|| key.clone()))
-            });
-            if let (Some(Some(key)), None) = (&found, by) {
-                fields.remove(key);
-            }
-            found.is_some()
-        }
-        _ => false,
-    }
+/// Fields under a format's name.
+pub(crate) fn under(format: &str, fields: &Value) -> Map<String, Value> {
+    Map::from_iter([(format.to_owned(), fields.clone())])
 }
 
 /// A text that says something.

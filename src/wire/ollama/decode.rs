@@ -8,7 +8,7 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, refused, sniff};
+use crate::wire::common::{At, Fields, elements, expected, keep, refused, sniff};
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -75,13 +75,7 @@ pub(super) fn body(mut body: Fields<'_>) -> Result<Message> {
 pub fn history(json: &str) -> Result<Vec<Message>> {
     let top = At::top("read ollama history");
     let at = top.key("messages");
-    let list = match top.parse(json)? {
-        Value::Array(list) => list,
-        body => match Fields::of(body, top)?.required("messages")? {
-            Value::Array(list) => list,
-            other => return Err(at.error(expected("an array", &other))),
-        },
-    };
+    let list = elements(json, top, "messages")?;
     let mut messages = Vec::with_capacity(list.len());
     let mut ids = Ids::new(None);
     // The calls that wait for a result: id and name.
@@ -132,13 +126,13 @@ impl Ids {
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
 }
 
@@ -153,8 +147,18 @@ fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<M
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    let rest = fields.rest();
+    let rest = rest(fields);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+}
+
+/// What else a message holds that calls nothing. Clients with one type for all messages write an empty
+/// list of calls into each.
+fn rest(fields: Fields<'_>) -> Attributes {
+    let mut rest = fields.rest();
+    if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        rest.remove("tool_calls");
+    }
+    rest
 }
 
 /// A text, or a text with images behind it.

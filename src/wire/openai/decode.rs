@@ -5,10 +5,10 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
-    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
+    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, DataUrl, Fields, expected, keep, other_part, refused};
+use crate::wire::common::{At, DataUrl, Fields, elements, expected, keep, other_part, refused};
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -77,13 +77,7 @@ pub fn answer(json: &str) -> Result<Message> {
 pub fn history(json: &str) -> Result<Vec<Message>> {
     let top = At::top("read openai history");
     let at = top.key("messages");
-    let list = match top.parse(json)? {
-        Value::Array(list) => list,
-        body => match Fields::of(body, top)?.required("messages")? {
-            Value::Array(list) => list,
-            other => return Err(at.error(expected("an array", &other))),
-        },
-    };
+    let list = elements(json, top, "messages")?;
     let mut messages = Vec::with_capacity(list.len());
     // The answer whose calls the next tool messages answer.
     let mut calling: Option<usize> = None;
@@ -153,7 +147,7 @@ fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
-    let mut message = UserMessage::new(content(&mut fields)?);
+    let mut message = UserMessage::new(fields.content("content", part)?);
     if let Some(name) = fields.text("name")? {
         message = message.with_name(name);
     }
@@ -166,7 +160,7 @@ fn user(mut fields: Fields<'_>) -> Result<Message> {
 
 fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
     let id = fields.required_text("tool_call_id")?;
-    let content = content(&mut fields)?;
+    let content = fields.content("content", part)?;
     let named = fields.text("name")?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
@@ -184,19 +178,6 @@ fn function(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message
 
 fn result(message: ToolMessage, rest: Attributes) -> Message {
     if rest.is_empty() { message.into() } else { message.with_attribute(ATTRIBUTE, rest).into() }
-}
-
-fn content(fields: &mut Fields<'_>) -> Result<Content> {
-    let here = fields.at;
-    let at = here.key("content");
-    match fields.required("content")? {
-        Value::String(text) => Ok(Content::Text(text)),
-        Value::Array(list) => {
-            let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
-            Ok(Content::Parts(parts.collect::<Result<_>>()?))
-        }
-        other => Err(at.error(expected("a string or an array", &other))),
-    }
 }
 
 fn part(value: Value, at: At<'_>) -> Result<Part> {

@@ -10,13 +10,16 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Source, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
+use crate::wire::common::{
+    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
+    write_mark,
+};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.options.cache { self.last_with_block() } else { None };
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.sequence.iter().enumerate() {
+        for (i, message) in self.messages.iter().enumerate() {
             if !matches!(message, Message::Custom(_)) {
                 let mark = mark == Some(i);
                 seq.serialize_element(&One { message, options: self.options, mark })?;
@@ -29,8 +32,10 @@ impl Serialize for Messages<'_> {
 impl Messages<'_> {
     /// The last durable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
-        let durable = self.sequence.iter().take(self.sequence.durable()).enumerate();
-        durable.filter(|(_, message)| has_block(message)).last().map(|(i, _)| i)
+        let durable = self.messages.iter().take(self.messages.durable()).enumerate();
+        let left_out = |m: &Message| self.options.calls_alone && m.has_tool_calls();
+        let marked = durable.filter(|(_, message)| has_block(message) && !left_out(message));
+        marked.last().map(|(i, _)| i)
     }
 }
 
@@ -96,12 +101,7 @@ impl Serialize for One<'_> {
                     "content",
                     &self.blocks(std::iter::once(Block::Bare(&m.text))),
                 )?;
-                write_name(&mut map, m.name())?;
-                write_kept(
-                    &mut map,
-                    kept(ATTRIBUTE, m.attributes()),
-                    &["role", "content", "name"],
-                )?;
+                write_rare(&mut map, m.name(), m.attributes(), &["role", "content", "name"])?;
             }
             Message::User(m) => self.user(&mut map, m)?,
             Message::Ai(m) => self.ai(&mut map, m)?,
@@ -119,6 +119,7 @@ impl One<'_> {
     }
 
     /// Nearly all content is one text, and goes straight through.
+    #[inline]
     fn content<'b, M: SerializeMap>(
         &self,
         map: &mut M,
@@ -131,16 +132,17 @@ impl One<'_> {
         }
     }
 
+    #[inline]
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "user")?;
         self.content(map, m.content(), Block::of)?;
         if m.rare.is_none() {
             return Ok(());
         }
-        write_name(map, m.name())?;
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "name"])
+        write_rare(map, m.name(), m.attributes(), &["role", "content", "name"])
     }
 
+    #[inline]
     fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "tool")?;
         map.serialize_entry("tool_call_id", m.call_id())?;
@@ -148,9 +150,10 @@ impl One<'_> {
         if m.answer.details.is_none() {
             return Ok(());
         }
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &["role", "content", "tool_call_id"])
+        write_rare(map, None, m.attributes(), &["role", "content", "tool_call_id"])
     }
 
+    #[inline]
     fn ai<M: SerializeMap>(&self, map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
         const OWN: [&str; 9] = [
             "role",
@@ -178,7 +181,8 @@ impl One<'_> {
                 AiPart::Reasoning(_) => {}
             }
         }
-        if !said && (calls || audio.is_some()) {
+        let silent = !said || (calls && self.options.calls_alone);
+        if silent && (calls || audio.is_some()) {
             map.serialize_entry("content", &())?;
         } else {
             map.serialize_entry("content", &self.blocks(ai_blocks(m)))?;
@@ -193,8 +197,7 @@ impl One<'_> {
         if m.rare.is_none() {
             return Ok(());
         }
-        write_name(map, m.name())?;
-        write_kept(map, kept(ATTRIBUTE, m.attributes()), &OWN)
+        write_rare(map, m.name(), m.attributes(), &OWN)
     }
 
     fn reasoning<M: SerializeMap>(
@@ -231,10 +234,6 @@ impl One<'_> {
     }
 }
 
-fn content(part: &AiPart) -> Option<&Part> {
-    if let AiPart::Content(part) = part { Some(part) } else { None }
-}
-
 /// The id of audio that the model spoke, which is all that goes back.
 fn spoken(part: &Part) -> Option<&str> {
     match part {
@@ -246,6 +245,18 @@ fn spoken(part: &Part) -> Option<&str> {
 #[derive(serde::Serialize)]
 struct Id<'a> {
     id: &'a str,
+}
+
+/// What few messages have.
+#[cold]
+fn write_rare<M: SerializeMap>(
+    map: &mut M,
+    name: Option<&str>,
+    attributes: &Attributes,
+    own: &[&str],
+) -> Result<(), M::Error> {
+    write_name(map, name)?;
+    write_kept(map, kept(ATTRIBUTE, attributes), own)
 }
 
 fn write_name<M: SerializeMap>(map: &mut M, name: Option<&str>) -> Result<(), M::Error> {
@@ -294,7 +305,7 @@ fn blocks<'a>(
 
 fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
     let parts = m.parts();
-    let said = parts.iter().filter_map(content).filter(|part| spoken(part).is_none());
+    let said = parts.iter().filter_map(as_content).filter(|part| spoken(part).is_none());
     // One text beside tool calls is a string, as the provider wrote it; several are a list.
     let alone = said.clone().nth(1).is_none();
     let said = said.map(move |part| match part {
@@ -368,10 +379,8 @@ impl<'a> Block<'a> {
     }
 }
 
-/// The field that ends a cached prefix.
-const MARK: &str = "prompt_cache_breakpoint";
-
 /// What was kept of an object within a block.
+#[inline]
 fn inner<'a>(kept: Option<&'a Attributes>, key: &str) -> Option<&'a Attributes> {
     kept?.get(key)?.as_object()
 }
@@ -473,15 +482,10 @@ impl Serialize for Marked<'_> {
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
         if self.mark && !self.block.is_marked() {
-            map.serialize_entry(MARK, &Explicit { mode: "explicit" })?;
+            write_mark(&mut map)?;
         }
         map.end()
     }
-}
-
-#[derive(serde::Serialize)]
-struct Explicit {
-    mode: &'static str,
 }
 
 fn write_text<M: SerializeMap>(
@@ -556,8 +560,13 @@ impl Serialize for File<'_> {
 struct Calls<'a>(&'a AiMessage);
 
 impl Serialize for Calls<'_> {
+    #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tool_calls().map(Call))
+        let mut seq = serializer.serialize_seq(None)?;
+        for call in self.0.tool_calls() {
+            seq.serialize_element(&Call(call))?;
+        }
+        seq.end()
     }
 }
 
@@ -588,14 +597,11 @@ struct Function<'a> {
 impl Serialize for Function<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, input) =
-            if self.custom { ("custom", "input") } else { ("function", "arguments") };
+        let (kind, key) = if self.custom { ("custom", "input") } else { ("function", "arguments") };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &self.call.name)?;
-        // Models write nothing where a tool takes nothing, and servers that parse it refuse that.
-        let silent = !self.custom && self.call.arguments.is_empty();
-        map.serialize_entry(input, if silent { "{}" } else { &self.call.arguments })?;
-        write_kept(&mut map, inner(self.kept, kind), &["name", input])?;
+        map.serialize_entry(key, input(self.call, self.custom))?;
+        write_kept(&mut map, inner(self.kept, kind), &["name", key])?;
         map.end()
     }
 }

@@ -5,8 +5,8 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
-    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
+    TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{At, DataUrl, Fields, expected, keep, keep_signed, other_part, refused};
 
@@ -43,7 +43,7 @@ pub fn answer(json: &str) -> Result<Message> {
         body => {
             let mut body = Fields::of(body, top)?;
             refused(&body)?;
-            list(body.required("output")?, &top.key("output"))?
+            body.required_list("output")?
         }
     };
     output_items(output, &top).map(Message::Ai)
@@ -198,7 +198,7 @@ fn system(mut fields: Fields<'_>) -> Result<Message> {
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     fields.take("type");
-    let message = UserMessage::new(content(&mut fields, "content")?);
+    let message = UserMessage::new(fields.content("content", part)?);
     let rest = fields.rest();
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
 }
@@ -206,7 +206,7 @@ fn user(mut fields: Fields<'_>) -> Result<Message> {
 fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
     fields.take("type");
     let id = fields.required_text("call_id")?;
-    let content = content(&mut fields, "output")?;
+    let content = fields.content("output", part)?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
     let named = fields.peek("name").map(str::to_owned);
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
@@ -217,19 +217,6 @@ fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Re
     }
     let message = ToolMessage::new(id, name, content);
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
-}
-
-fn content(fields: &mut Fields<'_>, key: &'static str) -> Result<Content> {
-    let here = fields.at;
-    let at = here.key(key);
-    match fields.required(key)? {
-        Value::String(text) => Ok(Content::Text(text)),
-        Value::Array(list) => {
-            let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
-            Ok(Content::Parts(parts.collect::<Result<_>>()?))
-        }
-        other => Err(at.error(expected("a string or an array", &other))),
-    }
 }
 
 fn part(value: Value, at: At<'_>) -> Result<Part> {

@@ -9,14 +9,17 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall, ToolMessage,
 };
-use crate::wire::common::{At, as_other_part, inline, kept, kind, placeholder, write_kept};
+use crate::wire::common::{
+    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
+    write_mark,
+};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.options.cache { self.last_with_block() } else { None };
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.sequence.iter().enumerate() {
+        for (i, message) in self.messages.iter().enumerate() {
             let mark = mark == Some(i);
             match message {
                 Message::System(_) if self.leaves_out(i) => {}
@@ -58,7 +61,7 @@ impl Input<'_> {
 
     /// The last durable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
-        let durable = self.sequence.iter().take(self.sequence.durable()).enumerate();
+        let durable = self.messages.iter().take(self.messages.durable()).enumerate();
         let marked = durable.filter(|(i, message)| match message {
             Message::System(m) => !self.leaves_out(*i) && !m.text().is_empty(),
             Message::User(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
@@ -250,9 +253,6 @@ fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
     kept.get(key)?.as_object().filter(|object| !object.is_empty())
 }
 
-/// The field that ends a cached prefix.
-const MARK: &str = "prompt_cache_breakpoint";
-
 struct One<'a> {
     block: Block<'a>,
     mark: bool,
@@ -288,15 +288,10 @@ impl Serialize for One<'_> {
         let kept = self.block.kept();
         write_kept(&mut map, kept, &OWN)?;
         if self.mark && !kept.is_some_and(|kept| kept.contains_key(MARK)) {
-            map.serialize_entry(MARK, &Explicit { mode: "explicit" })?;
+            write_mark(&mut map)?;
         }
         map.end()
     }
-}
-
-#[derive(serde::Serialize)]
-struct Explicit {
-    mode: &'static str,
 }
 
 fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
@@ -413,7 +408,7 @@ impl Serialize for Item<'_> {
             Self::Message(parts) => {
                 map.serialize_entry("type", "message")?;
                 map.serialize_entry("role", "assistant")?;
-                let first = parts.first().and_then(content).and_then(fields);
+                let first = parts.first().and_then(as_content).and_then(fields);
                 let beside = first.and_then(|kept| object(kept, "message"));
                 let named = beside.is_some_and(|beside| beside.contains_key("id"));
                 match parts {
@@ -435,12 +430,8 @@ impl Serialize for Item<'_> {
 
 /// Whether a text that this format wrote has nothing beside it.
 fn is_bare(part: &AiPart) -> bool {
-    let Some(Part::Text(text)) = content(part) else { return false };
+    let Some(Part::Text(text)) = as_content(part) else { return false };
     kept(FORMAT, &text.extra).is_none_or(|kept| kept.keys().all(|key| key == "message"))
-}
-
-fn content(part: &AiPart) -> Option<&Part> {
-    if let AiPart::Content(part) = part { Some(part) } else { None }
 }
 
 fn write_reasoning<M: SerializeMap>(
@@ -469,15 +460,13 @@ struct Summary<'a> {
 
 fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
     let custom = is_custom(call);
-    let (kind, input) =
+    let (kind, key) =
         if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
     map.serialize_entry("type", kind)?;
     map.serialize_entry("call_id", &call.id)?;
     map.serialize_entry("name", &call.name)?;
-    // Models write nothing where a tool takes nothing, and servers that parse it refuse that.
-    let silent = !custom && call.arguments.is_empty();
-    map.serialize_entry(input, if silent { "{}" } else { &call.arguments })?;
-    write_kept(map, kept(FORMAT, &call.extra), &["type", "call_id", "name", input])
+    map.serialize_entry(key, input(call, custom))?;
+    write_kept(map, kept(FORMAT, &call.extra), &["type", "call_id", "name", key])
 }
 
 /// The blocks of a message that the model produced.
@@ -485,7 +474,7 @@ struct Contents<'a>(&'a [AiPart]);
 
 impl Serialize for Contents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().filter_map(content).map(Spoken))
+        serializer.collect_seq(self.0.iter().filter_map(as_content).map(Spoken))
     }
 }
 
