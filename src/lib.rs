@@ -129,6 +129,8 @@ pub use provider::Provider;
 pub use record::{Record, Records, Snapshot, Unreadable};
 #[cfg(feature = "async")]
 pub use store::AsyncChatMemoryStore;
+#[cfg(feature = "cassandra")]
+pub use store::{CassandraOptions, CassandraStore};
 pub use store::{ChatMemoryStore, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteOptions, SqliteStore};

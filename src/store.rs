@@ -20,6 +20,8 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+#[cfg(feature = "cassandra")]
+pub mod cassandra;
 mod in_memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
@@ -30,6 +32,8 @@ use std::time::SystemTime;
 
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncChatMemoryStore;
+#[cfg(feature = "cassandra")]
+pub use cassandra::{CassandraMemory, CassandraOptions, CassandraStore};
 pub use in_memory::{InMemory, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
