@@ -140,7 +140,7 @@ impl CassandraOptions {
         self
     }
 
-    /// The keyspace, `memory_prompt` unless set: letters, digits and `_`, in lower case.
+    /// The keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
     #[must_use]
     pub fn keyspace(mut self, keyspace: impl Into<String>) -> Self {
         self.keyspace = keyspace.into();
@@ -248,11 +248,8 @@ impl CassandraOptions {
     }
 
     async fn connect(self, session: Arc<Session>, place: String) -> Result<CassandraStore> {
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-        if !self.keyspace.starts_with(|c: char| c.is_ascii_lowercase())
-            || !self.keyspace.chars().all(is_plain)
-            || self.keyspace.len() > 48
-        {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if !self.keyspace.chars().all(is_plain) || !(1..=48).contains(&self.keyspace.len()) {
             let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
             return Err(Error::invalid("open", text));
         }

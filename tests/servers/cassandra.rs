@@ -9,7 +9,9 @@
 //! They are looked for there, or in the folder that `MEMORY_PROMPT_CASSANDRA` names; `java` is looked for in
 //! the path.
 
+mod content;
 mod server;
+mod trouble;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -27,7 +29,7 @@ use crate::laws::Failing;
 use server::Node;
 
 /// The server that most of the tests share.
-static NODE: LazyLock<Node> = LazyLock::new(Node::start);
+static NODE: LazyLock<Node> = LazyLock::new(|| Node::start(""));
 
 // ---- the kit -------------------------------------------------------------------------------------
 
@@ -108,6 +110,16 @@ impl AsyncDamageFixture for Fixture {
         );
         session.query_unpaged(update, (payload, id, seq)).await.unwrap();
     }
+}
+
+/// Waits for a future on a runtime of several threads.
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
 }
 
 async fn session(server: &str) -> Session {

@@ -16,6 +16,7 @@ use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
 use uuid::Uuid;
 
 use super::failure::{Failure, failed, strange};
+use super::schema::quoted;
 use super::{BUCKET, CassandraOptions};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -577,7 +578,7 @@ impl Prepare<'_> {
     }
 
     async fn prepare(&self, text: &str, consistency: Consistency) -> Result<PreparedStatement> {
-        let text = text.replace("{}", &self.options.keyspace);
+        let text = text.replace("{}", &quoted(&self.options.keyspace));
         let prepared = self.session.prepare(text).await;
         let mut prepared = prepared.map_err(|error| failed("open", error.into()))?;
         prepared.set_consistency(consistency);

@@ -107,8 +107,11 @@ impl Conversation<'_> {
         if !large {
             return self.append_as(batch, expected, None).await;
         }
-        let log = self.put_aside(&batch.payloads).await?;
-        let appended = self.append_as(batch, expected, Some(log)).await;
+        let log = Uuid::new_v4();
+        let appended = match self.put_aside(log, &batch.payloads).await {
+            Ok(()) => self.append_as(batch, expected, Some(log)).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = &appended
             && error.kind() != ErrorKind::Unacknowledged
         {
@@ -119,13 +122,11 @@ impl Conversation<'_> {
     }
 
     /// Puts a batch where no head leads to it yet.
-    async fn put_aside(&self, payloads: &[Vec<u8>]) -> Result<Uuid> {
-        let log = Uuid::new_v4();
+    async fn put_aside(&self, log: Uuid, payloads: &[Vec<u8>]) -> Result<()> {
         let rows: Vec<_> = (0..).zip(payloads).map(|(i, payload)| (i, now(), &**payload)).collect();
         let all = 0..rows.len().try_into().unwrap_or(i64::MAX);
         self.note("append", log, buckets(&all), log).await?;
-        self.client.put("append", log, &rows).await?;
-        Ok(log)
+        self.client.put("append", log, &rows).await
     }
 
     async fn append_as(

@@ -92,7 +92,8 @@ fn words(error: &ExecutionError) -> String {
                     "the replicas did not answer in time".to_owned()
                 }
                 DbError::Unauthorized => format!("the user may not do that: {text}"),
-                _ => format!("{error}: {text}"),
+                error if text.is_empty() => error.to_string(),
+                _ => text.clone(),
             }
         }
         error => error.to_string(),

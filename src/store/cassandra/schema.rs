@@ -10,7 +10,7 @@ use super::failure::{failed, strange};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What leads from each version of the tables to the next. A released step is never changed: a new
-/// version is a new step. `{}` is the keyspace.
+/// version is a new step. `{}` is the keyspace, in quotes.
 const STEPS: [&[&str]; 1] = [&[
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (
         id text,
@@ -74,7 +74,7 @@ pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
         let replication = options.replication.clone().unwrap_or_else(|| by_size(session));
         let create = format!(
             "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {replication}",
-            options.keyspace
+            quoted(&options.keyspace)
         );
         schema.run(&create, ()).await?;
     }
@@ -98,6 +98,11 @@ fn by_size(session: &Session) -> String {
     }
     let replicas = centres.into_values().min().unwrap_or(1).min(3);
     format!("{{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}")
+}
+
+/// Some names are words of the language.
+pub(super) fn quoted(keyspace: &str) -> String {
+    format!("\"{keyspace}\"")
 }
 
 struct Schema<'a> {
@@ -149,7 +154,7 @@ impl Schema<'_> {
         text: &str,
         values: impl SerializeRow,
     ) -> Result<scylla::response::query_result::QueryResult, ExecutionError> {
-        let mut statement = Statement::new(text.replace("{}", &self.options.keyspace));
+        let mut statement = Statement::new(text.replace("{}", &quoted(&self.options.keyspace)));
         statement.set_consistency(self.options.consistency);
         statement.set_request_timeout(Some(self.options.timeout));
         self.session.query_unpaged(statement, values).await

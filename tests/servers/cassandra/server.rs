@@ -13,8 +13,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// A cluster of one node.
-    pub(crate) fn start() -> Self {
+    /// A cluster of one node, with more lines for its settings.
+    pub(crate) fn start(more: &str) -> Self {
         let jars = std::env::var_os("MEMORY_PROMPT_CASSANDRA").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cassandra"),
             PathBuf::from,
@@ -24,7 +24,7 @@ impl Node {
 
         let place = folder("cassandra");
         let [storage, native] = [free_port(), free_port()];
-        let yaml = settings(&place, storage, native);
+        let yaml = settings(&place, storage, native) + more;
         fs::write(place.join("cassandra.yaml"), yaml).unwrap();
         fs::write(place.join("logback.xml"), include_str!("logback.xml")).unwrap();
 
