@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | [`InMemoryStore`] | always there | tests, and one process | nothing outlives the process |
 //! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and some fifty times faster, with `Durability::Process` |
+//! | `CassandraStore` | `cassandra` | conversations beyond one machine | the loss of any minority of replicas; a power cut of all of them with `commitlog_sync: batch` or `group` |
 //!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!

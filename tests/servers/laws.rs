@@ -16,8 +16,10 @@ use crate::process::Server;
 /// A backend whose memories fail when a countdown reaches zero.
 pub(crate) struct Failing<F> {
     inner: F,
-    memories: Mutex<Vec<Arc<Countdown<Arc<dyn ChatMemory>>>>>,
+    memories: Mutex<Vec<FailingMemory>>,
 }
+
+type FailingMemory = Arc<Countdown<Arc<dyn ChatMemory>>>;
 
 impl<F: Fixture> Fixture for Failing<F> {
     const BACKEND: &'static str = F::BACKEND;
@@ -41,31 +43,40 @@ impl<F: Fixture> FaultFixture for Failing<F> {
 
 const BATCH: usize = 3;
 
-/// Appends batches until it is told to stop, whatever happens to the server. Returns the numbers of those
-/// that were acknowledged, and how many were not.
-async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> (Vec<u64>, u64) {
-    let (mut acknowledged, mut errors) = (Vec::new(), 0);
+/// The numbers of the batches that one writer appended, by what it was told.
+#[derive(Default)]
+struct Told {
+    done: Vec<u64>,
+    undone: Vec<u64>,
+    unknown: Vec<u64>,
+}
+
+/// Appends batches until it is told to stop, whatever happens to the server.
+async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told {
+    let mut told = Told::default();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
             break;
         }
         let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
         match memory.add_all(batch).await {
-            Ok(_) => acknowledged.push(number),
+            Ok(_) => told.done.push(number),
             Err(error) => {
-                let kind = error.kind();
-                assert!(matches!(kind, ErrorKind::Storage | ErrorKind::Unacknowledged), "{error}");
-                errors += 1;
+                match error.kind() {
+                    ErrorKind::Storage => told.undone.push(number),
+                    ErrorKind::Unacknowledged => told.unknown.push(number),
+                    _ => panic!("{error}"),
+                }
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         }
     }
-    (acknowledged, errors)
+    told
 }
 
 /// Kills the server and starts it again, so many times, while four writers append. Afterwards everything
-/// that was acknowledged is there, each batch is there whole and once or not at all, and the same client
-/// goes on.
+/// that was acknowledged is there, nothing is there that was said not to be, each batch is there whole and
+/// once or not at all, and the same client goes on.
 pub(crate) async fn a_server_that_is_killed_loses_nothing(
     store: Arc<dyn AsyncChatMemoryStore>,
     server: &Server,
@@ -84,24 +95,30 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
         });
     }
     // The client needs a moment to see that the server is back.
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_mins(1);
     while let Err(error) = memory(99).add(Message::user("it goes on")).await {
         assert!(Instant::now() < patience, "the client did not come back: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
     stop.store(true, Ordering::Relaxed);
-    let (mut written, mut failed) = (0, 0);
+    let (mut done, mut undone, mut unknown) = (0, 0, 0);
     for (writer, handle) in (0..).zip(writers) {
-        let (acknowledged, errors) = handle.await.unwrap();
+        let told = handle.await.unwrap();
         let there = numbers(&*memory(writer)).await;
-        let lost: Vec<_> = acknowledged.iter().filter(|n| !there.contains(n)).collect();
+        let lost: Vec<_> = told.done.iter().filter(|n| !there.contains(n)).collect();
         assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
-        written += acknowledged.len();
-        failed += errors;
+        let wrong: Vec<_> = told.undone.iter().filter(|n| there.contains(n)).collect();
+        assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+        done += told.done.len();
+        undone += told.undone.len();
+        unknown += told.unknown.len();
     }
-    assert!(written > 0, "nobody wrote anything");
-    println!("killed {rounds} times: {written} batches acknowledged and there, {failed} refused");
+    assert!(done > 0, "nobody wrote anything");
+    println!(
+        "killed {rounds} times: {done} batches acknowledged and there, {undone} refused and not, \
+         {unknown} unknown"
+    );
 }
 
 /// The numbers of the batches in this memory, each of which is whole and there once.

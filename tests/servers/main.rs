@@ -14,11 +14,9 @@
 ))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-#[cfg(feature = "cassandra")]
-mod cassandra;
-#[path = "../common/folder.rs"]
-mod folder;
 mod laws;
 mod process;
 
 // One module a backend.
+#[cfg(feature = "cassandra")]
+mod cassandra;

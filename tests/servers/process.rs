@@ -29,18 +29,19 @@ struct Running {
 const KEEPER: &str = r#"
     servers=
     while read -r server; do servers="$servers $server"; done
-    for server in $servers; do kill -9 -- "-$server" 2>/dev/null; done
+    for server in $servers; do kill -s KILL -- "-$server" 2>/dev/null; done
     sleep 0.2
     rm -rf "$1"
 "#;
 
 /// How long a server may take to start. The slowest needs half a minute on a machine of its own.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_mins(5);
 
 impl Server {
     /// Starts a server that keeps its data in this folder, and waits until it is ready.
     ///
     /// The command must not go into the background. What it prints is in `log` in the folder.
+    #[expect(clippy::zombie_processes, reason = "the keeper outlives this process")]
     pub(crate) fn start(
         folder: PathBuf,
         command: impl Fn() -> Command + Send + Sync + 'static,
@@ -69,8 +70,15 @@ impl Server {
     /// Kills it and everything that it started, at once.
     pub(crate) fn kill(&self) {
         let mut running = self.running.lock().unwrap();
+        let started = started_by(running.server.id());
         signal(&running.server, "KILL");
         running.server.wait().unwrap();
+        // What is left of them may still hold what a new server needs.
+        let end = Instant::now() + Duration::from_secs(10);
+        while started.iter().any(|id| parent(*id).is_some()) {
+            assert!(Instant::now() < end, "{started:?} do not die");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Starts it again over the same data, and waits until it is ready.
@@ -114,16 +122,45 @@ fn spawn(command: &dyn Fn() -> Command, folder: &Path, keeper: &mut ChildStdin) 
         .stderr(log)
         .process_group(0)
         .spawn()
-        .unwrap_or_else(|error| panic!("{:?} can't be started: {error}", command.get_program()));
+        .unwrap_or_else(|error| panic!("{command:?} can't be started: {error}"));
     writeln!(keeper, "{}", server.id()).unwrap();
     server
 }
 
-/// To the whole group of processes, since a server may be several.
+/// To the whole group of processes, since a server may be several, and to all that it started, since
+/// those of PostgreSQL are groups of their own.
 fn signal(server: &Child, signal: &str) {
+    let kill = |ids: &[String]| {
+        Command::new("kill").args(["-s", signal, "--"]).args(ids).stderr(Stdio::null()).status()
+    };
+    let started: Vec<_> = started_by(server.id()).iter().map(ToString::to_string).collect();
     let group = format!("-{}", server.id());
-    let status = Command::new("kill").args(["-s", signal, "--", &group]).status().unwrap();
-    assert!(status.success(), "no signal {signal} for {group}");
+    assert!(kill(&[group]).unwrap().success(), "no signal {signal} for {}", server.id());
+    // Those of them that are in the group, or have ended meanwhile, are no failure.
+    kill(&started).unwrap();
+}
+
+/// The processes that this one started, those that they started, and so on.
+fn started_by(server: u32) -> Vec<u32> {
+    let all = fs::read_dir("/proc").unwrap();
+    let ids = all.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+    let parents: Vec<(u32, u32)> = ids.filter_map(|id| Some((id, parent(id)?))).collect();
+    let mut family = vec![server];
+    let mut next = 0;
+    while let Some(member) = family.get(next).copied() {
+        family.extend(parents.iter().filter(|(_, parent)| *parent == member).map(|(id, _)| id));
+        next += 1;
+    }
+    family.split_off(1)
+}
+
+/// The parent of a process, if it lives.
+fn parent(id: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
+    // Its name stands in parentheses and may hold anything; behind it are its state and its parent.
+    let mut fields = status.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    fields.next()?.parse().ok().filter(|_| state != "Z")
 }
 
 /// A folder for a server; the server that is started in it removes it.

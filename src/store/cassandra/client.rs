@@ -16,7 +16,7 @@ use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
 use uuid::Uuid;
 
 use super::failure::{Failure, failed, strange};
-use super::schema::quoted;
+use super::statements::Statements;
 use super::{BUCKET, CassandraOptions};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -107,23 +107,7 @@ pub(super) struct Client {
     pub(super) timeout: Duration,
     consistency: Consistency,
     serial: SerialConsistency,
-    head: PreparedStatement,
-    head_for_sure: PreparedStatement,
-    newest: PreparedStatement,
-    beside: PreparedStatement,
-    attempt: PreparedStatement,
-    set: PreparedStatement,
-    keep: PreparedStatement,
-    forget: PreparedStatement,
-    remove: PreparedStatement,
-    bucket: PreparedStatement,
-    put: PreparedStatement,
-    drop_bucket: PreparedStatement,
-    drop_rows: PreparedStatement,
-    ids: PreparedStatement,
-    note: PreparedStatement,
-    notes: PreparedStatement,
-    unnote: PreparedStatement,
+    cql: Statements,
 }
 
 /// A change of one conversation: all of it is made, or nothing of it.
@@ -151,29 +135,12 @@ const MOST_ROWS_AT_ONCE: usize = 200;
 
 impl Client {
     pub(super) async fn new(session: Arc<Session>, options: &CassandraOptions) -> Result<Self> {
-        let prepare = Prepare { session: &session, options };
         Ok(Self {
-            head: prepare.idempotent(HEAD).await?,
-            head_for_sure: prepare.serial(HEAD).await?,
-            newest: prepare.idempotent(NEWEST).await?,
-            beside: prepare.idempotent(BESIDE).await?,
-            attempt: prepare.serial(ATTEMPT).await?,
-            set: prepare.idempotent(SET).await?,
-            keep: prepare.idempotent(KEEP).await?,
-            forget: prepare.idempotent(FORGET).await?,
-            remove: prepare.idempotent(REMOVE).await?,
-            bucket: prepare.idempotent(IN_BUCKET).await?,
-            put: prepare.idempotent(PUT).await?,
-            drop_bucket: prepare.idempotent(DROP_BUCKET).await?,
-            drop_rows: prepare.idempotent(DROP_ROWS).await?,
-            ids: prepare.idempotent(IDS).await?,
-            note: prepare.idempotent(NOTE).await?,
-            notes: prepare.idempotent(NOTES).await?,
-            unnote: prepare.idempotent(UNNOTE).await?,
+            cql: Statements::prepare(&session, options).await?,
+            session,
             timeout: options.timeout,
             consistency: options.consistency,
             serial: options.serial_consistency,
-            session,
         })
     }
 
@@ -181,7 +148,7 @@ impl Client {
 
     /// The head as the replicas know it: every change that was acknowledged is in it.
     pub(super) async fn head(&self, operation: &'static str, key: &str) -> Result<Option<Head>> {
-        let head = self.first(&self.head, (key,)).await;
+        let head = self.first(&self.cql.head, (key,)).await;
         head.map_err(|error| error.during(operation))
     }
 
@@ -192,14 +159,14 @@ impl Client {
         operation: &'static str,
         key: &str,
     ) -> Result<Option<Head>> {
-        let head = self.first(&self.head_for_sure, (key,)).await;
+        let head = self.first(&self.cql.head_for_sure, (key,)).await;
         head.map_err(|error| error.during(operation))
     }
 
     /// The head, and the newest `n` of the messages beside it.
     pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
-        let mut lines = self.all::<Line>("read", &self.newest, (key, limit)).await?.into_iter();
+        let mut lines = self.all::<Line>("read", &self.cql.newest, (key, limit)).await?.into_iter();
         let Some(Line {
             seq: HEAD_SEQ,
             system,
@@ -239,7 +206,7 @@ impl Client {
 
     /// Which attempt put its first message at this position; `None` where that is not beside the head.
     pub(super) async fn attempt(&self, key: &str, seq: i64) -> Result<Option<Option<Uuid>>> {
-        let row = self.first::<(Option<Uuid>,)>(&self.attempt, (key, seq)).await;
+        let row = self.first::<(Option<Uuid>,)>(&self.cql.attempt, (key, seq)).await;
         Ok(row.map_err(|error| error.during("append"))?.map(|(attempt,)| attempt))
     }
 
@@ -262,7 +229,7 @@ impl Client {
             _ => MaybeUnset::Set(next.large),
         };
         let seen = seen.map(|seen| seen.version);
-        let mut batch = self.batch(&self.set);
+        let mut batch = self.batch(&self.cql.set);
         let mut values: Vec<Values<'a>> = vec![Box::new((
             version,
             next.log,
@@ -276,12 +243,12 @@ impl Client {
             seen,
         ))];
         if let Some(before) = forget {
-            batch.append_statement(self.forget.clone());
+            batch.append_statement(self.cql.forget.clone());
             values.push(Box::new((key, before)));
         }
         let mut attempt = MaybeUnset::Set(version);
         for (seq, payload) in rows {
-            batch.append_statement(self.keep.clone());
+            batch.append_statement(self.cql.keep.clone());
             values.push(Box::new((key, seq, next.active, payload, attempt)));
             attempt = MaybeUnset::Unset;
         }
@@ -290,8 +257,8 @@ impl Client {
 
     /// The end of a conversation.
     pub(super) fn remove<'a>(&self, key: &'a str, seen: &Head) -> Change<'a> {
-        let mut batch = self.batch(&self.remove);
-        batch.append_statement(self.forget.clone());
+        let mut batch = self.batch(&self.cql.remove);
+        batch.append_statement(self.cql.forget.clone());
         let values: Vec<Values<'a>> =
             vec![Box::new((key, seen.version)), Box::new((key, HEAD_SEQ))];
         Change { version: Uuid::nil(), batch, values }
@@ -323,7 +290,7 @@ impl Client {
         loop {
             let failure = match self.try_swap(change).await {
                 Ok(true) => return Ok(Swap::Done),
-                Ok(false) => match self.first::<Head>(&self.head_for_sure, (key,)).await {
+                Ok(false) => match self.first::<Head>(&self.cql.head_for_sure, (key,)).await {
                     Ok(now) => {
                         let made = match &now {
                             Some(head) => head.version == change.version,
@@ -369,7 +336,7 @@ impl Client {
         key: &str,
         range: Range<i64>,
     ) -> Result<Vec<Row>> {
-        self.all(operation, &self.beside, (key, range.start, range.end)).await
+        self.all(operation, &self.cql.beside, (key, range.start, range.end)).await
     }
 
     /// The messages of a log at these positions, in no order.
@@ -382,7 +349,7 @@ impl Client {
         let mut rows = Vec::new();
         for bucket in buckets(&range) {
             let values = (log, bucket, range.start, range.end);
-            rows.append(&mut self.all(operation, &self.bucket, values).await?);
+            rows.append(&mut self.all(operation, &self.cql.bucket, values).await?);
         }
         Ok(rows)
     }
@@ -409,7 +376,7 @@ impl Client {
                 batch.set_consistency(self.consistency);
                 batch.set_request_timeout(Some(self.timeout));
                 batch.set_is_idempotent(true);
-                batch.statements.resize(count, self.put.clone().into());
+                batch.statements.resize(count, self.cql.put.clone().into());
                 let values: Vec<_> = now
                     .iter()
                     .map(|(seq, at, payload)| (log, seq / BUCKET, seq, at, payload))
@@ -430,7 +397,7 @@ impl Client {
         buckets: Range<i64>,
     ) -> Result<()> {
         for bucket in buckets {
-            self.run(operation, &self.drop_bucket, (log, bucket)).await?;
+            self.run(operation, &self.cql.drop_bucket, (log, bucket)).await?;
         }
         Ok(())
     }
@@ -442,7 +409,7 @@ impl Client {
         log: Uuid,
         before: i64,
     ) -> Result<()> {
-        self.run(operation, &self.drop_rows, (log, before / BUCKET, before)).await
+        self.run(operation, &self.cql.drop_rows, (log, before / BUCKET, before)).await
     }
 
     // ---- all conversations -------------------------------------------------------------------------
@@ -455,13 +422,13 @@ impl Client {
         token: i64,
         each: impl FnMut(Found) -> bool + Send,
     ) -> Result<()> {
-        self.each(&self.ids, (token,), each).await.map_err(|failure| failure.during(operation))
+        self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
     }
 
     /// The place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
         let token =
-            self.head.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
+            self.cql.head.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
         Ok(token.map_or(i64::MIN, |token| token.value()))
     }
 
@@ -469,15 +436,15 @@ impl Client {
 
     pub(super) async fn note(&self, operation: &'static str, garbage: &Garbage) -> Result<()> {
         let Garbage { note, id, log, first, past, noted } = garbage;
-        self.run(operation, &self.note, (note, id, log, first, past, noted)).await
+        self.run(operation, &self.cql.note, (note, id, log, first, past, noted)).await
     }
 
     pub(super) async fn notes(&self, operation: &'static str) -> Result<Vec<Garbage>> {
-        self.all(operation, &self.notes, ()).await
+        self.all(operation, &self.cql.notes, ()).await
     }
 
     pub(super) async fn unnote(&self, operation: &'static str, note: Uuid) -> Result<()> {
-        self.run(operation, &self.unnote, (note,)).await
+        self.run(operation, &self.cql.unnote, (note,)).await
     }
 
     // ---- requests ----------------------------------------------------------------------------------
@@ -558,71 +525,8 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     range.start / BUCKET..(range.end - 1) / BUCKET + 1
 }
 
-struct Prepare<'a> {
-    session: &'a Session,
-    options: &'a CassandraOptions,
-}
-
-impl Prepare<'_> {
-    async fn idempotent(&self, text: &str) -> Result<PreparedStatement> {
-        self.prepare(text, self.options.consistency).await
-    }
-
-    /// For what must be known for sure.
-    async fn serial(&self, text: &str) -> Result<PreparedStatement> {
-        let consistency = match self.options.serial_consistency {
-            SerialConsistency::Serial => Consistency::Serial,
-            SerialConsistency::LocalSerial => Consistency::LocalSerial,
-        };
-        self.prepare(text, consistency).await
-    }
-
-    async fn prepare(&self, text: &str, consistency: Consistency) -> Result<PreparedStatement> {
-        let text = text.replace("{}", &quoted(&self.options.keyspace));
-        let prepared = self.session.prepare(text).await;
-        let mut prepared = prepared.map_err(|error| failed("open", error.into()))?;
-        prepared.set_consistency(consistency);
-        prepared.set_request_timeout(Some(self.options.timeout));
-        prepared.set_is_idempotent(true);
-        Ok(prepared)
-    }
-}
-
 /// Between two tries of the same change.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The position of a head: in front of every message, since the newest come first.
 pub(super) const HEAD_SEQ: i64 = i64::MAX;
-
-// `conversation` is changed under the condition on its version and in no other way: the replicas' own
-// clock for such changes orders them, and must not be mixed with another one.
-//
-// A row of `message` is put with the earliest time there is, so that one that comes late, from somebody
-// who moves what others have removed meanwhile, stays removed.
-const HEAD: &str = r#"SELECT version, log, start, "end", sealed, large, active
-    FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807"#;
-const NEWEST: &str = r#"SELECT seq, version, log, start, "end", sealed, large, active, system, at, payload
-    FROM {}.conversation WHERE id = ? LIMIT ?"#;
-const BESIDE: &str =
-    "SELECT seq, at, payload FROM {}.conversation WHERE id = ? AND seq >= ? AND seq < ?";
-const ATTEMPT: &str = "SELECT attempt FROM {}.conversation WHERE id = ? AND seq = ?";
-const SET: &str = r#"UPDATE {}.conversation
-    SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, large = ?, active = ?, system = ?
-    WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#;
-const KEEP: &str =
-    "INSERT INTO {}.conversation (id, seq, at, payload, attempt) VALUES (?, ?, ?, ?, ?)";
-const FORGET: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq < ?";
-const REMOVE: &str =
-    "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?";
-const IN_BUCKET: &str = "SELECT seq, at, payload
-    FROM {}.message WHERE log = ? AND bucket = ? AND seq >= ? AND seq < ?";
-const PUT: &str = "INSERT INTO {}.message (log, bucket, seq, at, payload)
-    VALUES (?, ?, ?, ?, ?) USING TIMESTAMP 1";
-const DROP_BUCKET: &str = "DELETE FROM {}.message WHERE log = ? AND bucket = ?";
-const DROP_ROWS: &str = "DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq < ?";
-const IDS: &str = "SELECT id, token(id) AS place, active
-    FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1";
-const NOTE: &str = "INSERT INTO {}.garbage (note, id, log, first, past, noted)
-    VALUES (?, ?, ?, ?, ?, ?)";
-const NOTES: &str = "SELECT note, id, log, first, past, noted FROM {}.garbage";
-const UNNOTE: &str = "DELETE FROM {}.garbage WHERE note = ?";

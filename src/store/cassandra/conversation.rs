@@ -236,9 +236,7 @@ impl Conversation<'_> {
             self.client.put(operation, head.log, &rows).await?;
         }
         let next = Head { sealed: to, large: None, ..head.clone() };
-        let none = std::iter::empty();
-        let change =
-            self.client.set(self.key, Some(head), &next, MaybeUnset::Unset, none, Some(to));
+        let change = self.client.set(self.key, Some(head), &next, MaybeUnset::Unset, [], Some(to));
         let next = Head { version: change.version, ..next };
         let now = match self.client.swap(operation, self.key, &change).await? {
             Swap::Done => Some(next),
@@ -270,8 +268,7 @@ impl Conversation<'_> {
             let next = Head { start: to, ..head.clone() };
             let system = if before.is_none() { MaybeUnset::Set(None) } else { MaybeUnset::Unset };
             let beside = Some(to).filter(|to| *to > head.sealed);
-            let none = std::iter::empty();
-            let change = self.client.set(self.key, Some(head), &next, system, none, beside);
+            let change = self.client.set(self.key, Some(head), &next, system, [], beside);
             let sealed = head.start..to.min(head.sealed);
             // A bucket in which something stays is not removed, and none that may yet be filled.
             let whole = head.start.min(head.sealed) / BUCKET..sealed.end / BUCKET;
@@ -402,7 +399,7 @@ fn snapshot(
         ..Snapshot::default()
     };
     let mut unreadable = |seq, error| {
-        snapshot.unreadable.push(Unreadable { seq: unsigned(seq), error: Arc::new(error) })
+        snapshot.unreadable.push(Unreadable { seq: unsigned(seq), error: Arc::new(error) });
     };
     rows.sort_unstable_by_key(|row| row.seq);
     let mut next = wanted.start;

@@ -8,13 +8,13 @@ use crate::error::{Error, ErrorKind};
 
 /// What is wrong with an answer: that it did not come, or that it is none that this crate knows.
 pub(super) enum Failure {
-    Request(ExecutionError),
+    Request(Box<ExecutionError>),
     Strange(Box<dyn StdError + Send + Sync>),
 }
 
 impl From<ExecutionError> for Failure {
     fn from(error: ExecutionError) -> Self {
-        Self::Request(error)
+        Self::Request(Box::new(error))
     }
 }
 
@@ -38,7 +38,7 @@ impl Failure {
         match self {
             Self::Request(error) => {
                 let text = format!("cassandra: {text}{}", words(&error));
-                Error::new(kind, operation, text).with_source(error)
+                Error::new(kind, operation, text).with_source(*error)
             }
             Self::Strange(error) => {
                 let text = format!("cassandra: {text}the answer can't be read: {error}");
@@ -58,7 +58,7 @@ impl Failure {
 
 /// What a request said that failed and changed nothing.
 pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
-    Failure::Request(error).during(operation)
+    Failure::from(error).during(operation)
 }
 
 /// What was read is not what this crate writes.

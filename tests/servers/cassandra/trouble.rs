@@ -11,8 +11,7 @@ use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
 use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, Error, ErrorKind,
-    Message,
+    AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, ErrorKind, Message,
 };
 
 use super::server::Node;
@@ -32,7 +31,7 @@ data_disk_usage_max_disk_size: 1MiB
 ",
         );
         // The superuser comes a moment after the server.
-        let patience = Instant::now() + Duration::from_secs(60);
+        let patience = Instant::now() + Duration::from_mins(1);
         while let Err(error) = wait(session(&node.address)) {
             assert!(Instant::now() < patience, "there is no superuser: {error}");
         }
@@ -116,7 +115,7 @@ fn a_server_that_falls_silent_is_an_error_in_time_and_nothing_is_lost() {
 
 /// Waits until the client has seen that the server is back.
 async fn goes_on(memory: &dyn AsyncChatMemory) {
-    let patience = Instant::now() + Duration::from_secs(60);
+    let patience = Instant::now() + Duration::from_mins(1);
     while let Err(error) = memory.end().await {
         assert!(Instant::now() < patience, "the client did not come back: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -153,7 +152,7 @@ impl Proxy {
 }
 
 fn answer(mut server: TcpStream, mut client: TcpStream, countdown: &AtomicI64) {
-    let mut buffer = [0; 1 << 16];
+    let mut buffer = vec![0; 1 << 16];
     while let Ok(len) = server.read(&mut buffer) {
         if len == 0 || countdown.fetch_sub(1, Ordering::SeqCst) == 0 {
             break;
@@ -310,7 +309,7 @@ fn a_full_disk_and_a_user_who_may_only_read_are_errors_and_nothing_is_lost() {
             let memory = options.open(&node.address).await.unwrap().memory("full").unwrap();
             for count in [1, 1500] {
                 let mut batch = vec![Message::user("after"); count];
-                let error = refused(&memory, &mut batch).await;
+                let error = memory.append(&mut batch, Some(1)).await.unwrap_err();
                 assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
                 assert!(error.to_string().contains(reason), "{error}");
                 assert_eq!(batch.len(), count);
@@ -320,9 +319,4 @@ fn a_full_disk_and_a_user_who_may_only_read_are_errors_and_nothing_is_lost() {
         memory.add(Message::user("after")).await.unwrap();
         assert_eq!(memory.all().await.unwrap().len(), 2);
     });
-}
-
-/// The server takes half a minute to notice how full its disk is.
-async fn refused(memory: &dyn AsyncChatMemory, batch: &mut Vec<Message>) -> Error {
-    memory.append(batch, Some(1)).await.unwrap_err()
 }
