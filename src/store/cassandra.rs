@@ -19,8 +19,8 @@
 //! WHERE id = 'support:u1001:c2002' AND seq < 9223372036854775807 LIMIT 10;
 //! ```
 //!
-//! Between 500 and 1,500 of the newest messages lie beside the head, the others in buckets, so that no
-//! partition grows with a conversation, and the newest 500 are one query. An id is a key as it is, but for
+//! The newest messages lie beside the head, 500 to 1,000 of them once there are so many, and the others in
+//! buckets, so that no partition grows with a conversation, and the newest 500 are one query. An id is a key as it is, but for
 //! the empty one and those that begin with NUL, which have a NUL put in front.
 //!
 //! A keyspace of a later version is refused, and nothing is written. One that is not there is created;
@@ -38,7 +38,8 @@
 //! - *A read is of one moment.* It takes the head and the newest messages in one query, and the others by
 //!   position. Messages never change and positions have no gaps; so if all positions between `start` and
 //!   `end` are there, it is what the head stands for, and if one is missing, the head has changed: it
-//!   reads again. (If the head has not, the row is lost, and reported as such.)
+//!   reads again. (If the head has not, though the replicas were made to agree on it, the row is lost, and
+//!   reported as such.)
 //! - *Messages are moved* by copying them into a bucket first, then by a change of the head that says so
 //!   and removes them beside it. Two who do it at once copy the same; one who dies has copied in vain.
 //! - *A batch of more than a thousand messages or one mebibyte* is put aside first, under a name of its
@@ -80,8 +81,8 @@
 //! |--:|--:|--:|--:|---|
 //! | 1 million | 50 | 15 GB | 45 GB | one, of 15 kB |
 //! | 100 million | 50 | 1.5 TB | 4.5 TB: five nodes of 1 TB | one, of 15 kB |
-//! | 10,000 | 100,000 | 300 GB | 900 GB | 198 buckets of 150 kB, and one of 150 to 450 kB |
-//! | 1 | 1 million | 300 MB | 900 MB | 1,998 buckets of 150 kB, and one of 150 to 450 kB |
+//! | 10,000 | 100,000 | 300 GB | 900 GB | some 199 buckets of 150 kB, and one of 150 to 300 kB |
+//! | 1 | 1 million | 300 MB | 900 MB | some 1,999 buckets of 150 kB, and one of 150 to 300 kB |
 //!
 //! Conversations are spread over the ring by their ids, and buckets by theirs; nodes are added without
 //! further ado. Reading the last ten of a million messages costs what it costs of a hundred (1.03 times, in

@@ -131,7 +131,6 @@ pub(super) enum Swap {
 
 /// What a client sends at once.
 const MOST_BYTES_AT_ONCE: usize = 1 << 18;
-const MOST_ROWS_AT_ONCE: usize = 200;
 
 impl Client {
     pub(super) async fn new(session: Arc<Session>, options: &CassandraOptions) -> Result<Self> {
@@ -370,7 +369,7 @@ impl Client {
                     bytes += row.2.len();
                     bytes <= MOST_BYTES_AT_ONCE
                 };
-                let count = rest.iter().take(MOST_ROWS_AT_ONCE).take_while(fits).count().max(1);
+                let count = rest.iter().take_while(fits).count().max(1);
                 let (now, later) = rest.split_at(count);
                 let mut batch = Batch::new(BatchType::Unlogged);
                 batch.set_consistency(self.consistency);

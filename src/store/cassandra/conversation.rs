@@ -33,14 +33,13 @@ impl Conversation<'_> {
     // ---- reading -----------------------------------------------------------------------------------
 
     pub(super) async fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        // Without `before`, what lies beside the head comes with it.
+        let beside = if before.is_none() { n } else { 0 };
         let n = n.try_into().unwrap_or(i64::MAX);
         let mut seen = None;
         loop {
-            // Without `before`, what lies beside the head comes with it.
-            let beside = if before.is_none() { n } else { 0 };
-            let newest =
-                self.client.newest(self.key, usize::try_from(beside).unwrap_or(usize::MAX));
-            let Some(Newest { head, system, mut rows }) = newest.await? else {
+            let newest = self.client.newest(self.key, beside).await?;
+            let Some(Newest { head, system, mut rows }) = newest else {
                 return Ok(Snapshot::default());
             };
             let end = before.map_or(head.end, position).min(head.end);
@@ -53,12 +52,13 @@ impl Conversation<'_> {
             }
             // Messages never change, and positions have no gaps: where all are there, the rows are of
             // the same moment as the head. Where one is missing it was moved or evicted meanwhile,
-            // and the head has changed; or it is lost, and the head has not.
+            // and the head has changed; or the change that added it has not come to every replica, which
+            // it has once the head is known for sure; or it is lost.
             let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start);
             if complete || seen == Some(head.version) {
                 return snapshot(&head, system.as_deref(), rows, wanted);
             }
-            seen = Some(head.version);
+            seen = self.client.head_for_sure("read", self.key).await?.map(|head| head.version);
         }
     }
 
@@ -116,7 +116,7 @@ impl Conversation<'_> {
             && error.kind() != ErrorKind::Unacknowledged
         {
             // What fails here is on the list of garbage.
-            let _ = self.clean(log, buckets(&(0..batch.len())), log).await;
+            let _ = self.clean("append", log, buckets(&(0..batch.len())), log).await;
         }
         appended
     }
@@ -147,7 +147,7 @@ impl Conversation<'_> {
                 continue;
             }
             if let (Some(_), Some(head @ Head { large: Some(_), .. })) = (aside, &seen) {
-                (seen, for_sure) = (self.move_all(head).await?, true); // there is room for one
+                (seen, for_sure) = (self.move_all("append", head).await?, true); // there is room for one
                 continue;
             }
             let mut next = seen.clone().unwrap_or_else(Head::new);
@@ -204,17 +204,17 @@ impl Conversation<'_> {
     /// them or if a large batch lies aside.
     pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
         if head.large.is_some() {
-            self.move_all(head).await?;
+            self.move_all("append", head).await?;
         } else if head.end - head.sealed.max(head.start) >= 2 * BUCKET {
-            self.move_before(head, (head.end - BUCKET) / BUCKET * BUCKET, "append").await?;
+            self.move_before("append", head, (head.end - BUCKET) / BUCKET * BUCKET).await?;
         }
         Ok(())
     }
 
     /// Moves what comes before the end of the large batch, and that with it.
-    async fn move_all(&self, head: &Head) -> Result<Option<Head>> {
+    async fn move_all(&self, operation: &'static str, head: &Head) -> Result<Option<Head>> {
         match head.large {
-            Some((_, _, past)) => self.move_before(head, past, "append").await,
+            Some((_, _, past)) => self.move_before(operation, head, past).await,
             None => Ok(Some(head.clone())),
         }
     }
@@ -223,10 +223,15 @@ impl Conversation<'_> {
     /// copied in vain, and whoever does it at the same time copies the same.
     async fn move_before(
         &self,
+        operation: &'static str,
         head: &Head,
         to: i64,
-        operation: &'static str,
     ) -> Result<Option<Head>> {
+        // What is copied must be all there is: every message has come to every replica that is asked.
+        let sure = self.client.head_for_sure(operation, self.key).await?;
+        if sure.as_ref().map(|sure| sure.version) != Some(head.version) {
+            return Ok(sure);
+        }
         let from = head.sealed.max(head.start);
         for bucket in buckets(&(from..to)) {
             let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
@@ -245,7 +250,7 @@ impl Conversation<'_> {
         if let Some((log, first, past)) = head.large
             && now.as_ref().is_none_or(|now| now.large != head.large)
         {
-            self.clean(log, buckets(&(0..past - first)), log).await?;
+            self.clean(operation, log, buckets(&(0..past - first)), log).await?;
         }
         Ok(now)
     }
@@ -262,7 +267,7 @@ impl Conversation<'_> {
                 return Ok(0);
             }
             if head.large.is_some() {
-                seen = self.move_all(head).await?;
+                seen = self.move_all(operation, head).await?;
                 continue;
             }
             let next = Head { start: to, ..head.clone() };
@@ -280,7 +285,7 @@ impl Conversation<'_> {
                         let _ = self.client.drop_rows(operation, head.log, sealed.end).await;
                     }
                     if let Some(note) = note {
-                        let _ = self.clean(head.log, whole, note).await;
+                        let _ = self.clean(operation, head.log, whole, note).await;
                     }
                     return Ok(unsigned(to - head.start));
                 }
@@ -309,7 +314,7 @@ impl Conversation<'_> {
                 return Ok(false);
             }
             if head.large.is_some() {
-                seen = self.move_all(head).await?;
+                seen = self.move_all(operation, head).await?;
                 continue;
             }
             let all = head.start.min(head.sealed) / BUCKET..(head.sealed + BUCKET - 1) / BUCKET;
@@ -318,7 +323,7 @@ impl Conversation<'_> {
             match self.client.swap(operation, self.key, &change).await? {
                 Swap::Done => {
                     if let Some(note) = note {
-                        let _ = self.clean(head.log, all, note).await;
+                        let _ = self.clean(operation, head.log, all, note).await;
                     }
                     return Ok(true);
                 }
@@ -363,9 +368,15 @@ impl Conversation<'_> {
         Ok(Some(note))
     }
 
-    async fn clean(&self, log: Uuid, buckets: Range<i64>, note: Uuid) -> Result<()> {
-        self.client.drop_buckets("clean", log, buckets).await?;
-        self.client.unnote("clean", note).await
+    async fn clean(
+        &self,
+        operation: &'static str,
+        log: Uuid,
+        buckets: Range<i64>,
+        note: Uuid,
+    ) -> Result<()> {
+        self.client.drop_buckets(operation, log, buckets).await?;
+        self.client.unnote(operation, note).await
     }
 
     /// Removes what somebody has left who died before it could, unless it is in use after all.
@@ -376,7 +387,7 @@ impl Conversation<'_> {
             Some(head) if head.log == log => past.min(head.start / BUCKET),
             _ => past,
         };
-        self.clean(log, first..unused, note).await
+        self.clean("purge_inactive", log, first..unused, note).await
     }
 }
 

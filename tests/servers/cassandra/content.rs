@@ -339,6 +339,23 @@ fn a_keyspace_of_a_later_version_is_refused_and_left_alone() {
 
 #[test]
 #[ignore = "needs Apache Cassandra"]
+fn a_new_keyspace_may_be_opened_by_many_at_once() {
+    wait(async {
+        let opened: Vec<_> = (0..4)
+            .map(|_| {
+                let options = CassandraStore::options().keyspace("Many");
+                tokio::spawn(options.open(NODE.address.as_str()))
+            })
+            .collect();
+        for (i, store) in (0..).zip(opened) {
+            let memory = store.await.unwrap().unwrap().memory("one").unwrap();
+            assert_eq!(memory.add(Message::user("hi")).await.unwrap(), i);
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
 fn a_message_that_the_server_refuses_changes_nothing() {
     wait(async {
         let place = place().await;
