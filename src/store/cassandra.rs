@@ -43,7 +43,8 @@
 //! - *Messages are moved* by copying them into a bucket first, then by a change of the head that says so
 //!   and removes them beside it. Two who do it at once copy the same; one who dies has copied in vain.
 //! - *A batch of more than a thousand messages or one mebibyte* is put aside first, under a name of its
-//!   own that no head knows, and then appended by a change that says where it is. After that it is moved.
+//!   own that no head knows, and then appended by a change that says where it is. After that it is moved,
+//!   and until enough new messages have come the newest ten are two queries and not one.
 //! - *An answer that gets lost* is no loss: the change is sent again as it was. The version which it
 //!   replaces never comes back, so it is made once at most; and if it turns out not to be the latest any
 //!   more, the first message of a batch tells by `attempt` whose it is. Only where that is gone too, or
