@@ -70,6 +70,12 @@ pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
     if version == CURRENT {
         return Ok(());
     }
+    // A driver that could not look at the cluster while it connected makes do with a made-up one, and
+    // would wait in vain for its nodes to agree on what follows.
+    session.refresh_metadata().await.map_err(|error| {
+        let text = format!("cassandra: the cluster can't be looked at: {error}");
+        Error::new(ErrorKind::Storage, "open", text).with_source(error)
+    })?;
     if version == 0 && !schema.has("keyspaces", None).await? {
         let replication = options.replication.clone().unwrap_or_else(|| by_size(session));
         let create = format!(
