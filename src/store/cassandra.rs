@@ -350,6 +350,7 @@ impl CassandraOptions {
     /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] where the options make no sense.
     pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
         let addresses = addresses.as_ref();
+        self.check()?;
         in_runtime("open")?;
         let nodes: Vec<&str> =
             addresses.split(',').map(str::trim).filter(|node| !node.is_empty()).collect();
@@ -383,19 +384,28 @@ impl CassandraOptions {
     ///
     /// As [`open`](Self::open).
     pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
+        self.check()?;
         in_runtime("open")?;
         let place = format!("a session of the caller's/{}", self.keyspace);
         self.connect(session, place).await
     }
 
-    async fn connect(self, session: Arc<Session>, place: String) -> Result<CassandraStore> {
+    fn check(&self) -> Result<()> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if !self.keyspace.chars().all(is_plain) || !(1..=48).contains(&self.keyspace.len()) {
-            let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
-            return Err(Error::invalid("open", text));
+        if self.keyspace.chars().all(is_plain) && (1..=48).contains(&self.keyspace.len()) {
+            return Ok(());
         }
+        let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
+        Err(Error::invalid("open", text))
+    }
+
+    async fn connect(self, session: Arc<Session>, place: String) -> Result<CassandraStore> {
         schema::prepare(&session, &self).await?;
-        let client = Client::new(session, &self).await?;
+        let client = tokio::time::timeout(self.timeout, Client::new(session, &self));
+        let client = client.await.map_err(|_| {
+            let text = format!("cassandra: no answer within {:?}", self.timeout);
+            Error::new(ErrorKind::Storage, "open", text)
+        })??;
         let shared = Shared { client, turns: Turns::default(), codec: self.codec, place };
         Ok(CassandraStore { shared: Arc::new(shared) })
     }
@@ -621,3 +631,29 @@ const LISTED_AT_ONCE: usize = 1000;
 
 /// What is younger may belong to somebody who is still at it. In milliseconds.
 const OLD_GARBAGE: i64 = 3_600_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_id_is_a_key_of_its_own() {
+        let ids = ["", "\0", "\0\0", "\0a", "a\0", "a", "support:u1001:c2002"];
+        let keys = ids.map(|id| key(&id.into(), "test").unwrap());
+        for (i, (id, key)) in ids.iter().zip(&keys).enumerate() {
+            assert!(!key.is_empty());
+            assert!(!keys[..i].contains(key), "{id:?}");
+            assert_eq!(super::id(key).as_str(), *id);
+        }
+        assert_eq!(keys[6], ids[6], "most are as they are");
+    }
+
+    #[test]
+    fn outside_of_a_runtime_there_is_an_error() {
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let open = std::pin::pin!(CassandraStore::open("127.0.0.1:9042"));
+        let std::task::Poll::Ready(opened) = open.poll(&mut context) else { unreachable!() };
+        let error = opened.unwrap_err();
+        assert_eq!(error.to_string(), "open: cassandra: the driver needs a tokio runtime");
+    }
+}
