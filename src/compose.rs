@@ -69,7 +69,6 @@ pub enum Placement {
 }
 
 /// What [`Composer::compose`] answers.
-#[expect(clippy::large_enum_variant, reason = "nearly always ready; a box would cost more")]
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.
@@ -173,6 +172,11 @@ impl Composer {
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
+    /// Whether composing asks a token counter.
+    pub(crate) fn counts_tokens(&self) -> bool {
+        self.limit.is_some()
+    }
+
     fn effective_window(&self) -> Window {
         let unset = if self.limit.is_some() { Window::all() } else { Window::default() };
         self.window.unwrap_or(unset)
@@ -191,7 +195,7 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
     ) -> Result<Composition> {
-        self.compose_counted(snapshot, temporaries, &mut Counts::new())
+        self.compose_with(snapshot, temporaries, None)
     }
 
     /// Does the same with the token counts of earlier builds, so that nothing is counted twice.
@@ -205,8 +209,21 @@ impl Composer {
         temporaries: &[Arc<Message>],
         counts: &mut Counts,
     ) -> Result<Composition> {
+        self.compose_with(snapshot, temporaries, Some(counts))
+    }
+
+    /// The counts of earlier builds are of use only with a token budget.
+    pub(crate) fn compose_with(
+        &self,
+        snapshot: &Snapshot,
+        temporaries: &[Arc<Message>],
+        counts: Option<&mut Counts>,
+    ) -> Result<Composition> {
         if let Some(limit) = &self.limit {
-            return limit.compose(self, snapshot, temporaries, counts);
+            return match counts {
+                Some(counts) => limit.compose(self, snapshot, temporaries, counts),
+                None => limit.compose(self, snapshot, temporaries, &mut Counts::new()),
+            };
         }
         match self.opening(snapshot) {
             Reach::Found(opening) => {
@@ -223,7 +240,7 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        self.compose_whole(snapshot, temporaries, &mut Counts::new())
+        self.compose_whole(snapshot, temporaries, None)
     }
 
     /// Composes a prompt from a snapshot that holds all there is, even where its oldest rows could
@@ -232,9 +249,9 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        counts: &mut Counts,
+        mut counts: Option<&mut Counts>,
     ) -> Result<Prompt> {
-        match self.compose_counted(snapshot, temporaries, counts)? {
+        match self.compose_with(snapshot, temporaries, counts.as_deref_mut())? {
             Composition::Ready(prompt) => Ok(prompt),
             Composition::ReadMore(_) => {
                 let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };

@@ -3,17 +3,19 @@
 mod prefix;
 mod report;
 
-use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Index;
 use std::sync::Arc;
+use std::{fmt, mem, slice};
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::{Record, Run};
+use crate::record::{Few, Record, Run};
 pub use prefix::{Break, SharedPrefix};
-pub use report::{Adapted, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why};
+pub use report::{
+    Adapted, Details, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+};
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
@@ -33,6 +35,13 @@ pub use report::{Adapted, How, LeftOut, Repaired, Report, SystemSource, Tokens, 
 /// ```
 #[derive(Clone)]
 pub struct Prompt {
+    /// Made in its place, and moved as a pointer from then on.
+    pub(crate) content: Box<Content>,
+}
+
+/// What a [`Prompt`] holds.
+#[derive(Clone, Default)]
+pub(crate) struct Content {
     pub(crate) pieces: Pieces,
     pub(crate) durable: usize,
     pub(crate) report: Report,
@@ -64,7 +73,7 @@ pub enum Origin {
 /// Messages in order, shared in as few pieces as possible.
 #[derive(Clone, Default)]
 pub(crate) struct Pieces {
-    list: Vec<Piece>,
+    list: Few<Piece>,
     len: usize,
 }
 
@@ -98,7 +107,7 @@ pub(crate) struct Mark(usize);
 impl Prompt {
     /// How many messages there are.
     pub fn len(&self) -> usize {
-        self.pieces.len
+        self.content.pieces.len
     }
 
     /// Whether there are none.
@@ -108,7 +117,8 @@ impl Prompt {
 
     /// The messages, in order.
     pub fn iter(&self) -> Iter<'_> {
-        Iter { pieces: &self.pieces.list, within: 0, left: self.len() }
+        let list = &self.content.pieces.list;
+        Iter { piece: list.first(), pieces: list.rest(), within: 0, left: self.len() }
     }
 
     /// The `i`th message.
@@ -118,7 +128,7 @@ impl Prompt {
 
     /// The messages, each with where it came from.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        self.pieces.iter()
+        self.content.pieces.iter()
     }
 
     /// The system message, which is the first where there is one.
@@ -133,12 +143,12 @@ impl Prompt {
     /// stands behind them. For a [`Provider`](crate::Provider) that wants turns neither is a message at
     /// the end that a later one may be joined to. A provider's cache mark belongs here.
     pub fn durable(&self) -> usize {
-        self.durable
+        self.content.durable
     }
 
     /// What the build did.
     pub fn report(&self) -> &Report {
-        &self.report
+        &self.content.report
     }
 
     /// Copies of the messages.
@@ -150,8 +160,9 @@ impl Prompt {
 /// The messages of a [`Prompt`], in order.
 #[derive(Clone)]
 pub struct Iter<'a> {
-    pieces: &'a [Piece],
-    /// How far into the first piece.
+    piece: Option<&'a Piece>,
+    pieces: slice::Iter<'a, Piece>,
+    /// How far into the piece.
     within: usize,
     left: usize,
 }
@@ -159,13 +170,22 @@ pub struct Iter<'a> {
 impl<'a> Iterator for Iter<'a> {
     type Item = &'a Message;
 
+    #[inline]
     fn next(&mut self) -> Option<&'a Message> {
-        self.nth(0)
+        loop {
+            if let Some(message) = self.piece?.message(self.within) {
+                self.within += 1;
+                self.left -= 1;
+                return Some(message);
+            }
+            self.within = 0;
+            self.piece = self.pieces.next();
+        }
     }
 
     fn nth(&mut self, mut n: usize) -> Option<&'a Message> {
         loop {
-            let (piece, rest) = self.pieces.split_first()?;
+            let piece = self.piece?;
             let len = piece.len() - self.within;
             if n < len {
                 let message = piece.message(self.within + n);
@@ -176,7 +196,7 @@ impl<'a> Iterator for Iter<'a> {
             n -= len;
             self.left -= len;
             self.within = 0;
-            self.pieces = rest;
+            self.piece = self.pieces.next();
         }
     }
 
@@ -189,10 +209,6 @@ impl ExactSizeIterator for Iter<'_> {}
 impl FusedIterator for Iter<'_> {}
 
 impl Pieces {
-    pub(crate) fn with_capacity(pieces: usize) -> Self {
-        Self { list: Vec::with_capacity(pieces), len: 0 }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -233,20 +249,22 @@ impl Pieces {
 
     /// Inserts `other` before the `at`th message.
     pub(crate) fn insert(&mut self, at: usize, other: Self) {
+        let mut list: Vec<_> = mem::take(&mut self.list).into_iter().collect();
         let mut before = at;
         let mut i = 0;
-        while let Some(piece) = self.list.get(i).filter(|piece| piece.len() <= before) {
+        while let Some(piece) = list.get(i).filter(|piece| piece.len() <= before) {
             before -= piece.len();
             i += 1;
         }
         if before > 0
-            && let Some(Piece::Run(run)) = self.list.get(i)
+            && let Some(Piece::Run(run)) = list.get(i)
         {
             let (head, tail) = run.clone().split(before);
-            self.list.splice(i..=i, [Piece::Run(head), Piece::Run(tail)]);
+            list.splice(i..=i, [Piece::Run(head), Piece::Run(tail)]);
             i += 1;
         }
-        self.list.splice(i..i, other.list);
+        list.splice(i..i, other.list);
+        self.list = list.into_iter().collect();
         self.len += other.len;
     }
 
@@ -361,9 +379,9 @@ impl<'a> IntoIterator for &'a Prompt {
 impl PartialEq for Prompt {
     /// Equal messages in equal places with equal reports, whatever they share.
     fn eq(&self, other: &Self) -> bool {
-        self.durable == other.durable
-            && self.report == other.report
-            && self.pieces.iter().eq(other.pieces.iter())
+        self.durable() == other.durable()
+            && self.report() == other.report()
+            && self.with_origins().eq(other.with_origins())
     }
 }
 
@@ -377,13 +395,12 @@ impl Serialize for Prompt {
     }
 }
 
-#[expect(clippy::missing_fields_in_debug, reason = "messages are what the pieces hold")]
 impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
             .field("messages", &self.iter())
-            .field("durable", &self.durable)
-            .field("report", &self.report)
+            .field("durable", &self.durable())
+            .field("report", self.report())
             .finish()
     }
 }

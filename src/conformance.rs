@@ -52,7 +52,7 @@
 //! |---|---|---|
 //! | `MEMORY_PROMPT_LAWS` | a file to which each law that held adds a line `backend<TAB>law` | none |
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
-//! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | 32 |
+//! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | [`Fixture::CASES`] |
 
 // The kit is test code in a library's clothes: a law that does not hold panics, and that is its result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
@@ -85,6 +85,9 @@ use crate::store::ChatMemoryStore;
 pub trait Fixture: Sized + Send + Sync + 'static {
     /// The backend's name, for people and for counting.
     const BACKEND: &'static str;
+
+    /// How many lists of operations are tried, unless the environment says.
+    const CASES: u32 = 32;
 
     /// A new place with nothing in it.
     fn new() -> Self;

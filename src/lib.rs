@@ -77,6 +77,7 @@
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
+//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers too.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
 //!   executor.
 //! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
@@ -111,7 +112,7 @@ pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
 pub use compose::{Budget, Composer, Composition, Counts, Placement};
 pub use composed::{
-    Adapted, Break, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
+    Adapted, Break, Details, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
     SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
@@ -135,6 +136,8 @@ pub use store::{CassandraOptions, CassandraStore};
 pub use store::{ChatMemoryStore, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteOptions, SqliteStore};
+#[cfg(feature = "postgres")]
+pub use store::{PostgresOptions, PostgresStore};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};

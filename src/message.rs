@@ -152,26 +152,29 @@ impl Message {
     ///
     /// Reasoning, tool-call arguments and attributes are not text in this sense.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        let (content, ai): (Option<&Content>, Option<&AiMessage>) = match self {
-            Self::User(m) => (Some(m.content()), None),
-            Self::Tool(m) => (Some(m.content()), None),
-            Self::Ai(m) => (None, Some(m)),
-            Self::System(_) | Self::Custom(_) => (None, None),
+        let (one, content, ai): (Option<&str>, &[Part], &[AiPart]) = match self {
+            Self::System(m) => (Some(m.text()), &[], &[]),
+            Self::User(UserMessage { content, .. }) | Self::Tool(ToolMessage { content, .. }) => {
+                (content.as_text(), content.parts(), &[])
+            }
+            Self::Ai(m) => (m.as_text(), &[], m.parts()),
+            Self::Custom(_) => (None, &[], &[]),
         };
-        let system = match self {
-            Self::System(m) => Some(m.text()),
-            _ => None,
-        };
-        system
-            .into_iter()
-            .chain(content.into_iter().flat_map(Content::texts))
-            .chain(ai.into_iter().flat_map(AiMessage::texts))
+        let content = content.iter().filter_map(Part::as_text);
+        one.into_iter().chain(content).chain(ai.iter().filter_map(AiPart::as_text))
     }
 
     /// All text of this message in one piece: borrowed where there is only one, else joined without
     /// a separator. Empty where there is none.
+    #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        join(self.texts())
+        match self {
+            Self::System(m) => Cow::Borrowed(m.text()),
+            Self::User(m) => m.content.text(),
+            Self::Tool(m) => m.content.text(),
+            Self::Ai(m) => m.text(),
+            Self::Custom(_) => Cow::Borrowed(""),
+        }
     }
 
     /// The tool calls of this message, in order; none unless it is an `Ai` message.
@@ -181,7 +184,7 @@ impl Message {
 
     /// Whether the model asks for a tool here.
     pub fn has_tool_calls(&self) -> bool {
-        self.tool_calls().next().is_some()
+        self.as_ai().is_some_and(AiMessage::has_tool_calls)
     }
 
     /// The `Ai` message, where it is one.

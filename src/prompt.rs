@@ -168,13 +168,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// What all shells do with what they read.
     fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
-        let counts = &mut *self.counts.lock();
+        let mut counts = self.composer.counts_tokens().then(|| self.counts.lock());
+        let counts = counts.as_deref_mut();
         if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
             let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts);
             return whole.map(Composition::Ready);
         }
-        self.composer.compose_counted(snapshot, &self.temporaries, counts)
+        self.composer.compose_with(snapshot, &self.temporaries, counts)
     }
 
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {

@@ -5,12 +5,15 @@
 //! slots: a reader holds the block and the range that was filled when it looked, a writer fills the
 //! next slot beside it.
 
+mod few;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::error::Error;
 use crate::message::Message;
+pub(crate) use few::Few;
 
 /// One message as a memory holds it: what was said, where it stands, and when it came.
 ///
@@ -28,7 +31,7 @@ pub struct Record<'a> {
 /// Positions ascend. They have no gaps unless the memory can't read one of its rows.
 #[derive(Clone, Default)]
 pub struct Records {
-    runs: Vec<Run>,
+    runs: Few<Run>,
 }
 
 /// A walk over records: one by one, or in stretches that share a block.
@@ -130,30 +133,35 @@ impl Records {
             .into_iter()
             .map(|(_, at, message)| OnceLock::from(Entry { at: millis(at), message }))
             .collect();
-        let mut runs: Vec<Run> = Vec::new();
+        let mut records = Self::default();
         for (from, seq) in seqs.into_iter().enumerate() {
-            match runs.last_mut() {
+            match records.runs.last_mut() {
                 Some(run) if run.seq + run.len as u64 == seq => run.len += 1,
-                _ => runs.push(Run { block: Arc::clone(&block), seq, from, len: 1 }),
+                _ => records.push(Run { block: Arc::clone(&block), seq, from, len: 1 }),
             }
         }
-        Self { runs }
+        records
     }
 
-    pub(crate) fn from_runs(runs: Vec<Run>) -> Self {
-        Self { runs }
+    /// Adds records that stand behind all others.
+    pub(crate) fn push(&mut self, run: Run) {
+        self.runs.push(run);
     }
 
     /// Parts the records in two: those before the position `seq`, and those from it on.
     pub(crate) fn split(self, seq: u64) -> (Self, Self) {
-        let (mut before, mut rest) = (Vec::new(), Vec::new());
+        let (mut before, mut behind) = (Self::default(), Self::default());
         for run in self.runs {
             let i = usize::try_from(seq.saturating_sub(run.seq)).unwrap_or(usize::MAX);
             let (left, right) = run.split(i);
-            before.extend((left.len > 0).then_some(left));
-            rest.extend((right.len > 0).then_some(right));
+            if left.len > 0 {
+                before.push(left);
+            }
+            if right.len > 0 {
+                behind.push(right);
+            }
         }
-        (Self { runs: before }, Self { runs: rest })
+        (before, behind)
     }
 
     /// How many there are.
@@ -173,8 +181,7 @@ impl Records {
 
     /// A walk from the `skip`th record on.
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
-        let mut runs = self.runs.iter();
-        let mut cursor = Cursor { run: runs.next(), runs, within: 0 };
+        let mut cursor = Cursor { run: self.runs.first(), runs: self.runs.rest(), within: 0 };
         cursor.advance(skip);
         cursor
     }
@@ -186,7 +193,7 @@ impl Records {
 
     /// The oldest of them.
     pub fn first(&self) -> Option<Record<'_>> {
-        self.iter().next()
+        self.runs.first()?.record(0)
     }
 
     /// The newest of them.
@@ -211,8 +218,9 @@ impl<'a> Cursor<'a> {
     /// The next records as far as they share a block and are `wanted`; `None` where the next is not.
     pub(crate) fn stretch(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Option<Run> {
         let run = self.run?;
-        let slots = run.slots().get(self.within..)?.iter();
-        let len = slots.map_while(|slot| slot.get()).take_while(|e| wanted(&e.message)).count();
+        let slots = run.slots().get(self.within..)?;
+        let unwanted = |slot: &OnceLock<Entry>| slot.get().is_none_or(|e| !wanted(&e.message));
+        let len = slots.iter().position(unwanted).unwrap_or(slots.len());
         if len == 0 {
             return None;
         }
@@ -252,6 +260,11 @@ impl Run {
         Arc::ptr_eq(&self.block, &next.block)
             && self.from + self.len == next.from
             && self.seq + self.len as u64 == next.seq
+    }
+
+    /// The index of the last message of the user.
+    pub(crate) fn last_user(&self) -> Option<usize> {
+        self.slots().iter().rposition(|slot| slot.get().is_some_and(|e| e.message.is_user()))
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
@@ -297,7 +310,7 @@ impl Snapshot {
 
     /// The position of the oldest of these records.
     pub(crate) fn oldest(&self) -> u64 {
-        self.records.first().map_or(self.end, |first| first.seq())
+        self.records.runs.first().map_or(self.end, |run| run.seq)
     }
 
     /// The position of the oldest row that was read, whether or not it could be made sense of; none

@@ -195,6 +195,17 @@ impl Truncate {
         Some(Self { cut: self.cut.clone().limited(limit), bounded: true, ..self.clone() })
     }
 
+    /// Whether a message is kept whatever it says, since it has no more bytes than the limit has units.
+    pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
+        self.processor.is_none()
+            && match message {
+                Message::User(m) => m.content.bytes() <= self.limit(),
+                Message::Tool(m) => m.content.bytes() <= self.limit(),
+                Message::Ai(m) => m.bytes() <= self.limit(),
+                Message::System(_) | Message::Custom(_) => true,
+            }
+    }
+
     /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.
     pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
         let Some(processor) = &self.processor else {

@@ -1194,7 +1194,6 @@ fn public_types_cross_threads() {
 }
 
 /// A window that is large enough is a memory like any other.
-#[cfg(feature = "conformance")]
 mod contract {
     use std::collections::HashMap;
 

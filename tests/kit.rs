@@ -1,6 +1,5 @@
 //! The kit bites: memories with one fault each, and the law that finds it.
 
-#![cfg(feature = "conformance")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use std::collections::HashMap;

@@ -1,6 +1,5 @@
 //! The contract, on the kinds that live in this process.
 
-#![cfg(feature = "conformance")]
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use std::collections::HashMap;
@@ -14,6 +13,7 @@ struct Default(Mutex<HashMap<String, Arc<Countdown<DefaultChatMemory>>>>);
 
 impl Fixture for Default {
     const BACKEND: &'static str = "default";
+    const CASES: u32 = 256;
     fn new() -> Self {
         Self(Mutex::default())
     }
@@ -38,6 +38,7 @@ struct InProcess(InMemoryStore);
 
 impl Fixture for InProcess {
     const BACKEND: &'static str = "in-memory";
+    const CASES: u32 = 256;
     fn new() -> Self {
         Self(InMemoryStore::new())
     }

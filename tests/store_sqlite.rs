@@ -1,6 +1,6 @@
 //! The contract on SQLite, and what can happen to a file: crashes, damage, strangers, full disks.
 
-#![cfg(all(feature = "sqlite", feature = "conformance"))]
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 #[path = "common/folder.rs"]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Composer, Placement, provider};
 use crate::composed::{
-    LeftOut, Origin, Pieces, Prompt, Repaired, Report, SystemSource, Truncated, Why,
+    Content, LeftOut, Origin, Pieces, Prompt, Repaired, SystemSource, Truncated, Why,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
@@ -48,10 +48,7 @@ impl System {
 pub(super) struct Assembly<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
-    pieces: Pieces,
-    report: Report,
-    /// How many of the first messages the next prompt sends again.
-    durable: usize,
+    content: Box<Content>,
     /// Where the history begins in the prompt, and where its last user message stands.
     history_at: usize,
     last_user: Option<usize>,
@@ -70,26 +67,15 @@ struct OpenGroup<'a> {
 impl<'a> Assembly<'a> {
     /// A prompt that so far consists of its system message.
     pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot, system: &System) -> Self {
-        let report = Report {
-            stored: snapshot.end.saturating_sub(snapshot.start),
-            system: system.source,
-            system_overridden: system.overridden,
-            ..Report::default()
-        };
-        let mut pieces = Pieces::with_capacity(4);
+        let mut content = Box::<Content>::default();
+        content.report.stored = snapshot.end.saturating_sub(snapshot.start);
+        content.report.system = system.source;
+        content.report.system_overridden = system.overridden;
         if let Some(message) = &system.message {
-            pieces.push(Arc::clone(message), Origin::System);
+            content.pieces.push(Arc::clone(message), Origin::System);
         }
-        Self {
-            composer,
-            snapshot,
-            history_at: pieces.len(),
-            pieces,
-            report,
-            durable: 0,
-            last_user: None,
-            open: None,
-        }
+        let history_at = content.pieces.len();
+        Self { composer, snapshot, content, history_at, last_user: None, open: None }
     }
 
     /// The records of the window, and the anchored user message before them.
@@ -100,23 +86,22 @@ impl<'a> Assembly<'a> {
         if let Some(anchor) = anchor.and_then(|anchor| records.iter().nth(anchor))
             && self.message(anchor)?
         {
-            self.report.anchored = Some(anchor.seq());
+            self.content.report.anchored = Some(anchor.seq());
         }
         let mut rest = records.cursor(start - parted);
         let first = rest.peek().map_or(snapshot.end, |record| record.seq());
         let before = first.saturating_sub(snapshot.start);
-        self.report.older = before.saturating_sub(u64::from(anchor.is_some()));
-        let lost = snapshot.unreadable.iter().map(|row| row.seq).filter(|seq| *seq >= first);
-        self.report.unreadable = lost.collect();
+        self.content.report.older = before.saturating_sub(u64::from(anchor.is_some()));
+        for lost in snapshot.unreadable.iter().filter(|row| row.seq >= first) {
+            self.content.report.details_mut().unreadable.push(lost.seq);
+        }
         for _ in 0..parted {
             if let Some(result) = rest.next_if(|_| true) {
                 self.leave_out(result, Why::Opening);
             }
         }
         loop {
-            if self.composer.truncate.is_none() {
-                self.share_plain(&mut rest);
-            }
+            self.share_plain(&mut rest);
             let Some(record) = rest.next_if(|_| true) else { break };
             match record.message() {
                 Message::System(_) => self.leave_out(record, Why::SecondSystem),
@@ -136,14 +121,17 @@ impl<'a> Assembly<'a> {
 
     /// The temporary messages, and what the end of the history still waits for.
     pub(super) fn temporaries(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
-        self.report.temporaries = temporaries.len();
-        self.report.no_user_message = self.report.sent > 0
+        self.content.report.temporaries = temporaries.len();
+        self.content.report.no_user_message = self.content.report.sent > 0
             && self.last_user.is_none()
             && !temporaries.iter().any(|message| message.is_user());
         // Results that are still to come may be written among those that are there: in the order of
         // the calls, on some wires.
         let waiting = self.open.as_ref().filter(|open| !open.calls.unanswered().is_empty());
-        self.durable = waiting.map_or(self.pieces.len(), |open| open.results_at);
+        self.content.durable = waiting.map_or(self.content.pieces.len(), |open| open.results_at);
+        if temporaries.is_empty() && self.open.is_none() {
+            return Ok(());
+        }
         let mut block = Pieces::default();
         let mut asked: Option<OpenCalls<'_>> = None;
         for (index, temporary) in temporaries.iter().enumerate() {
@@ -154,7 +142,7 @@ impl<'a> Assembly<'a> {
                     if asked.as_mut().is_some_and(|calls| calls.answer(id)) {
                         // It stays where it is, behind its call.
                     } else if self.open.as_mut().is_some_and(|open| open.calls.answer(id)) {
-                        self.pieces.push(Arc::clone(temporary), Origin::Temporary);
+                        self.content.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
                     } else if self.composer.tool_groups == ToolGroups::Strict {
                         let text =
@@ -167,7 +155,7 @@ impl<'a> Assembly<'a> {
                         );
                         return Err(Error::new(ErrorKind::Provider, "compose", text));
                     } else {
-                        self.report.orphan_temporaries.push(index);
+                        self.content.report.details_mut().orphan_temporaries.push(index);
                     }
                 }
                 message => {
@@ -181,16 +169,16 @@ impl<'a> Assembly<'a> {
         if let Some(OpenGroup { seq, calls, .. }) = self.open.take() {
             let mut placeholders = Pieces::default();
             self.close(Some(&calls), Some(seq), &mut placeholders)?;
-            self.pieces.insert(self.pieces.len(), placeholders);
+            self.content.pieces.insert(self.content.pieces.len(), placeholders);
         }
         if block.len() > 0 {
             let at = match self.composer.placement {
                 Placement::AfterSystem => self.history_at,
-                Placement::BeforeLastUser => self.last_user.unwrap_or(self.pieces.len()),
-                Placement::End => self.pieces.len(),
+                Placement::BeforeLastUser => self.last_user.unwrap_or(self.content.pieces.len()),
+                Placement::End => self.content.pieces.len(),
             };
-            self.durable = self.durable.min(at);
-            self.pieces.insert(at, block);
+            self.content.durable = self.content.durable.min(at);
+            self.content.pieces.insert(at, block);
         }
         Ok(())
     }
@@ -199,46 +187,46 @@ impl<'a> Assembly<'a> {
     pub(super) fn finish(mut self, temporaries: &[Arc<Message>]) -> Result<Prompt> {
         if let Some(provider) = self.composer.provider {
             let strict = self.composer.tool_groups == ToolGroups::Strict;
-            self.report.provider = Some(provider);
-            (self.pieces, self.durable) = provider::Pass::new(provider, strict, temporaries).run(
-                &self.pieces,
-                self.durable,
-                &mut self.report,
-            )?;
+            self.content.report.provider = Some(provider);
+            (self.content.pieces, self.content.durable) =
+                provider::Pass::new(provider, strict, temporaries).run(
+                    &self.content.pieces,
+                    self.content.durable,
+                    &mut self.content.report,
+                )?;
         }
-        if self.report.system == SystemSource::Temporary {
-            self.durable = 0;
+        if self.content.report.system == SystemSource::Temporary {
+            self.content.durable = 0;
         }
-        self.report.messages = self.pieces.len();
-        Ok(Prompt { pieces: self.pieces, durable: self.durable, report: self.report })
+        self.content.report.messages = self.content.pieces.len();
+        Ok(Prompt { content: self.content })
     }
 
     fn checks_groups(&self) -> bool {
         self.composer.tool_groups != ToolGroups::Off
     }
 
-    /// The next records, as far as they need no look at what stands around them, block by block.
+    /// The next records, as far as they are sent as they are and whatever stands around them, block by
+    /// block.
     fn share_plain(&mut self, rest: &mut Cursor<'_>) {
         let checks_groups = self.checks_groups();
+        let truncate = self.composer.truncate.as_ref();
         loop {
-            let mut at = self.pieces.len();
-            let mut last_user = self.last_user;
             let stretch = rest.stretch(|message| {
-                let plain = match message {
+                let alone = match message {
                     Message::System(_) => false,
                     Message::Tool(_) => !checks_groups,
-                    _ => !checks_groups || !message.has_tool_calls(),
+                    Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
+                    Message::User(_) | Message::Custom(_) => true,
                 };
-                if message.is_user() {
-                    last_user = Some(at);
-                }
-                at += 1;
-                plain
+                alone && truncate.is_none_or(|truncate| truncate.surely_keeps(message))
             });
             let Some(records) = stretch else { return };
-            self.last_user = last_user;
-            self.report.sent += records.len;
-            self.pieces.share(records);
+            if let Some(user) = records.last_user() {
+                self.last_user = Some(self.content.pieces.len() + user);
+            }
+            self.content.report.sent += records.len;
+            self.content.pieces.share(records);
         }
     }
 
@@ -250,15 +238,15 @@ impl<'a> Assembly<'a> {
             None => Verdict::Keep,
         };
         match verdict {
-            Verdict::Keep => self.pieces.share(record.to_run()),
+            Verdict::Keep => self.content.pieces.share(record.to_run()),
             Verdict::Replace(copy) => {
-                self.report.truncated.push(Truncated {
+                self.content.report.details_mut().truncated.push(Truncated {
                     seq: record.seq(),
                     role: message.role(),
                     from: message.texts().map(str::len).sum(),
                     to: copy.texts().map(str::len).sum(),
                 });
-                self.pieces.push(Arc::new(copy), Origin::Truncated(record.seq()));
+                self.content.pieces.push(Arc::new(copy), Origin::Truncated(record.seq()));
             }
             Verdict::Drop => {
                 self.leave_out(record, Why::Dropped);
@@ -266,9 +254,9 @@ impl<'a> Assembly<'a> {
             }
         }
         if message.is_user() {
-            self.last_user = Some(self.pieces.len() - 1);
+            self.last_user = Some(self.content.pieces.len() - 1);
         }
-        self.report.sent += 1;
+        self.content.report.sent += 1;
         Ok(true)
     }
 
@@ -279,10 +267,10 @@ impl<'a> Assembly<'a> {
         ai: &'a AiMessage,
         rest: &mut Cursor<'a>,
     ) -> Result<()> {
-        let mark = self.pieces.mark();
-        let (sent, truncated) = (self.report.sent, self.report.truncated.len());
+        let mark = self.content.pieces.mark();
+        let (sent, truncated) = (self.content.report.sent, self.content.report.truncated.len());
         let mut members = vec![(record, self.message(record)?)];
-        let results_at = self.pieces.len();
+        let results_at = self.content.pieces.len();
         let mut calls = OpenCalls::of(ai);
         while let Some(result) = rest.next_if(Message::is_tool) {
             let id = result.message().as_tool().map_or("", |tool| tool.call_id());
@@ -293,9 +281,9 @@ impl<'a> Assembly<'a> {
             }
         }
         if members.iter().any(|(_, kept)| !kept) {
-            self.pieces.back_to(mark);
-            self.report.sent = sent;
-            self.report.truncated.truncate(truncated);
+            self.content.pieces.back_to(mark);
+            self.content.report.sent = sent;
+            self.content.report.details_mut().truncated.truncate(truncated);
             for (member, _) in members.into_iter().filter(|(_, kept)| *kept) {
                 self.leave_out(member, Why::GroupDropped);
             }
@@ -304,7 +292,7 @@ impl<'a> Assembly<'a> {
         } else {
             let mut placeholders = Pieces::default();
             self.close(Some(&calls), Some(record.seq()), &mut placeholders)?;
-            self.pieces.insert(self.pieces.len(), placeholders);
+            self.content.pieces.insert(self.content.pieces.len(), placeholders);
         }
         Ok(())
     }
@@ -324,7 +312,11 @@ impl<'a> Assembly<'a> {
                     format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
                 return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
             }
-            self.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
+            self.content
+                .report
+                .details_mut()
+                .repaired
+                .push(Repaired { seq, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);
         }
         Ok(())
@@ -343,7 +335,7 @@ impl<'a> Assembly<'a> {
 
     fn leave_out(&mut self, record: Record<'_>, why: Why) {
         let (seq, role) = (record.seq(), record.message().role());
-        self.report.left_out.push(LeftOut { seq, role, why });
+        self.content.report.details_mut().left_out.push(LeftOut { seq, role, why });
     }
 }
 

@@ -102,7 +102,6 @@ impl From<usize> for Budget {
 }
 
 /// What came of composing within a budget.
-#[expect(clippy::large_enum_variant, reason = "as in `Composition`")]
 enum Fit {
     Ready(Prompt),
     ReadMore(usize),
@@ -130,7 +129,11 @@ impl Limit {
         let needed = match &first {
             Fit::ReadMore(n) => return Ok(Composition::ReadMore(*n)),
             Fit::TooMuch(needed) => Some(*needed),
-            Fit::Ready(prompt) if prompt.report.over_budget > 0 && self.budget.cut_first => None,
+            Fit::Ready(prompt)
+                if prompt.content.report.over_budget > 0 && self.budget.cut_first =>
+            {
+                None
+            }
             Fit::Ready(_) => return Ok(first.into()),
         };
         // A sixteenth for comfort; down to a single character where the prompt can't be sent else.
@@ -146,10 +149,10 @@ impl Limit {
             // Counts of other texts are other counts.
             best = self.fit(&shorter, snapshot, temporaries, &mut Counts::new())?;
             if let Fit::Ready(prompt) = &mut best {
-                if let Some(tokens) = &mut prompt.report.tokens {
+                if let Some(tokens) = &mut prompt.content.report.details_mut().tokens {
                     tokens.cut_to = Some(limit);
                 }
-                if needed.is_some() || prompt.report.over_budget == 0 {
+                if needed.is_some() || prompt.content.report.over_budget == 0 {
                     break;
                 }
             }
@@ -214,9 +217,11 @@ impl Limit {
             let mut prompt = composer.assemble(snapshot, &system, temporaries, opening)?;
             let total = self.total(&prompt, &walk, counts)?;
             if start.is_some() {
-                prompt.report.over_budget = std::mem::take(&mut prompt.report.older);
+                prompt.content.report.over_budget =
+                    std::mem::take(&mut prompt.content.report.older);
             }
-            prompt.report.tokens = Some(Tokens { total, budget: available, cut_to: None });
+            let tokens = Tokens { total, budget: available, cut_to: None };
+            prompt.content.report.details_mut().tokens = Some(tokens);
             if total <= available {
                 return Ok(Fit::Ready(prompt));
             }
@@ -232,7 +237,7 @@ impl Limit {
     /// What the whole prompt counts.
     fn total(&self, prompt: &Prompt, walk: &Walk<'_>, counts: &mut Counts) -> Result<usize> {
         let mut total = self.counter.overhead().reply;
-        for (origin, message) in prompt.pieces.held() {
+        for (origin, message) in prompt.content.pieces.held() {
             let tokens = match (origin, message) {
                 (Origin::History(seq) | Origin::Truncated(seq), held) => {
                     counts.record(seq, || self.counter.count(held.message()))?

@@ -1,6 +1,6 @@
 //! What was counted is not counted again.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -22,7 +22,7 @@ pub struct Counts {
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
     /// What stands for a missing result of a tool, by the tool's name.
-    repairs: HashMap<String, usize>,
+    repairs: BTreeMap<String, usize>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
 }

@@ -87,7 +87,11 @@ impl<'a> Pass<'a> {
         };
         if says_nothing && !enough {
             self.refuse(|| "there is no message".to_owned())?;
-            report.adapted.push(Adapted { seq: None, role: Role::User, how: How::Opened });
+            report.details_mut().adapted.push(Adapted {
+                seq: None,
+                role: Role::User,
+                how: How::Opened,
+            });
             self.out.push(Arc::new(Message::user(OPENING)), Origin::Added);
         }
         self.settle();
@@ -143,7 +147,7 @@ impl<'a> Pass<'a> {
                     })?;
                 }
                 let (seq, role) = (item.seq(), item.message().role());
-                report.adapted.push(Adapted { seq, role, how: How::Joined });
+                report.details_mut().adapted.push(Adapted { seq, role, how: How::Joined });
                 self.open.push(item);
                 return Ok(());
             }
@@ -189,8 +193,8 @@ impl<'a> Pass<'a> {
                 }
                 if let Some(seq) = item.seq() {
                     let role = item.message().role();
-                    report.left_out.push(LeftOut { seq, role, why: Why::Blank });
-                    report.truncated.retain(|cut| cut.seq != seq);
+                    report.details_mut().left_out.push(LeftOut { seq, role, why: Why::Blank });
+                    report.details_mut().truncated.retain(|cut| cut.seq != seq);
                     report.sent -= 1;
                 }
                 return Ok(None);
@@ -226,7 +230,7 @@ impl<'a> Pass<'a> {
             }
         })?;
         let (seq, role) = (item.seq(), item.message().role());
-        report.adapted.push(Adapted { seq, role, how });
+        report.details_mut().adapted.push(Adapted { seq, role, how });
         Ok(())
     }
 

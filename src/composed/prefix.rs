@@ -71,21 +71,21 @@ impl Prompt {
         let messages = shared().count();
         // The estimate does not fail.
         let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
-        let whole = messages >= previous.durable;
+        let whole = messages >= previous.durable();
         let broken_by = (!whole).then(|| self.difference(previous, messages));
-        SharedPrefix { messages, tokens, durable: previous.durable, broken_by }
+        SharedPrefix { messages, tokens, durable: previous.durable(), broken_by }
     }
 
     /// This prompt, with what it shares with the one before it in its [`Report`](super::Report).
     #[must_use]
     pub fn after(mut self, previous: &Self) -> Self {
-        self.report.shared_prefix = Some(self.shared_prefix(previous));
+        self.content.report.details_mut().shared_prefix = Some(self.shared_prefix(previous));
         self
     }
 
     /// Why the `at`th message is another one.
     fn difference(&self, previous: &Self, at: usize) -> Break {
-        let origin = |prompt: &Self| prompt.pieces.iter().nth(at).map(|(origin, _)| origin);
+        let origin = |prompt: &Self| prompt.with_origins().nth(at).map(|(origin, _)| origin);
         let position = |origin| match origin {
             Some(Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(seq),
             Some(Origin::Joined(seq)) => seq,
@@ -95,7 +95,7 @@ impl Prompt {
         match (position(then), position(now)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
-            (Some(from), _) if previous.report.anchored == Some(from) => Break::Anchor(from),
+            (Some(from), _) if previous.report().anchored == Some(from) => Break::Anchor(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
             (Some(seq), Some(_)) if now != then || matches!(now, Some(Origin::Truncated(_))) => {
                 Break::Truncation(seq)

@@ -1,8 +1,9 @@
 //! What a build did, as plain data and as a few lines for people.
 
 use std::fmt;
+use std::ops::Deref;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::SharedPrefix;
 use crate::message::Role;
@@ -23,6 +24,9 @@ use crate::provider::Provider;
 /// );
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
+///
+/// What most builds have nothing to say about is in its [`Details`], whose fields are read as if they
+/// were the report's own: `report.left_out`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -36,21 +40,31 @@ pub struct Report {
     pub older: u64,
     /// How many are older than what fits into the token budget, where that and not the window decides.
     pub over_budget: u64,
-    /// What the prompt counts, where it has a token budget.
-    pub tokens: Option<Tokens>,
     /// How many temporary messages are in the prompt.
     pub temporaries: usize,
     /// Where the system message came from.
     pub system: SystemSource,
     /// Whether the memory has a system message that another one took the place of.
     pub system_overridden: bool,
-    /// What the prompt shares with the one before it, where one was given to
-    /// [`Prompt::after`](crate::Prompt::after).
-    pub shared_prefix: Option<SharedPrefix>,
     /// The position of the user message that was kept before the window.
     pub anchored: Option<u64>,
     /// Whether history was sent without any message of the user in the whole prompt.
     pub no_user_message: bool,
+    /// Whom the prompt is for, where that was named.
+    pub provider: Option<Provider>,
+    #[serde(flatten)]
+    details: Rare,
+}
+
+/// The part of a [`Report`] that is empty for most builds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Details {
+    /// What the prompt counts, where it has a token budget.
+    pub tokens: Option<Tokens>,
+    /// What the prompt shares with the one before it, where one was given to
+    /// [`Prompt::after`](crate::Prompt::after).
+    pub shared_prefix: Option<SharedPrefix>,
     /// What was left out of the window, and why.
     pub left_out: Vec<LeftOut>,
     /// The positions in the window that the memory could not read.
@@ -62,10 +76,57 @@ pub struct Report {
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
     pub orphan_temporaries: Vec<usize>,
-    /// Whom the prompt is for, where that was named.
-    pub provider: Option<Provider>,
     /// What was changed so that the provider takes the prompt.
     pub adapted: Vec<Adapted>,
+}
+
+/// Details that take no space until there are any: a report is moved with every prompt.
+#[derive(Clone, Default)]
+struct Rare(Option<Box<Details>>);
+
+static NONE: Details = Details {
+    tokens: None,
+    shared_prefix: None,
+    left_out: Vec::new(),
+    unreadable: Vec::new(),
+    truncated: Vec::new(),
+    repaired: Vec::new(),
+    orphan_temporaries: Vec::new(),
+    adapted: Vec::new(),
+};
+
+impl Deref for Report {
+    type Target = Details;
+
+    fn deref(&self) -> &Details {
+        self.details.get()
+    }
+}
+
+impl Rare {
+    fn get(&self) -> &Details {
+        self.0.as_deref().unwrap_or(&NONE)
+    }
+}
+
+impl PartialEq for Rare {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Rare {}
+
+impl fmt::Debug for Rare {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
+impl Serialize for Rare {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.get().serialize(serializer)
+    }
 }
 
 /// What a prompt counts against its token budget.
@@ -183,6 +244,11 @@ pub enum How {
 }
 
 impl Report {
+    /// To be asked for only where there is something to say.
+    pub(crate) fn details_mut(&mut self) -> &mut Details {
+        self.details.0.get_or_insert_default()
+    }
+
     /// Whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::setting;
 use super::support::rows;
+use super::{Fixture, setting};
 use crate::error::ErrorKind;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
@@ -170,11 +170,12 @@ impl Model {
 
 /// Tries a property on random values and panics with the smallest one that breaks it.
 #[track_caller]
-pub(super) fn try_all<S: Strategy>(
+pub(super) fn try_all<F: Fixture, S: Strategy>(
+    _fixture: &F,
     strategy: &S,
     property: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
-    let cases = setting("MEMORY_PROMPT_CASES", 32);
+    let cases = setting("MEMORY_PROMPT_CASES", F::CASES);
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 500, ..Config::default() };
     if let Err(error) = TestRunner::new(config).run(strategy, property) {

@@ -133,25 +133,26 @@ impl State {
             Some(before) => (before, self.runs.partition_point(|run| run.seq < before)),
             None => (self.end, self.runs.len()),
         };
-        let mut wanted = n;
-        let mut runs = Vec::new();
-        for run in self.runs.range(..last).rev() {
-            if wanted == 0 {
-                break;
-            }
-            let len = saturate(before - run.seq).min(run.len);
-            let take = len.min(wanted);
-            wanted -= take;
-            let skip = len - take;
-            runs.push(Run {
+        // Back over as many blocks as it takes, then forward.
+        let len = |run: &Run| saturate(before - run.seq).min(run.len);
+        let (mut first, mut found) = (last, 0);
+        while first > 0 && found < n {
+            first -= 1;
+            found += len(&self.runs[first]);
+        }
+        let mut skip = found.saturating_sub(n);
+        let mut records = Records::default();
+        for i in first..last {
+            let run = &self.runs[i];
+            records.push(Run {
                 block: Arc::clone(&run.block),
                 seq: run.seq + skip as u64,
                 from: run.from + skip,
-                len: take,
+                len: len(run) - skip,
             });
+            skip = 0;
         }
-        runs.reverse();
-        Records::from_runs(runs)
+        records
     }
 
     fn evict(&mut self, before: u64) -> u64 {

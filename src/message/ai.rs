@@ -124,13 +124,24 @@ impl AiMessage {
 
     /// Each text, in order; reasoning is not text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        let one = if let Body::Text(text) = &self.body { Some(text.as_str()) } else { None };
-        one.into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))
+        self.as_text().into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))
     }
 
     /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        super::join(self.texts())
+        self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
+    }
+
+    /// The bytes of all text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
+    }
+
+    /// The text of an answer that is nothing else.
+    #[inline]
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Body::Text(text) = &self.body { Some(text) } else { None }
     }
 
     /// The parts in order; none where the answer is plain text.
@@ -151,7 +162,7 @@ impl AiMessage {
 
     /// Whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        self.tool_calls().next().is_some()
+        self.parts().iter().any(|part| matches!(part, AiPart::ToolCall(_)))
     }
 
     /// The reasoning, in order.

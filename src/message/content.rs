@@ -84,16 +84,24 @@ pub enum Detail {
 impl Content {
     /// Each text, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
-        let (one, many): (Option<&str>, &[Part]) = match self {
-            Self::Text(text) => (Some(text), &[]),
-            Self::Parts(parts) => (None, parts),
-        };
-        one.into_iter().chain(many.iter().filter_map(Part::as_text))
+        self.as_text().into_iter().chain(self.parts().iter().filter_map(Part::as_text))
     }
 
     /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    #[inline]
     pub fn text(&self) -> Cow<'_, str> {
-        super::join(self.texts())
+        self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
+    }
+
+    /// The bytes of all text.
+    pub(crate) fn bytes(&self) -> usize {
+        self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
+    }
+
+    /// The text of content that is nothing else.
+    #[inline]
+    pub(crate) fn as_text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
     }
 
     /// The parts; none where the content is one text.

@@ -5,7 +5,7 @@
 //! and a call that was once sent as unanswered must look the same in every later prompt.
 
 use super::{Reach, more};
-use crate::message::{AiMessage, ToolCall};
+use crate::message::{AiMessage, Message, ToolCall};
 use crate::record::Snapshot;
 
 /// What to do about tool calls without results, and results without calls.
@@ -80,7 +80,8 @@ pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize, stable: bool) -> R
     if start == 0 && snapshot.is_complete() {
         return Reach::Found(0); // nothing was cut, so nothing was parted
     }
-    let parted = records.messages().skip(start).take_while(|m| m.is_tool()).count();
+    let mut from = records.cursor(start);
+    let parted = std::iter::from_fn(|| from.next_if(Message::is_tool)).count();
     let forward = start + parted;
     if parted == 0 || (forward < records.len() && !stable) {
         return Reach::Found(forward);

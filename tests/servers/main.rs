@@ -4,7 +4,7 @@
 //! Each test here is ignored unless asked for, since it needs the programs of a server:
 //!
 //! ```text
-//! cargo test --features conformance,tokio,redis,postgres,cassandra --test servers -- --ignored
+//! cargo test --features tokio,redis,postgres,cassandra --test servers -- --ignored
 //! ```
 
 #![cfg(all(
@@ -20,3 +20,5 @@ mod process;
 // One module a backend.
 #[cfg(feature = "cassandra")]
 mod cassandra;
+#[cfg(feature = "postgres")]
+mod postgres;

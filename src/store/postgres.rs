@@ -1,0 +1,565 @@
+//! Conversations in a PostgreSQL database.
+//!
+//! # The tables
+//!
+//! One row a message, and a view for people and other programs:
+//!
+//! ```sql
+//! SELECT seq, at, payload #>> '{message,role}', payload #>> '{message,content}'
+//! FROM memory_prompt.history
+//! WHERE key = encode(substr(sha256('support:u1001:c2002'), 1, 16), 'hex')::uuid
+//! ORDER BY seq DESC LIMIT 10;
+//! ```
+//!
+//! | table | columns |
+//! |---|---|
+//! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL) |
+//! | `message` | `conversation` (its key), `seq` (the position, or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
+//! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null where it was written with [`Codec::Bincode`]) |
+//! | `memory_prompt` | `version` |
+//!
+//! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
+//! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one process
+//! while the others wait. A user who may not create them can do with tables that are there already:
+//! [`PostgresOptions::sql`] is what creates them. Tables of a later version are refused and not written
+//! to. `WHERE id = …` on the view reads all conversations; by `key` it is one range of one index.
+//! PostgreSQL's JSON functions refuse a text that holds `\u0000`, in this view as elsewhere.
+//!
+//! # What is promised
+//!
+//! - An append that returned survives what a commit survives: with PostgreSQL's own settings a crash of
+//!   the server and of its machine. With `synchronous_commit = off` a crash takes the last ones with it;
+//!   with a standby in `synchronous_standby_names`, an append survives the loss of the machine too.
+//! - An append is one statement and one round trip. It locks the row of its conversation from the moment
+//!   its position is settled to the commit, so that positions are committed in their order: a reader
+//!   sees no gaps, and appends to one conversation wait for each other. No others do.
+//! - A read is one statement, and sees one moment.
+//! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
+//!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
+//!   statement anew, which takes it about 0.2 ms.
+//! - Where a connection breaks, or the time is up, before the answer to a change came, the error is
+//!   [`ErrorKind::Unacknowledged`], and the store goes on with another connection. Reads are asked again,
+//!   and so is what PostgreSQL gave up because of somebody else (deadlocks, and conflicts where the
+//!   default isolation is stricter than `read committed`).
+//!
+//! # How it behaves at scale
+//!
+//! A message takes its payload and some 120 bytes: 72 of its row, 48 in the index. (Measured with 400,000
+//! messages in 2,000 conversations that grow side by side. With numbers from a sequence as keys it would
+//! be some 110, and messages could not be found, nor spread over machines, by the id alone; with ids of
+//! 16 bytes in their place it would be 164.) A conversation takes some 180 bytes of its own. So 1,000,000
+//! conversations of 200 messages of 400 bytes are 200,000,000 rows and about 105 GB, and the last ten of
+//! any of them are one range of one index and up to ten pages, which for conversations that go on are in
+//! the cache.
+//!
+//! - **On one server** an append writes a new version of the conversation's row beside the old one
+//!   (`fillfactor` and heap-only updates: all of 12,000 appends to 1,000 conversations touched no index
+//!   for it), a row a message, and an index entry each. Autovacuum has next to nothing to do but to freeze,
+//!   until conversations are evicted from or purged.
+//!   [`purge_inactive`](super::AsyncChatMemoryStore::purge_inactive) reads all conversations once, since
+//!   an index on what every append changes would cost each append more.
+//! - **With standbys** reads may go to one, through a store of their own that was opened there, and are
+//!   then as old as it is.
+//! - **Partitioned**: create the tables yourself, from [`PostgresOptions::sql`] with `PARTITION BY HASH
+//!   (conversation)` behind the table of messages, and as many partitions as you like. Every statement
+//!   names the conversation, so each touches one partition. Worth its while from some 100,000,000
+//!   messages on, for vacuum and for backups.
+//! - **On several machines**: a conversation touches nothing outside of itself, so conversations may be
+//!   spread over servers by their ids, with one store each. The tables are keyed by the conversation
+//!   first, as Citus demands of tables that are distributed together; but Citus' documentation says that
+//!   it takes no subqueries within `INSERT`, of which an append consists, so nothing is promised there.
+//! - **When a machine dies**: an address may name several hosts
+//!   (`postgres://a,b/chat?target_session_attrs=read-write`), of which the one that takes writes is
+//!   found when a connection is made. What a standby had not got yet is lost with the machine, unless it
+//!   is a synchronous one. Appends on their way are reported as unacknowledged.
+//!
+//! # TLS
+//!
+//! [`PostgresOptions::open`] speaks no TLS. Hand in a pool that does, for example with
+//! `tokio-postgres-rustls`:
+//!
+//! ```text
+//! let tls = tokio_postgres_rustls::MakeRustlsConnect::new(rustls_config);
+//! let manager = deadpool_postgres::Manager::new(address.parse()?, tls);
+//! let pool = deadpool_postgres::Pool::builder(manager).max_size(10).build()?;
+//! let store = PostgresStore::options().over(pool).await?;
+//! ```
+//!
+//! The pool is one of `deadpool-postgres` 0.14, which is [here](deadpool_postgres), and in it
+//! `tokio-postgres` 0.7.
+
+mod connect;
+mod schema;
+mod statements;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+pub use deadpool_postgres;
+use deadpool_postgres::tokio_postgres::types::Type;
+use deadpool_postgres::tokio_postgres::{self as driver, Row};
+
+use super::AsyncChatMemoryStore;
+use crate::codec::{self, Codec};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
+use crate::message::Message;
+use crate::record::{Records, Snapshot, Unreadable, millis};
+use connect::{Change, Connections, Read, Script};
+use schema::Tables;
+use statements::{Statements, key_of};
+
+/// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
+///
+/// The tables and what is promised are described in the [module](self). It runs on tokio, with timers
+/// and I/O enabled.
+///
+/// ```no_run
+/// use memory_prompt::{AsyncChatMemoryExt, Message, PostgresStore};
+///
+/// # async fn example() -> memory_prompt::Result<()> {
+/// let store = PostgresStore::open("postgres://app:secret@localhost/chat").await?;
+/// let memory = store.memory("support:u1001:c2002")?;
+/// memory.add(Message::user("hi")).await?;
+/// assert_eq!(memory.latest(10).await?.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+///
+/// In blocking code, with the feature `tokio`:
+///
+/// ```no_run
+/// # #[cfg(feature = "tokio")] {
+/// use memory_prompt::{Blocking, MemoryPrompt, Message, PostgresStore};
+///
+/// let store = Blocking::connect(PostgresStore::open("postgres://app:secret@localhost/chat"))?;
+/// let mut prompt = MemoryPrompt::new(store.memory("support:u1001:c2002")?);
+/// prompt.add(Message::user("hi"))?;
+/// # }
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+/// One conversation of a [`PostgresStore`].
+#[derive(Clone)]
+pub struct PostgresMemory {
+    id: MemoryId,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    connections: Connections,
+    statements: Statements,
+    codec: Codec,
+    /// Where the data are, for debug output.
+    place: String,
+}
+
+/// How a [`PostgresStore`] is opened.
+///
+/// ```no_run
+/// use memory_prompt::{Codec, PostgresStore};
+///
+/// # async fn example() -> memory_prompt::Result<()> {
+/// let store = PostgresStore::options()
+///     .schema("app")
+///     .prefix("chat_")
+///     .codec(Codec::Bincode)
+///     .max_connections(20)
+///     .open("postgres://app:secret@localhost/chat")
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct PostgresOptions {
+    codec: Codec,
+    schema: String,
+    prefix: String,
+    connections: usize,
+    connect_timeout: Duration,
+    timeout: Duration,
+}
+
+impl PostgresStore {
+    /// The store in the database at this address, with the defaults of [`PostgresOptions`].
+    ///
+    /// # Errors
+    ///
+    /// As [`PostgresOptions::open`].
+    pub async fn open(address: impl AsRef<str> + Send) -> Result<Self> {
+        Self::options().open(address).await
+    }
+
+    /// The defaults, to be changed before the store is opened.
+    pub fn options() -> PostgresOptions {
+        PostgresOptions {
+            codec: Codec::Json,
+            schema: "memory_prompt".to_owned(),
+            prefix: String::new(),
+            connections: 10,
+            connect_timeout: Duration::from_secs(5),
+            timeout: Duration::from_secs(10),
+        }
+    }
+
+    /// The memory of the conversation under this id. Any text is an id.
+    ///
+    /// # Errors
+    ///
+    /// None: it returns a `Result` as every store does.
+    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<PostgresMemory> {
+        Ok(PostgresMemory { id: id.into(), shared: Arc::clone(&self.shared) })
+    }
+}
+
+impl PostgresOptions {
+    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// The schema that the tables are in; `memory_prompt` unless set. It is created where there is none.
+    #[must_use]
+    pub fn schema(mut self, schema: impl Into<String>) -> Self {
+        self.schema = schema.into();
+        self
+    }
+
+    /// What the names of the tables begin with; nothing unless set. For a schema that holds other tables.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The most connections there are at once, at least one; 10 unless set.
+    #[must_use]
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        self.connections = connections;
+        self
+    }
+
+    /// How long to wait for a connection, be it a new one or one of the pool's; 5 seconds unless set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// How long to wait for an answer; 10 seconds unless set. A change that took longer is
+    /// [`ErrorKind::Unacknowledged`]; to evict or delete millions of messages may well take longer.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The statements that create the tables, for a tool that migrates, or for a role that may.
+    ///
+    /// ```
+    /// use memory_prompt::PostgresStore;
+    ///
+    /// let sql = PostgresStore::options().schema("app").prefix("chat_").sql()?;
+    /// assert!(sql.contains(r#"CREATE TABLE "app"."chat_message""#));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where the schema or the prefix can't be (part of) a name.
+    pub fn sql(&self) -> Result<String> {
+        Ok(Tables::new(&self.schema, &self.prefix)?.sql())
+    }
+
+    /// The store in the database at this address, whose tables are created where there are none.
+    ///
+    /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form (`host=…
+    /// user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be in it.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, and
+    /// [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
+    /// of something else, or of a later version. They are then as they were.
+    pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
+        let config = connect::config(address.as_ref())?;
+        let place = connect::place(&config);
+        let connections = Connections::to(config, &self)?;
+        self.prepare(connections, place).await
+    }
+
+    /// The store in the database that this pool is connected to.
+    ///
+    /// How many connections there are, and what is done to see whether one is still there before it is
+    /// used, is then the pool's business.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
+        let connections = Connections::over(pool, &self);
+        self.prepare(connections, "a pool of the caller's".to_owned()).await
+    }
+
+    async fn prepare(self, connections: Connections, place: String) -> Result<PostgresStore> {
+        let tables = Tables::new(&self.schema, &self.prefix)?;
+        schema::prepare(&connections, &tables).await?;
+        let statements = Statements::new(&tables);
+        let shared = Shared { connections, statements, codec: self.codec, place };
+        Ok(PostgresStore { shared: Arc::new(shared) })
+    }
+}
+
+impl AsyncChatMemoryStore for PostgresStore {
+    fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
+        self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
+    }
+
+    fn ids<'a>(
+        &'a self,
+        after: Option<&'a MemoryId>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+        Box::pin(async move {
+            let Shared { connections, statements, .. } = &*self.shared;
+            let after = after.map(|after| after.as_str().as_bytes());
+            let parameters = [(&after as _, Type::BYTEA), (&limit(n) as _, Type::INT8)];
+            let rows = connections.ask("ids", Read(&statements.ids, &parameters)).await?;
+            rows.iter().map(id).collect()
+        })
+    }
+
+    fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let Shared { connections, statements, .. } = &*self.shared;
+            let script = Script(statements.delete(&key_of(id)));
+            let counts = connections.ask("delete", script).await?;
+            Ok(counts.first() == Some(&1))
+        })
+    }
+
+    fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let Shared { connections, statements, .. } = &*self.shared;
+            let operation = "purge_inactive";
+            let older_than = clamp(millis(older_than));
+            let mut purged = 0;
+            let mut last: Option<String> = None;
+            loop {
+                let parameters = [(&last as _, Type::TEXT), (&older_than as _, Type::INT8)];
+                let inactive = Read(&statements.inactive, &parameters);
+                let rows = connections.ask(operation, inactive).await?;
+                let keys: Vec<&str> =
+                    rows.iter().map(|row| value(row, 0)).collect::<Result<_>>()?;
+                let Some(newest) = keys.last() else { return Ok(purged) };
+                let script = Script(statements.purge(&keys.join(","), older_than));
+                purged += connections.ask(operation, script).await?.first().unwrap_or(&0);
+                last = Some((*newest).to_owned());
+            }
+        })
+    }
+}
+
+impl AsyncChatMemory for PostgresMemory {
+    fn id(&self) -> &MemoryId {
+        &self.id
+    }
+
+    fn append<'a>(
+        &'a self,
+        batch: &'a mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<Range<u64>>> {
+        Box::pin(async move {
+            let Payloads { system, messages } = Payloads::of(self.shared.codec, batch)?;
+            if batch.is_empty() {
+                let end = self.end().await?;
+                let unexpected = expected.filter(|expected| *expected != end);
+                return unexpected.map_or(Ok(end..end), |expected| Err(conflict(expected, end)));
+            }
+            let Shared { connections, statements, .. } = &*self.shared;
+            // What is expected to be there already must not be created.
+            let append = match expected {
+                None | Some(0) => &statements.append,
+                Some(_) => &statements.append_behind,
+            };
+            let parameters = [
+                (&self.id.as_str().as_bytes() as _, Type::BYTEA),
+                (&clamp(millis(SystemTime::now())) as _, Type::INT8),
+                (&messages as _, Type::BYTEA_ARRAY),
+                (&system as _, Type::BYTEA),
+                (&expected.map(clamp) as _, Type::INT8),
+            ];
+            let rows = connections.ask("append", Change(append, &parameters)).await?;
+            let Some(row) = rows.first() else {
+                // Where it ends is another question, so the answer may be of a moment later.
+                return Err(conflict(expected.unwrap_or(0), self.end().await?));
+            };
+            let end = unsigned(value(row, 0)?);
+            batch.clear();
+            Ok(end.saturating_sub(messages.len() as u64)..end)
+        })
+    }
+
+    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+        Box::pin(async move {
+            let mut snapshot = Snapshot::default();
+            let mut read = Vec::with_capacity(n.min(64));
+            for row in self.rows(before, n).await? {
+                let (row, a, b) = (&row, unsigned(value(&row, 1)?), unsigned(value(&row, 2)?));
+                let payload = || codec::decode(value(row, 3)?);
+                match value::<&str>(row, 0)? {
+                    "conversation" => (snapshot.start, snapshot.end) = (a, b),
+                    "system" => snapshot.system = Some(Arc::new(payload().map_err(no_system)?)),
+                    _ => match payload() {
+                        Ok(message) => read.push((a, at(b), message)),
+                        Err(error) => {
+                            let error = Arc::new(error);
+                            snapshot.unreadable.push(Unreadable { seq: a, error });
+                        }
+                    },
+                }
+            }
+            snapshot.unreadable.sort_unstable_by_key(|row| row.seq);
+            snapshot.records = Records::from_rows(read);
+            Ok(snapshot)
+        })
+    }
+
+    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+        Box::pin(async move {
+            let Shared { connections, statements, .. } = &*self.shared;
+            let script = Script(statements.evict(&key_of(&self.id), clamp(before)));
+            let counts = connections.ask("evict", script).await?;
+            Ok(counts.last().copied().unwrap_or(0))
+        })
+    }
+
+    fn clear(&self) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            let Shared { connections, statements, .. } = &*self.shared;
+            let script = Script(statements.clear(&key_of(&self.id)));
+            connections.ask("clear", script).await.map(|_| ())
+        })
+    }
+}
+
+impl PostgresMemory {
+    async fn end(&self) -> Result<u64> {
+        for row in self.rows(None, 0).await? {
+            if value::<&str>(&row, 0)? == "conversation" {
+                return value(&row, 2).map(unsigned);
+            }
+        }
+        Ok(0)
+    }
+
+    async fn rows(&self, before: Option<u64>, n: usize) -> Result<Vec<Row>> {
+        let Shared { connections, statements, .. } = &*self.shared;
+        let parameters = [
+            (&self.id.as_str().as_bytes() as _, Type::BYTEA),
+            (&before.map_or(i64::MAX, clamp) as _, Type::INT8),
+            (&limit(n) as _, Type::INT8),
+        ];
+        connections.ask("read", Read(&statements.read, &parameters)).await
+    }
+}
+
+/// A batch as it is sent.
+struct Payloads {
+    system: Option<Vec<u8>>,
+    messages: Vec<Vec<u8>>,
+}
+
+impl Payloads {
+    fn of(codec: Codec, batch: &[Message]) -> Result<Self> {
+        let mut payloads = Self { system: None, messages: Vec::with_capacity(batch.len()) };
+        let mut bytes = 0;
+        for (i, message) in batch.iter().enumerate() {
+            let payload = codec.encode(message).map_err(|error| {
+                let text = format!("postgres: message {i} of the batch can't be written: {error}");
+                Error::new(ErrorKind::Codec, "append", text).with_source(error)
+            })?;
+            bytes += payload.len();
+            if message.is_system() {
+                payloads.system = Some(payload);
+            } else {
+                payloads.messages.push(payload);
+            }
+        }
+        // The server would end the session over it.
+        if bytes + 8 * batch.len() > MOST_BYTES {
+            let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
+            return Err(Error::new(ErrorKind::Storage, "append", text));
+        }
+        Ok(payloads)
+    }
+}
+
+/// A column of a row. Only somebody else's tables could hold another type.
+fn value<'a, T: driver::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
+    row.try_get(column).map_err(|error| connect::failed("read", error))
+}
+
+fn id(row: &Row) -> Result<MemoryId> {
+    str::from_utf8(value(row, 0)?).map(MemoryId::from).map_err(|error| {
+        let text = "postgres: an id is not UTF-8: somebody else wrote it";
+        Error::new(ErrorKind::Storage, "ids", text).with_source(error)
+    })
+}
+
+/// Without its system message a conversation is another one, so one that can't be read is an error.
+fn no_system(error: Error) -> Error {
+    let text = format!("postgres: the system message can't be read: {error}");
+    Error::new(ErrorKind::Codec, "read", text).with_source(error)
+}
+
+fn conflict(expected: u64, actual: u64) -> Error {
+    let text = format!("postgres: the conversation ends at {actual}, not at {expected}");
+    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
+}
+
+fn at(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+fn limit(n: usize) -> i64 {
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+fn clamp(position: u64) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX)
+}
+
+/// What this crate wrote is never negative; what somebody else wrote may be.
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+impl fmt::Debug for PostgresStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { codec, place, .. } = &*self.shared;
+        f.debug_struct("PostgresStore").field("place", place).field("codec", codec).finish()
+    }
+}
+
+impl fmt::Debug for PostgresMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = &self.shared.place;
+        f.debug_struct("PostgresMemory")
+            .field("id", &self.id)
+            .field("place", place)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The most that one message to the server may hold, less some room for the rest of it.
+const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;

@@ -1,0 +1,1000 @@
+//! PostgreSQL: the contract, directly and through a pooler, and what can happen to a server.
+//!
+//! Needs what Debian's `postgresql` and `pgbouncer` install. Both refuse to run as root, so root runs
+//! them as the user `postgres`.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use memory_prompt::conformance::{
+    Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
+};
+use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
+use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, MemoryId, Message,
+    PostgresOptions, PostgresStore, Result,
+};
+
+use crate::laws::{self, Failing};
+use crate::process::{Server, folder, free_port};
+
+// ---- servers -------------------------------------------------------------------------------------
+
+/// A server of a test's own.
+struct Postgres {
+    server: Server,
+    folder: PathBuf,
+    port: u16,
+}
+
+/// The newest PostgreSQL that Debian installed, or else the one that the shell finds.
+static PROGRAMS: LazyLock<PathBuf> = LazyLock::new(|| {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten();
+    let newest = versions.map(|version| version.unwrap().path().join("bin")).max();
+    newest.unwrap_or_default()
+});
+
+fn root() -> bool {
+    fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// The program, run by somebody who is not root.
+fn command(program: impl AsRef<Path>) -> Command {
+    if !root() {
+        return Command::new(program.as_ref());
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
+    command.arg(program.as_ref());
+    command
+}
+
+fn run(mut command: Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+fn give_to_postgres(folder: &Path) {
+    if root() {
+        let mut chown = Command::new("chown");
+        chown.arg("postgres:").arg(folder);
+        run(chown);
+    }
+}
+
+impl Postgres {
+    fn start(name: &str) -> Self {
+        let (folder, port) = (folder(name), free_port());
+        give_to_postgres(&folder);
+        let data = folder.join("data");
+        let mut initdb = command(PROGRAMS.join("initdb"));
+        initdb
+            .args(["-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N", "-D"])
+            .arg(&data);
+        run(initdb);
+        let start = move || {
+            let mut command = command(PROGRAMS.join("postgres"));
+            command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
+            for setting in [
+                "listen_addresses=127.0.0.1",
+                "unix_socket_directories=",
+                "max_connections=300",
+                "max_wal_size=512MB",
+            ] {
+                command.args(["-c", setting]);
+            }
+            command
+        };
+        let ready = move || {
+            let mut ready = Command::new(PROGRAMS.join("pg_isready"));
+            ready.args(["-h", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null());
+            ready.status().unwrap().success()
+        };
+        Self { server: Server::start(folder.clone(), start, ready), folder, port }
+    }
+
+    fn address(&self) -> String {
+        address(self.port)
+    }
+}
+
+fn address(port: u16) -> String {
+    format!("postgres://test@127.0.0.1:{port}/postgres")
+}
+
+/// The shared one, with a default that is stricter than PostgreSQL's.
+fn serializable() -> String {
+    format!("{}?options=-c%20default_transaction_isolation%3Dserializable", SHARED.address())
+}
+
+/// The one that most tests share, each with a schema of its own.
+static SHARED: LazyLock<Postgres> = LazyLock::new(|| Postgres::start("postgres"));
+
+/// A pooler in front of it, which gives each transaction another one of three connections.
+static POOLER: LazyLock<(Server, u16)> = LazyLock::new(|| pooler("pgbouncer", SHARED.port));
+
+fn pooler(name: &str, server: u16) -> (Server, u16) {
+    let (folder, port) = (folder(name), free_port());
+    give_to_postgres(&folder);
+    let settings = folder.join("pgbouncer.ini");
+    let text = format!(
+        "[databases]\n\
+         * = host=127.0.0.1 port={server} user=test\n\
+         [pgbouncer]\n\
+         listen_addr = 127.0.0.1\n\
+         listen_port = {port}\n\
+         unix_socket_dir =\n\
+         auth_type = any\n\
+         pool_mode = transaction\n\
+         default_pool_size = 3\n\
+         server_round_robin = 1\n\
+         server_login_retry = 1\n\
+         max_client_conn = 1000\n"
+    );
+    fs::write(&settings, text).unwrap();
+    let start = move || {
+        let mut command = command("/usr/sbin/pgbouncer");
+        command.arg(&settings);
+        command
+    };
+    let ready = move || TcpStream::connect(("127.0.0.1", port)).is_ok();
+    (Server::start(folder, start, ready), port)
+}
+
+/// A schema that nobody else has, and whose name has to be quoted.
+fn new_schema() -> String {
+    format!("it's \"{}", MemoryId::random())
+}
+
+/// The machine may be busy with other tests.
+fn options(schema: &str) -> PostgresOptions {
+    PostgresStore::options().schema(schema).timeout(Duration::from_mins(2))
+}
+
+/// Somebody else's connection.
+async fn connect(address: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(future)
+}
+
+fn texts(batch: &[Message]) -> Vec<String> {
+    batch.iter().map(|message| message.text().into_owned()).collect()
+}
+
+async fn all_texts(memory: &dyn AsyncChatMemory) -> Vec<String> {
+    memory.all().await.unwrap().messages().map(|message| message.text().into_owned()).collect()
+}
+
+// ---- the kit -------------------------------------------------------------------------------------
+
+/// A schema on the shared server, with everything as it comes.
+struct Direct {
+    store: PostgresStore,
+    schema: String,
+    port: u16,
+}
+
+impl Direct {
+    async fn at(port: u16, schema: String) -> Self {
+        Self { store: options(&schema).open(address(port)).await.unwrap(), schema, port }
+    }
+}
+
+impl AsyncFixture for Direct {
+    const BACKEND: &'static str = "postgres";
+    async fn new() -> Self {
+        Self::at(SHARED.port, new_schema()).await
+    }
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+        Arc::new(self.store.memory(id).unwrap())
+    }
+}
+
+impl AsyncStoreFixture for Direct {
+    fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+        Arc::new(self.store.clone())
+    }
+}
+
+impl AsyncSharedFixture for Direct {
+    fn address(&self) -> String {
+        format!("{} {}", self.port, self.schema)
+    }
+    async fn attach(address: &str) -> Self {
+        let (port, schema) = address.split_once(' ').unwrap();
+        Self::at(port.parse().unwrap(), schema.to_owned()).await
+    }
+}
+
+impl AsyncDamageFixture for Direct {
+    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+        let schema = self.schema.replace('"', "\"\"");
+        let update = format!(
+            "UPDATE \"{schema}\".message SET payload = $1 WHERE seq = $2 AND conversation =
+             (SELECT key FROM \"{schema}\".conversation WHERE id = $3)"
+        );
+        let seq = seq.map_or(-1, |seq| i64::try_from(seq).unwrap());
+        let somebody = connect(&address(self.port)).await;
+        let changed = somebody.execute(&update, &[&payload, &seq, &id.as_bytes()]).await;
+        assert_eq!(changed.unwrap(), 1);
+    }
+}
+
+memory_prompt::conformance_async!(
+    #[ignore = "needs PostgreSQL"] direct: Direct, [memory, store, shared, damage, asynchronous]
+);
+memory_prompt::conformance!(
+    #[ignore = "needs PostgreSQL"] failing: Failing<Adapted<Direct>>, [faults]
+);
+
+/// Bincode, in a pool of the caller's.
+struct Bincode(PostgresStore);
+
+impl AsyncFixture for Bincode {
+    const BACKEND: &'static str = "postgres, bincode";
+    async fn new() -> Self {
+        let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
+        let pool = Pool::builder(manager).build().unwrap();
+        Self(options(&new_schema()).codec(Codec::Bincode).over(pool).await.unwrap())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+        Arc::new(self.0.memory(id).unwrap())
+    }
+}
+
+memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory]);
+
+/// Through the pooler.
+struct Pooled(PostgresStore);
+
+impl AsyncFixture for Pooled {
+    const BACKEND: &'static str = "postgres, through pgbouncer";
+    async fn new() -> Self {
+        Self(options(&new_schema()).open(address(POOLER.1)).await.unwrap())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+        Arc::new(self.0.memory(id).unwrap())
+    }
+}
+
+impl AsyncStoreFixture for Pooled {
+    fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+memory_prompt::conformance_async!(
+    #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [memory, store, asynchronous]
+);
+
+/// Partitioned tables that somebody else made, and a role that may not make any.
+struct Partitioned(PostgresStore);
+
+impl AsyncFixture for Partitioned {
+    const BACKEND: &'static str = "postgres, partitioned";
+    async fn new() -> Self {
+        let schema = format!("partitioned {}", MemoryId::random());
+        let options = options(&schema).prefix("chat_");
+        let sql = options.sql().unwrap();
+        let partitioned = sql.replace(
+            "PRIMARY KEY (conversation, seq)\n)",
+            "PRIMARY KEY (conversation, seq)\n) PARTITION BY HASH (conversation)",
+        );
+        assert_ne!(sql, partitioned);
+        let admin = connect(&SHARED.address()).await;
+        admin.batch_execute(&partitioned).await.unwrap();
+        for part in 0..4 {
+            let create = format!(
+                "CREATE TABLE \"{schema}\".part_{part} PARTITION OF \"{schema}\".chat_message
+                 FOR VALUES WITH (MODULUS 4, REMAINDER {part})"
+            );
+            admin.batch_execute(&create).await.unwrap();
+        }
+        let role = format!("role {}", MemoryId::random());
+        let grant = format!(
+            "CREATE ROLE \"{role}\" LOGIN;
+             GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\";
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\""
+        );
+        admin.batch_execute(&grant).await.unwrap();
+        let role = role.replace(' ', "%20");
+        let address = format!("postgres://{role}@127.0.0.1:{}/postgres", SHARED.port);
+        Self(options.open(address).await.unwrap())
+    }
+    fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+        Arc::new(self.0.memory(id).unwrap())
+    }
+}
+
+impl AsyncStoreFixture for Partitioned {
+    fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+memory_prompt::conformance_async!(
+    #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [store, asynchronous]
+);
+
+// ---- servers that die ----------------------------------------------------------------------------
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_server_that_is_killed_loses_nothing() {
+    let postgres = Postgres::start("postgres-killed");
+    block_on(async {
+        let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+        laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 6).await;
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL and pgbouncer"]
+fn a_server_behind_a_pooler_that_is_killed_loses_nothing() {
+    let postgres = Postgres::start("postgres-killed-pooled");
+    let (_pooler, port) = pooler("pgbouncer-killed", postgres.port);
+    block_on(async {
+        let store = Arc::new(PostgresStore::open(address(port)).await.unwrap());
+        laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 3).await;
+    });
+}
+
+/// An append whose session is ended by an administrator is unacknowledged at worst, and the next one
+/// takes another connection.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_store_goes_on_when_its_sessions_are_ended() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let store = options(&schema).open(SHARED.address()).await.unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let memory = store.memory(format!("writer {writer}")).unwrap();
+                let stop = Arc::clone(&stop);
+                tokio::spawn(async move {
+                    let (mut acknowledged, mut unknown) = (Vec::new(), 0u64);
+                    for number in 0u64.. {
+                        if stop.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
+                        match memory.add_all(batch).await {
+                            Ok(_) => acknowledged.push(number),
+                            Err(error) => {
+                                assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+                                unknown += 1;
+                            }
+                        }
+                    }
+                    let there = laws::numbers(&memory).await;
+                    assert!(acknowledged.iter().all(|number| there.contains(number)));
+                    (acknowledged.len(), unknown)
+                })
+            })
+            .collect();
+        let admin = connect(&SHARED.address()).await;
+        let end = format!(
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+             WHERE query LIKE '%{schema}%' AND pid <> pg_backend_pid()"
+        );
+        for _ in 0..40 {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            admin.batch_execute(&end).await.unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        let (mut all, mut lost) = (0, 0);
+        for writer in writers {
+            let (acknowledged, unknown) = writer.await.unwrap();
+            all += acknowledged;
+            lost += unknown;
+        }
+        println!("{all} batches acknowledged, {lost} not");
+        assert!(all > 0 && lost > 0, "{all} {lost}");
+    });
+}
+
+/// Connections that died while nobody used them are replaced before anything is sent.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_restart_while_nothing_was_asked_goes_unnoticed() {
+    let postgres = Postgres::start("postgres-restarted");
+    block_on(async {
+        let store = PostgresStore::open(postgres.address()).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        for round in 0..3 {
+            memory.add(Message::user("before")).await.unwrap();
+            tokio::task::block_in_place(|| {
+                postgres.server.kill();
+                postgres.server.restart();
+            });
+            assert_eq!(memory.add(Message::user("after")).await.unwrap(), 2 * round + 1);
+        }
+    });
+}
+
+/// A server that accepts and says nothing is an error when the time is up, and nothing waits for its
+/// answer afterwards.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_server_that_never_answers_is_an_error_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let postgres = Postgres::start("postgres-frozen");
+    let time = Duration::from_secs(2);
+    block_on(async {
+        let options = PostgresStore::options().connect_timeout(time).timeout(time);
+        let began = Instant::now();
+        let opened = options.clone().open(address(silent.local_addr().unwrap().port())).await;
+        let error = opened.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(
+            error.to_string(),
+            "open: postgres: no connection within 2s: the server does not answer, or all 10 \
+             connections are in use"
+        );
+        assert!(began.elapsed() < 3 * time);
+
+        let store = options.open(postgres.address()).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+        postgres.server.freeze();
+        let began = Instant::now();
+        let error = memory.read(None, 10).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(error.to_string(), "read: postgres: the server did not answer within 2s");
+        postgres.server.thaw();
+        memory.add(Message::user("between")).await.unwrap();
+        postgres.server.freeze();
+        let mut batch = vec![Message::user("unknown")];
+        let error = memory.append(&mut batch, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        assert_eq!(
+            error.to_string(),
+            "append: postgres: nobody knows whether it was done: the server did not answer within 2s"
+        );
+        assert_eq!(texts(&batch), ["unknown"]);
+        assert!(began.elapsed() < 6 * time);
+        postgres.server.thaw();
+        memory.add(Message::user("after")).await.unwrap();
+        let mut there = all_texts(&memory).await;
+        there.retain(|text| text != "unknown");
+        assert_eq!(there, ["before", "between", "after"]);
+    });
+}
+
+/// What is given up while it waits for somebody else's lock is done or not, and keeps no connection.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn an_append_that_waits_too_long_keeps_no_connection() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let options = options(&schema).max_connections(1).timeout(Duration::from_secs(2));
+        let store = options.open(SHARED.address()).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+
+        let mut somebody = connect(&SHARED.address()).await;
+        let lock = somebody.transaction().await.unwrap();
+        let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
+        lock.batch_execute(&select).await.unwrap();
+        let error = memory.add(Message::user("waits")).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        // By the caller's own clock.
+        let append = memory.add(Message::user("waits"));
+        tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();
+        assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+        lock.rollback().await.unwrap();
+        memory.add(Message::user("after")).await.unwrap();
+    });
+}
+
+// ---- servers that refuse -------------------------------------------------------------------------
+
+/// A disk of 16 MB for the tables of one store.
+struct SmallDisk(PathBuf);
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
+    }
+}
+
+#[test]
+#[ignore = "needs PostgreSQL, and the right to mount a small disk"]
+fn a_full_disk_is_an_error_and_loses_nothing() {
+    let postgres = Postgres::start("postgres-full");
+    let disk = SmallDisk(postgres.folder.join("disk"));
+    fs::create_dir(&disk.0).unwrap();
+    let mut mount = Command::new("mount");
+    mount.args(["-t", "tmpfs", "-o", "size=16m", "none"]).arg(&disk.0);
+    let mounted = mount.output().unwrap();
+    if !mounted.status.success() {
+        println!("not tested: nobody may mount a small disk here: {mounted:?}");
+        return;
+    }
+    give_to_postgres(&disk.0);
+    block_on(async {
+        let admin = connect(&postgres.address()).await;
+        let create = format!("CREATE TABLESPACE small LOCATION '{}'", disk.0.display());
+        admin.batch_execute(&create).await.unwrap();
+        admin.batch_execute("ALTER ROLE test SET default_tablespace = small").await.unwrap();
+        let admin = connect(&postgres.address()).await;
+        let other = "CREATE TABLE other AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)";
+        admin.batch_execute(other).await.unwrap();
+        let store = PostgresStore::open(postgres.address()).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        // Noise, which can't be compressed.
+        let text = |number: u64| {
+            let random = || MemoryId::random().to_string();
+            format!("{number} {}", (0..10_000).map(|_| random()).collect::<String>())
+        };
+        let mut written = Vec::new();
+        let (batch, error) = loop {
+            let number = written.len() as u64;
+            let mut batch = vec![Message::user(text(number)), Message::user(text(number))];
+            let sent = texts(&batch);
+            match memory.append(&mut batch, None).await {
+                Ok(_) => written.extend(sent),
+                Err(error) => break (batch, error),
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(error.to_string(), "append: postgres: the disk is full");
+        assert_eq!(batch.len(), 2);
+        assert!(written.len() > 10, "{}", written.len());
+        assert_eq!(all_texts(&memory).await, written);
+        // There is room again.
+        admin.batch_execute("DROP TABLE other; CHECKPOINT").await.unwrap();
+        memory.add(Message::user("after")).await.unwrap();
+        assert_eq!(memory.end().await.unwrap(), written.len() as u64 + 1);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_read_only_database_can_be_read() {
+    block_on(async {
+        let fixture = Direct::new().await;
+        fixture.store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
+        let address =
+            format!("{}?options=-c%20default_transaction_read_only%3Don", SHARED.address());
+        let store = options(&fixture.schema).open(&address).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        let mut batch = vec![Message::user("more")];
+        let error = memory.append(&mut batch, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(error.to_string(), "append: postgres: the database is read-only");
+        assert_eq!(batch.len(), 1);
+        for error in [
+            memory.evict(1).await.unwrap_err(),
+            memory.clear().await.unwrap_err(),
+            store.delete(&"a".into()).await.unwrap_err(),
+            store.purge_inactive(SystemTime::now()).await.unwrap_err(),
+        ] {
+            assert!(
+                error.to_string().ends_with(": postgres: the database is read-only"),
+                "{error}"
+            );
+        }
+        assert_eq!(all_texts(&memory).await, ["hi"]);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn tables_of_a_later_version_are_refused_and_left_alone() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let store = options(&schema).open(SHARED.address()).await.unwrap();
+        store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
+        let admin = connect(&SHARED.address()).await;
+        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 2");
+        admin.batch_execute(&later).await.unwrap();
+        let error = options(&schema).open(SHARED.address()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(
+            error.to_string(),
+            "open: postgres: the tables are of version 2, and this program knows versions up to 1"
+        );
+        let version = format!("SELECT version FROM \"{schema}\".memory_prompt");
+        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn tables_of_something_else_are_refused_and_left_alone() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let admin = connect(&SHARED.address()).await;
+        let create =
+            format!("CREATE SCHEMA \"{schema}\"; CREATE TABLE \"{schema}\".message (mine text)");
+        admin.batch_execute(&create).await.unwrap();
+        let error = options(&schema).open(SHARED.address()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "open: postgres: there are other tables of the names of these in the schema \
+                 \"{schema}\"; choose another schema or prefix"
+            )
+        );
+        let count = format!("SELECT count(*) FROM pg_tables WHERE schemaname = '{schema}'");
+        assert_eq!(admin.query_one(&count, &[]).await.unwrap().get::<_, i64>(0), 1);
+        // With a prefix both have room.
+        let store = options(&schema).prefix("chat_").open(SHARED.address()).await.unwrap();
+        store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn who_may_not_create_tables_is_told_so() {
+    block_on(async {
+        let role = format!("r{}", MemoryId::random().as_str().replace('-', ""));
+        let admin = connect(&SHARED.address()).await;
+        admin.batch_execute(&format!("CREATE ROLE {role} LOGIN")).await.unwrap();
+        let address = format!("postgres://{role}@127.0.0.1:{}/postgres", SHARED.port);
+        let error = options(&new_schema()).open(&address).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(
+            error.to_string(),
+            "open: postgres: permission denied for database postgres (42501)"
+        );
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn whoever_the_server_does_not_let_in_is_told_why() {
+    block_on(async {
+        let nobody = format!("postgres://nobody:secret@127.0.0.1:{}/postgres", SHARED.port);
+        let error = PostgresStore::open(nobody).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "open: postgres: no connection: role \"nobody\" does not exist (28000)"
+        );
+        let nowhere = format!("postgres://test:secret@127.0.0.1:{}/nowhere", SHARED.port);
+        let error = PostgresStore::open(nowhere).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "open: postgres: no connection: database \"nowhere\" does not exist (3D000)"
+        );
+        let nothing = format!("postgres://test:secret@127.0.0.1:{}/postgres", free_port());
+        let error = PostgresStore::open(nothing).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        let text = error.to_string();
+        assert!(text.starts_with("open: postgres: no connection: error connecting to"), "{text}");
+        assert!(text.contains("Connection refused"), "{text}");
+        assert!(!format!("{error:?}").contains("secret"));
+        let tls = format!("{}?sslmode=require", SHARED.address());
+        let error = PostgresStore::open(tls).await.unwrap_err();
+        assert!(error.to_string().contains("TLS"), "{error}");
+    });
+}
+
+#[test]
+fn an_address_that_makes_no_sense_is_refused() {
+    block_on(async {
+        for (address, problem) in [
+            ("", "the address names no host"),
+            ("postgres://", "the address names no host"),
+            ("postgres:///chat", "the address names no host"),
+            ("mysql://app:secret@db/chat", "an address begins with postgres://"),
+            (
+                "postgres://app:secret@db:port/chat",
+                "the address can't be read: invalid connection string: invalid value for option `port`",
+            ),
+            (
+                "postgres://app:secret@db/chat?colour=red",
+                "the address can't be read: invalid connection string: unknown option `colour`",
+            ),
+            ("postgres://app:sec@ret@db/chat", "write an @ in a name or a password as %40"),
+        ] {
+            let error = PostgresStore::open(address).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Invalid, "{address}");
+            assert_eq!(error.to_string(), format!("open: postgres: {problem}"), "{address}");
+            assert!(!format!("{error:?}").contains("secret"), "{address}");
+        }
+    });
+    let refused = |schema: &str, prefix: &str| {
+        PostgresStore::options().schema(schema).prefix(prefix).sql().unwrap_err().to_string()
+    };
+    assert_eq!(refused("", ""), "open: postgres: a schema has a name");
+    assert_eq!(refused("a\0b", ""), "open: postgres: a name holds no NUL");
+    let long = "open: postgres: the names of tables and schemas are 63 bytes long at most";
+    assert_eq!(refused(&"s".repeat(64), ""), long);
+    assert_eq!(refused("s", &"p".repeat(51)), long);
+    assert!(PostgresStore::options().schema("s".repeat(63)).prefix("p".repeat(50)).sql().is_ok());
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn debug_output_shows_the_place_and_no_password() {
+    block_on(async {
+        let address = format!("postgres://test:secret@127.0.0.1:{}/postgres", SHARED.port);
+        let store = options("debug").open(&address).await.unwrap();
+        let place = format!("\"127.0.0.1:{}/postgres\"", SHARED.port);
+        assert_eq!(
+            format!("{store:?}"),
+            format!("PostgresStore {{ place: {place}, codec: Json }}")
+        );
+        let memory = store.memory("a").unwrap();
+        memory.add(Message::user("hush")).await.unwrap();
+        assert_eq!(
+            format!("{memory:?}"),
+            format!("PostgresMemory {{ id: \"a\", place: {place}, .. }}")
+        );
+        assert!(!format!("{:?}", options("debug")).contains("secret"));
+    });
+}
+
+// ---- beside others -------------------------------------------------------------------------------
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn stores_that_are_opened_at_once_create_the_tables_once() {
+    block_on(async {
+        for _ in 0..5 {
+            let schema = new_schema();
+            let opened: Vec<_> = (0..8)
+                .map(|i| {
+                    let options = options(&schema);
+                    let address = if i % 2 == 0 { SHARED.address() } else { serializable() };
+                    tokio::spawn(async move {
+                        let store = options.open(address).await.unwrap();
+                        store.memory("a").unwrap().add(Message::user(i.to_string())).await.unwrap()
+                    })
+                })
+                .collect();
+            let mut positions = Vec::new();
+            for store in opened {
+                positions.push(store.await.unwrap());
+            }
+            positions.sort_unstable();
+            assert!(positions.into_iter().eq(0..8));
+        }
+    });
+}
+
+/// Under a stricter isolation the server gives up whoever comes second; they are tried again.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn writers_lose_nothing_whatever_the_isolation() {
+    block_on(async {
+        let store = options(&new_schema()).open(serializable()).await.unwrap();
+        let writers: Vec<_> = (0..8)
+            .map(|writer| {
+                let memory = store.memory("a").unwrap();
+                tokio::spawn(async move {
+                    for number in 0..20 {
+                        let batch = (0..3).map(|k| Message::user(format!("{writer} {number} {k}")));
+                        memory.add_all(batch).await.unwrap();
+                        if number % 5 == 0 {
+                            memory.evict(3).await.unwrap();
+                        }
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.await.unwrap();
+        }
+        let memory = store.memory("a").unwrap();
+        let there = memory.all().await.unwrap();
+        assert!(there.iter().map(|record| record.seq()).eq(3..8 * 20 * 3));
+    });
+}
+
+/// Whoever evicts, clears or deletes everything takes what was appended until it got its turn, and
+/// leaves nothing behind.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn forgetting_leaves_nothing_behind_while_others_append() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let store = options(&schema).open(SHARED.address()).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (memory, stop) = (store.memory("a").unwrap(), Arc::clone(&stop));
+                tokio::spawn(async move {
+                    while !stop.load(Ordering::Relaxed) {
+                        memory.add_all(["a", "b"].map(Message::user)).await.unwrap();
+                    }
+                })
+            })
+            .collect();
+        let admin = connect(&SHARED.address()).await;
+        // Nothing is there that the conversation does not hold, and all that it holds.
+        let astray = format!(
+            "SELECT (SELECT count(*) FROM \"{schema}\".message m
+                     WHERE NOT EXISTS (SELECT FROM \"{schema}\".conversation c
+                     WHERE c.key = m.conversation AND m.seq >= c.start AND m.seq < c.\"end\"))
+                  + (SELECT coalesce(sum(\"end\" - start), 0)::bigint FROM \"{schema}\".conversation)
+                  - (SELECT count(*) FROM \"{schema}\".message)"
+        );
+        let tomorrow = SystemTime::now() + Duration::from_hours(24);
+        for round in 0..200 {
+            match round % 4 {
+                0 => drop(memory.evict(u64::MAX).await.unwrap()),
+                1 => memory.clear().await.unwrap(),
+                2 => drop(store.delete(&"a".into()).await.unwrap()),
+                _ => drop(store.purge_inactive(tomorrow).await.unwrap()),
+            }
+            assert_eq!(admin.query_one(&astray, &[]).await.unwrap().get::<_, i64>(0), 0);
+        }
+        stop.store(true, Ordering::Relaxed);
+        for writer in writers {
+            writer.await.unwrap();
+        }
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn people_can_read_the_view() {
+    block_on(async {
+        let schema = format!("s{}", MemoryId::random());
+        let store = options(&schema).open(SHARED.address()).await.unwrap();
+        let id = "unterstützung:u1001:c2002";
+        let memory = store.memory(id).unwrap();
+        memory.add_all([Message::system("Be brief."), Message::user("hällo")]).await.unwrap();
+        let bincode = options(&schema).codec(Codec::Bincode).open(SHARED.address()).await.unwrap();
+        bincode.memory(id).unwrap().add(Message::ai("hi")).await.unwrap();
+        store.memory("a\0b").unwrap().add(Message::user("nul")).await.unwrap();
+        let admin = connect(&SHARED.address()).await;
+        let select = format!(
+            "SELECT id, seq, payload #>> '{{message,role}}', payload #>> '{{message,content}}',
+                    abs(extract(epoch FROM now() - at)) < 600
+             FROM \"{schema}\".history
+             WHERE key = encode(substr(sha256('{id}'), 1, 16), 'hex')::uuid ORDER BY seq"
+        );
+        let rows = admin.query(&select, &[]).await.unwrap();
+        let row = |i: usize| {
+            let row = &rows[i];
+            assert_eq!(row.get::<_, &str>(0), id);
+            assert!(row.get::<_, bool>(4));
+            (row.get(1), row.get(2), row.get(3))
+        };
+        assert_eq!(row(0), (-1_i64, Some("system"), Some("Be brief.")));
+        assert_eq!(row(1), (0, Some("user"), Some("hällo")));
+        assert_eq!(row(2), (1, None, None));
+        assert_eq!(rows.len(), 3);
+        let select =
+            format!("SELECT id FROM \"{schema}\".history WHERE payload::text LIKE '%nul%'");
+        assert_eq!(admin.query_one(&select, &[]).await.unwrap().get::<_, &str>(0), "a\\000b");
+    });
+}
+
+/// What stands between a store and a server.
+struct Between {
+    port: u16,
+    /// How often the store asked and waited for an answer.
+    turns: Arc<AtomicU64>,
+    /// Connections of before say nothing any more, as where a firewall forgot them.
+    forgotten: Arc<AtomicU64>,
+}
+
+impl Between {
+    fn before(server: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let between = Self { port, turns: Arc::default(), forgotten: Arc::default() };
+        let (turns, forgotten) = (Arc::clone(&between.turns), Arc::clone(&between.forgotten));
+        thread::spawn(move || {
+            for (number, client) in (1..).zip(listener.incoming()) {
+                let client = client.unwrap();
+                let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+                let asks = Arc::new(AtomicBool::new(false));
+                for (mut from, mut to, is_client) in [
+                    (client.try_clone().unwrap(), server.try_clone().unwrap(), true),
+                    (server, client, false),
+                ] {
+                    let (turns, forgotten) = (Arc::clone(&turns), Arc::clone(&forgotten));
+                    let asks = Arc::clone(&asks);
+                    thread::spawn(move || {
+                        let mut bytes = [0; 8192];
+                        while let Ok(read @ 1..) = from.read(&mut bytes) {
+                            if number <= forgotten.load(Ordering::SeqCst) {
+                                continue;
+                            }
+                            if asks.swap(is_client, Ordering::SeqCst) != is_client && is_client {
+                                turns.fetch_add(1, Ordering::SeqCst);
+                            }
+                            to.write_all(&bytes[..read]).unwrap();
+                        }
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        between
+    }
+
+    async fn turns_of<T>(&self, work: impl Future<Output = Result<T>>) -> u64 {
+        let before = self.turns.load(Ordering::SeqCst);
+        work.await.unwrap();
+        self.turns.load(Ordering::SeqCst) - before
+    }
+}
+
+/// A connection that idled is asked whether it is still there, before anything is sent that could get
+/// lost.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_connection_that_a_firewall_forgot_is_replaced() {
+    block_on(async {
+        let between = Between::before(SHARED.port);
+        let options = options(&new_schema()).max_connections(1);
+        let store = options.open(address(between.port)).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+        between.forgotten.store(1, Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(10_100)).await;
+        memory.add(Message::user("after")).await.unwrap();
+        assert_eq!(all_texts(&memory).await, ["before", "after"]);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn an_operation_is_one_round_trip() {
+    block_on(async {
+        let between = Between::before(SHARED.port);
+        let schema = new_schema();
+        options(&schema).open(SHARED.address()).await.unwrap();
+        let options = options(&schema).max_connections(1);
+        let store = options.open(address(between.port)).await.unwrap();
+        let memory = store.memory("a").unwrap();
+        let batch = || ["a", "b", "c"].map(Message::user);
+        assert_eq!(between.turns_of(memory.add_all(batch())).await, 1);
+        assert_eq!(between.turns_of(memory.add_all(batch())).await, 1);
+        assert_eq!(between.turns_of(memory.append(&mut batch().into(), Some(6))).await, 1);
+        assert_eq!(between.turns_of(memory.read(None, 10)).await, 1);
+        assert_eq!(between.turns_of(memory.evict(2)).await, 1);
+        assert_eq!(between.turns_of(memory.clear()).await, 1);
+        assert_eq!(between.turns_of(store.ids(None, 10)).await, 1);
+        assert_eq!(between.turns_of(store.delete(&"a".into())).await, 1);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
+    let postgres = Postgres::start("postgres-million");
+    block_on(async {
+        let store = PostgresStore::open(postgres.address()).await.unwrap();
+        let law = laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred;
+        law(Arc::new(store)).await;
+        let admin = connect(&postgres.address()).await;
+        let size = "SELECT avg(octet_length(payload))::float8,
+                    pg_table_size('memory_prompt.message') / count(*)::float8,
+                    pg_indexes_size('memory_prompt.message') / count(*)::float8
+                    FROM memory_prompt.message";
+        let size = admin.query_one(size, &[]).await.unwrap();
+        let [payload, row, index] = [0, 1, 2].map(|i| size.get::<_, f64>(i));
+        println!("bytes a message: {payload:.0} payload, {row:.0} row, {index:.0} index");
+        assert!(row + index < payload + 160.0, "{payload} {row} {index}");
+    });
+}
