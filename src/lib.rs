@@ -71,6 +71,7 @@
 //! - **`async-openai`** adds `client::async_openai`, prompts and answers as that crate's types.
 //! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k, which
 //!   it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
+//! - **`cassandra`** adds `CassandraStore`: conversations in Apache Cassandra, beyond one machine.
 //! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a prompt
 //!   as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
@@ -130,6 +131,8 @@ pub use provider::Provider;
 pub use record::{Record, Records, Snapshot, Unreadable};
 #[cfg(feature = "async")]
 pub use store::AsyncChatMemoryStore;
+#[cfg(feature = "cassandra")]
+pub use store::{CassandraOptions, CassandraStore};
 pub use store::{ChatMemoryStore, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteOptions, SqliteStore};

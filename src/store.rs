@@ -5,6 +5,7 @@
 //! | [`InMemoryStore`] | always there | tests, and one process | nothing outlives the process |
 //! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and some fifty times faster, with `Durability::Process` |
 //! | `PostgresStore` | `postgres` | where the application's data already lives | what a commit survives: a crash of the server's machine, and its loss where there is a synchronous standby |
+//! | `CassandraStore` | `cassandra` | conversations beyond one machine | the loss of any minority of replicas; a power cut of all of them with `commitlog_sync: batch` or `group` |
 //!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!
@@ -21,6 +22,8 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+#[cfg(feature = "cassandra")]
+pub mod cassandra;
 mod in_memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -33,6 +36,8 @@ use std::time::SystemTime;
 
 #[cfg(feature = "async")]
 pub use asynchronous::AsyncChatMemoryStore;
+#[cfg(feature = "cassandra")]
+pub use cassandra::{CassandraMemory, CassandraOptions, CassandraStore};
 pub use in_memory::{InMemory, InMemoryStore};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresMemory, PostgresOptions, PostgresStore};

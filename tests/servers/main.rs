@@ -18,5 +18,7 @@ mod laws;
 mod process;
 
 // One module a backend.
+#[cfg(feature = "cassandra")]
+mod cassandra;
 #[cfg(feature = "postgres")]
 mod postgres;

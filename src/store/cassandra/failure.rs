@@ -1,0 +1,128 @@
+//! The driver's errors in words, and what they say about a change: that it was not made, or nothing.
+
+use std::error::Error as StdError;
+
+use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
+
+use crate::error::{Error, ErrorKind};
+
+/// What is wrong with an answer: that it did not come, or that it is none that this crate knows.
+pub(super) enum Failure {
+    Request(Box<ExecutionError>),
+    Strange(Box<dyn StdError + Send + Sync>),
+}
+
+impl From<ExecutionError> for Failure {
+    fn from(error: ExecutionError) -> Self {
+        Self::Request(Box::new(error))
+    }
+}
+
+impl Failure {
+    pub(super) fn strange(error: impl StdError + Send + Sync + 'static) -> Self {
+        Self::Strange(Box::new(error))
+    }
+
+    /// As the error of an operation that changed nothing.
+    pub(super) fn during(self, operation: &'static str) -> Error {
+        self.error(ErrorKind::Storage, operation, "")
+    }
+
+    /// As the error of a change about which nobody answered, however often it was asked.
+    pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
+        let text = "nobody says whether the change was made: ";
+        self.error(ErrorKind::Unacknowledged, operation, text)
+    }
+
+    fn error(self, kind: ErrorKind, operation: &'static str, text: &str) -> Error {
+        match self {
+            Self::Request(error) => {
+                let text = format!("cassandra: {text}{}", words(&error));
+                Error::new(kind, operation, text).with_source(*error)
+            }
+            Self::Strange(error) => {
+                let text = format!("cassandra: {text}the answer can't be read: {error}");
+                Error::new(kind, operation, text).with_source(error)
+            }
+        }
+    }
+
+    /// Whether a change may have been made in spite of this. In doubt it may.
+    pub(super) fn leaves_doubt(&self) -> bool {
+        match self {
+            Self::Request(error) => leaves_doubt(error),
+            Self::Strange(_) => true,
+        }
+    }
+}
+
+/// What a request said that failed and changed nothing.
+pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
+    Failure::from(error).during(operation)
+}
+
+/// What was read is not what this crate writes.
+pub(super) fn strange(
+    operation: &'static str,
+    error: impl StdError + Send + Sync + 'static,
+) -> Error {
+    Failure::strange(error).during(operation)
+}
+
+/// A change that may have been made, before others changed what would tell.
+pub(super) fn overtaken(operation: &'static str) -> Error {
+    let text = "cassandra: nobody says whether the change was made: others have changed the conversation since";
+    Error::new(ErrorKind::Unacknowledged, operation, text)
+}
+
+pub(super) fn unreachable(address: &str, error: NewSessionError) -> Error {
+    let text = format!("cassandra: {address} can't be reached: {error}");
+    Error::new(ErrorKind::Storage, "open", text).with_source(error)
+}
+
+fn words(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text)) => {
+            match error {
+                DbError::Unavailable { required, alive, .. } => {
+                    format!("{alive} replicas are alive, and {required} are needed")
+                }
+                DbError::ReadTimeout { .. } | DbError::WriteTimeout { .. } => {
+                    "the replicas did not answer in time".to_owned()
+                }
+                DbError::Unauthorized => format!("the user may not do that: {text}"),
+                error if text.is_empty() => error.to_string(),
+                _ => text.clone(),
+            }
+        }
+        error => error.to_string(),
+    }
+}
+
+fn leaves_doubt(error: &ExecutionError) -> bool {
+    use DbError as Db;
+    match error {
+        ExecutionError::LastAttemptError(error) => match error {
+            RequestAttemptError::DbError(error, _) => !matches!(
+                error,
+                Db::SyntaxError
+                    | Db::Invalid
+                    | Db::Unavailable { .. }
+                    | Db::Unauthorized
+                    | Db::AuthenticationError
+                    | Db::ConfigError
+                    | Db::IsBootstrapping
+            ),
+            RequestAttemptError::SerializationError(_)
+            | RequestAttemptError::CqlRequestSerialization(_)
+            | RequestAttemptError::UnableToAllocStreamId => false,
+            _ => true,
+        },
+        ExecutionError::BadQuery(_)
+        | ExecutionError::EmptyPlan
+        | ExecutionError::PrepareError(_)
+        | ExecutionError::ConnectionPoolError(_) => false,
+        _ => true,
+    }
+}

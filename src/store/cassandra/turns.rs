@@ -1,0 +1,47 @@
+//! Turns: those who change one conversation in one process wait for each other here.
+//!
+//! Nothing depends on it. Two changes of one conversation at once cost each other rounds among the
+//! replicas, and waiting here is cheaper.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync;
+
+use crate::memory::MemoryId;
+
+/// What those who wait for the same turn share.
+pub(super) type Queue = Arc<sync::Mutex<()>>;
+
+#[derive(Default)]
+pub(super) struct Turns(Mutex<Queues>);
+
+#[derive(Default)]
+struct Queues {
+    by_id: HashMap<MemoryId, Weak<sync::Mutex<()>>>,
+    /// At this many, those that nobody holds any more are swept out.
+    sweep_at: usize,
+}
+
+impl Turns {
+    pub(super) fn queue(&self, id: &MemoryId) -> Queue {
+        let mut queues = self.0.lock();
+        if let Some(queue) = queues.by_id.get(id).and_then(Weak::upgrade) {
+            return queue;
+        }
+        if queues.by_id.len() >= queues.sweep_at {
+            queues.by_id.retain(|_, queue| queue.strong_count() > 0);
+            queues.sweep_at = (2 * queues.by_id.len()).max(64);
+        }
+        let queue = Queue::default();
+        queues.by_id.insert(id.clone(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
+/// Waits for a turn, but not for ever: whoever has waited for this long goes without.
+pub(super) async fn wait(queue: &Queue, time: Duration) -> Option<sync::MutexGuard<'_, ()>> {
+    tokio::time::timeout(time, queue.lock()).await.ok()
+}

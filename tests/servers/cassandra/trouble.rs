@@ -1,0 +1,321 @@
+//! Servers that are killed, silent, full, or of another opinion about who may do what.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memory_prompt::store::cassandra::scylla::client::session::Session;
+use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, ErrorKind, Message,
+};
+
+use super::server::Node;
+use super::{Keyspace, NODE, wait};
+use crate::laws;
+
+/// A server to do harm to: one test at a time. It asks for passwords, and its disk is full for everybody
+/// but its superuser.
+fn risky() -> MutexGuard<'static, Node> {
+    static NODE: LazyLock<Mutex<Node>> = LazyLock::new(|| {
+        let node = Node::start(
+            "authenticator: PasswordAuthenticator
+authorizer: CassandraAuthorizer
+data_disk_usage_percentage_warn_threshold: 1
+data_disk_usage_percentage_fail_threshold: 2
+data_disk_usage_max_disk_size: 1MiB
+",
+        );
+        // The superuser comes a moment after the server.
+        let patience = Instant::now() + Duration::from_mins(1);
+        while let Err(error) = wait(session(&node.address)) {
+            assert!(Instant::now() < patience, "there is no superuser: {error}");
+        }
+        Mutex::new(node)
+    });
+    NODE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn session(address: &str) -> Result<Session, NewSessionError> {
+    SessionBuilder::new().known_node(address).user("cassandra", "cassandra").build().await
+}
+
+fn superuser() -> CassandraOptions {
+    CassandraStore::options().user("cassandra", "cassandra")
+}
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn a_server_that_is_killed_loses_nothing() {
+    let node = risky();
+    wait(async {
+        let store = superuser().open(&node.address).await.unwrap();
+        laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &node.server, 2).await;
+    });
+}
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
+    let node = risky();
+    wait(async {
+        let store = superuser().keyspace("million").open(&node.address).await.unwrap();
+        let law = laws::the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred;
+        law(Arc::new(store)).await;
+    });
+}
+
+#[test]
+fn a_server_that_accepts_and_never_answers_is_an_error_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap().to_string();
+    let began = Instant::now();
+    let options = CassandraStore::options().connect_timeout(Duration::from_secs(1));
+    let error = wait(options.open(&address)).unwrap_err();
+    assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    assert_eq!(error.to_string(), format!("open: cassandra: no answer from {address} within 1s"));
+}
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn a_server_that_falls_silent_is_an_error_in_time_and_nothing_is_lost() {
+    let node = risky();
+    wait(async {
+        let options = superuser().keyspace("silent").timeout(Duration::from_secs(2));
+        let store = options.open(&node.address).await.unwrap();
+        let memory = store.memory("silent").unwrap();
+        memory.add(Message::user("0")).await.unwrap();
+        let within = |began: Instant| {
+            assert!(began.elapsed() < Duration::from_secs(8), "{:?}", began.elapsed());
+        };
+        node.server.freeze();
+        let began = Instant::now();
+        let error = memory.latest(1).await.unwrap_err();
+        within(began);
+        assert_eq!(error.to_string(), "read: cassandra: no answer within 2s");
+        let began = Instant::now();
+        let mut batch = vec![Message::user("1")];
+        let error = memory.append(&mut batch, Some(1)).await.unwrap_err();
+        within(began);
+        // It had not even asked where the conversation ends.
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(batch.len(), 1);
+        node.server.thaw();
+        goes_on(&memory).await;
+        memory.append(&mut batch, Some(1)).await.unwrap();
+        assert_eq!(memory.all().await.unwrap().len(), 2);
+    });
+}
+
+/// Waits until the client has seen that the server is back.
+async fn goes_on(memory: &dyn AsyncChatMemory) {
+    let patience = Instant::now() + Duration::from_mins(1);
+    while let Err(error) = memory.end().await {
+        assert!(Instant::now() < patience, "the client did not come back: {error}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Hands on what both sides say, and cuts the line instead of the answer whose turn it is.
+struct Proxy {
+    address: String,
+    /// How many more answers get through; negative where all do.
+    answers: Arc<AtomicI64>,
+}
+
+impl Proxy {
+    fn start(server: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let answers = Arc::new(AtomicI64::new(-1));
+        let (server, countdown) = (server.to_owned(), Arc::clone(&answers));
+        thread::spawn(move || {
+            for client in listener.incoming() {
+                let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+                let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                thread::spawn(move || {
+                    let _ = io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+                let countdown = Arc::clone(&countdown);
+                thread::spawn(move || answer(server, client, &countdown));
+            }
+        });
+        Self { address, answers }
+    }
+}
+
+fn answer(mut server: TcpStream, mut client: TcpStream, countdown: &AtomicI64) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(len) = server.read(&mut buffer) {
+        if len == 0 || countdown.fetch_sub(1, Ordering::SeqCst) == 0 {
+            break;
+        }
+        if client.write_all(&buffer[..len]).is_err() {
+            break;
+        }
+    }
+    let _ = client.shutdown(Shutdown::Both);
+    let _ = server.shutdown(Shutdown::Both);
+}
+
+/// An answer that got lost does not make an append happen twice, whatever others append meanwhile.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn appends_whose_answers_get_lost_are_done_once() {
+    const ROUNDS: u64 = 24;
+    wait(async {
+        let (keyspace, direct) = Keyspace::take(CassandraStore::options()).await;
+        let proxy = Proxy::start(&NODE.address);
+        let options = CassandraStore::options().keyspace(&keyspace.0);
+        let memory = options.open(&proxy.address).await.unwrap().memory("lost").unwrap();
+        let rival = direct.memory("lost").unwrap();
+        let rivals = Arc::new(AtomicU64::new(0));
+        let (mut acknowledged, mut unknown, mut refused) = (Vec::new(), Vec::new(), 0);
+        for round in 0..ROUNDS {
+            // In every other round somebody else appends all the while.
+            let others = (round % 2 == 1).then(|| {
+                let (rival, rivals) = (rival.clone(), Arc::clone(&rivals));
+                tokio::spawn(async move {
+                    loop {
+                        rival.add(Message::user("rival")).await.unwrap();
+                        rivals.fetch_add(1, Ordering::Relaxed);
+                    }
+                })
+            });
+            // First it is asked where the conversation ends; the answer after that is the append's.
+            let passed = i64::try_from(1 + round / 2 % 3).unwrap();
+            proxy.answers.store(passed, Ordering::SeqCst);
+            let batch = (0..3).map(|k| Message::user(format!("{round} {k}")));
+            match memory.add_all(batch).await {
+                Ok(positions) => acknowledged.push((round, positions.start)),
+                Err(error) if error.kind() == ErrorKind::Unacknowledged => unknown.push(round),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+                    refused += 1;
+                }
+            }
+            proxy.answers.store(-1, Ordering::SeqCst);
+            if let Some(others) = others {
+                others.abort();
+            }
+            goes_on(&memory).await;
+        }
+        let all = rival.all().await.unwrap();
+        let texts: Vec<_> = all.messages().map(|message| message.text().into_owned()).collect();
+        for round in 0..ROUNDS {
+            let first = format!("{round} 0");
+            let found: Vec<_> = (0..texts.len()).filter(|i| texts[*i] == first).collect();
+            let whole = |i: &usize| (0..3).all(|k| texts[i + k] == format!("{round} {k}"));
+            assert!(found.iter().all(whole), "round {round} is there by half");
+            match acknowledged.iter().find(|(number, _)| *number == round) {
+                Some((_, at)) => assert_eq!(found, [usize::try_from(*at).unwrap()]),
+                None if unknown.contains(&round) => assert!(found.len() <= 1, "twice: {round}"),
+                None => assert!(found.is_empty(), "round {round} was refused and is there"),
+            }
+        }
+        let rivals = rivals.load(Ordering::Relaxed);
+        println!(
+            "{} of {ROUNDS} appends acknowledged, {} unknown, {refused} refused, beside {rivals} others",
+            acknowledged.len(),
+            unknown.len()
+        );
+        assert!(rivals > 0);
+        assert!(acknowledged.len() as u64 * 2 >= ROUNDS, "most answers can be found out about");
+    });
+}
+
+#[test]
+fn addresses_that_make_no_sense_are_named() {
+    let open = |address: &'static str| wait(CassandraStore::open(address)).unwrap_err();
+    let nobody = open("127.0.0.1:1");
+    assert_eq!(nobody.kind(), ErrorKind::Storage);
+    assert!(
+        nobody.to_string().starts_with("open: cassandra: 127.0.0.1:1 can't be reached: "),
+        "{nobody}"
+    );
+    let unknown = open("no-such-host.invalid:9042");
+    assert!(unknown.to_string().contains("no-such-host.invalid"), "{unknown}");
+    let none = open(" ,");
+    assert_eq!(none.kind(), ErrorKind::Invalid);
+    assert_eq!(none.to_string(), "open: cassandra: there is no address to connect to");
+    let keyspace = CassandraStore::options().keyspace("a; DROP");
+    let keyspace = wait(keyspace.open("127.0.0.1:1")).unwrap_err();
+    assert_eq!(keyspace.kind(), ErrorKind::Invalid);
+    assert_eq!(
+        keyspace.to_string(),
+        "open: cassandra: \"a; DROP\" can't be the name of a keyspace"
+    );
+}
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn no_debug_output_and_no_error_shows_a_password() {
+    let node = risky();
+    let options = CassandraStore::options().user("cassandra", "s3cret");
+    assert!(format!("{options:?}").contains("user: Some(\"cassandra\")"));
+    assert!(!format!("{options:?}").contains("s3cret"));
+    let error = wait(options.open(&node.address)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    assert!(
+        error.to_string().contains("Provided username cassandra and/or password are incorrect"),
+        "{error}"
+    );
+    assert!(!format!("{error} {error:?}").contains("s3cret"));
+    let store = wait(superuser().open(&node.address)).unwrap();
+    assert!(!format!("{store:?}").contains("password"));
+}
+
+/// One replica of three is no majority.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn too_few_replicas_are_an_error_that_says_so() {
+    wait(async {
+        let options = CassandraStore::options()
+            .keyspace("few")
+            .replication("{'class': 'SimpleStrategy', 'replication_factor': 3}");
+        let error = options.open(&NODE.address).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert_eq!(error.to_string(), "open: cassandra: 1 replicas are alive, and 2 are needed");
+    });
+}
+
+/// Both what may not be written and what there is no room for.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn a_full_disk_and_a_user_who_may_only_read_are_errors_and_nothing_is_lost() {
+    let node = risky();
+    wait(async {
+        let store = superuser().keyspace("full").open(&node.address).await.unwrap();
+        let memory = store.memory("full").unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+        let session = session(&node.address).await.unwrap();
+        for cql in [
+            "CREATE ROLE IF NOT EXISTS writer WITH PASSWORD = 'w' AND LOGIN = true",
+            "CREATE ROLE IF NOT EXISTS reader WITH PASSWORD = 'r' AND LOGIN = true",
+            r#"GRANT ALL PERMISSIONS ON KEYSPACE "full" TO writer"#,
+            r#"GRANT SELECT ON KEYSPACE "full" TO reader"#,
+        ] {
+            session.query_unpaged(cql, ()).await.unwrap();
+        }
+        for (user, password, reason) in [("writer", "w", "disk"), ("reader", "r", "may not")] {
+            let options = CassandraStore::options().keyspace("full").user(user, password);
+            let memory = options.open(&node.address).await.unwrap().memory("full").unwrap();
+            for count in [1, 1500] {
+                let mut batch = vec![Message::user("after"); count];
+                let error = memory.append(&mut batch, Some(1)).await.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+                assert!(error.to_string().contains(reason), "{error}");
+                assert_eq!(batch.len(), count);
+            }
+            assert_eq!(memory.all().await.unwrap().len(), 1);
+        }
+        memory.add(Message::user("after")).await.unwrap();
+        assert_eq!(memory.all().await.unwrap().len(), 2);
+    });
+}
