@@ -6,7 +6,7 @@
 //! mvn -f tests/servers/cassandra/pom.xml dependency:copy-dependencies -DoutputDirectory=$PWD/target/cassandra
 //! ```
 //!
-//! They are looked for there, or in the folder that `MEMORY_PROMPT_CASSANDRA` names; `java` is looked for in
+//! They are looked for there, or in the folder that `MEMORY_PROMPT_CASSANDRA_JARS` names; `java` is looked for in
 //! the path.
 
 mod content;

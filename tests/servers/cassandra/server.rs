@@ -15,7 +15,7 @@ pub(crate) struct Node {
 impl Node {
     /// A cluster of one node, with more lines for its settings.
     pub(crate) fn start(more: &str) -> Self {
-        let jars = std::env::var_os("MEMORY_PROMPT_CASSANDRA").map_or_else(
+        let jars = std::env::var_os("MEMORY_PROMPT_CASSANDRA_JARS").map_or_else(
             || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/cassandra"),
             PathBuf::from,
         );
