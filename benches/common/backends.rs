@@ -1,6 +1,9 @@
 //! The stores to measure.
 
-#[cfg(all(feature = "tokio", feature = "postgres"))]
+#[cfg(all(
+    feature = "tokio",
+    any(feature = "cassandra", feature = "postgres", feature = "redis")
+))]
 mod servers;
 
 use std::fmt;
@@ -27,6 +30,10 @@ pub(crate) const BACKENDS: &[Backend] = &[
     Backend { name: "SQLite", open: sqlite },
     #[cfg(all(feature = "tokio", feature = "postgres"))]
     Backend { name: "PostgreSQL", open: |_| servers::postgres() },
+    #[cfg(all(feature = "tokio", feature = "redis"))]
+    Backend { name: "Redis", open: |_| servers::redis() },
+    #[cfg(all(feature = "tokio", feature = "cassandra"))]
+    Backend { name: "Cassandra", open: |_| servers::cassandra() },
 ];
 
 #[cfg(feature = "sqlite")]

@@ -2,13 +2,29 @@
 
 use std::env;
 
-use memory_prompt::{AsyncChatMemoryStore, Blocking, PostgresStore, Result};
+#[cfg(feature = "cassandra")]
+use memory_prompt::CassandraStore;
+#[cfg(feature = "postgres")]
+use memory_prompt::PostgresStore;
+#[cfg(feature = "redis")]
+use memory_prompt::RedisStore;
+use memory_prompt::{AsyncChatMemoryStore, Blocking, Result};
 
 use super::Opened;
 
 #[cfg(feature = "postgres")]
 pub(super) fn postgres() -> Opened {
     open("MEMORY_PROMPT_POSTGRES", PostgresStore::open)
+}
+
+#[cfg(feature = "redis")]
+pub(super) fn redis() -> Opened {
+    open("MEMORY_PROMPT_REDIS", async |address: String| RedisStore::open(&address).await)
+}
+
+#[cfg(feature = "cassandra")]
+pub(super) fn cassandra() -> Opened {
+    open("MEMORY_PROMPT_CASSANDRA", CassandraStore::open)
 }
 
 fn open<S, F>(variable: &str, open: impl FnOnce(String) -> F) -> Opened
