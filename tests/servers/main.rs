@@ -20,3 +20,5 @@ mod process;
 // One module a backend.
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;
