@@ -78,6 +78,8 @@
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
 //! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers too.
+//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster; **`redis-tls`**
+//!   reaches it by TLS.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
 //!   executor.
 //! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
@@ -138,6 +140,8 @@ pub use store::{ChatMemoryStore, InMemoryStore};
 pub use store::{Durability, SqliteOptions, SqliteStore};
 #[cfg(feature = "postgres")]
 pub use store::{PostgresOptions, PostgresStore};
+#[cfg(feature = "redis")]
+pub use store::{RedisOptions, RedisStore};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};

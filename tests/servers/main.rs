@@ -22,3 +22,5 @@ mod process;
 mod cassandra;
 #[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "redis")]
+mod redis;

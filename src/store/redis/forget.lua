@@ -1,0 +1,16 @@
+-- KEYS: token, ids, expiring, then state and log of each conversation.
+-- ARGV: milliseconds for the token, the time before which nothing may have been appended or '', ids.
+-- Returns how many conversations went, as text. Ids without a conversation go too, uncounted.
+local older, forgotten = tonumber(ARGV[2]), 0
+for i = 3, #ARGV do
+  local state, log = KEYS[2 * i - 2], KEYS[2 * i - 1]
+  local active = tonumber(redis.call('HGET', state, 'active'))
+  if not active or not older or active < older then
+    redis.call('UNLINK', state, log)
+    redis.call('ZREM', KEYS[2], ARGV[i])
+    redis.call('ZREM', KEYS[3], ARGV[i])
+    if active then forgotten = forgotten + 1 end
+  end
+end
+if forgotten == 0 then return '0' end
+return finish(text(forgotten))

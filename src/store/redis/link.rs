@@ -1,0 +1,388 @@
+//! The way to the server: one connection or those of a cluster, and what is done when an answer stays away.
+
+use std::fmt;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike, ConnectionManager};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{
+    Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value, cmd, pipe,
+};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::error::{Error, ErrorKind, Result};
+
+/// A connection that many use at once, and that comes back by itself.
+#[derive(Clone)]
+pub(super) enum Connection {
+    One(ConnectionManager),
+    Cluster(ClusterConnection),
+}
+
+/// Where connections come from.
+pub(super) enum Way {
+    /// This one, which is the caller's or comes back by itself.
+    Given(Connection),
+    /// The current one to a cluster, with its number. Where an answer stays away, a new one is made: the
+    /// driver waits for a node that has fallen silent, and may wait for ever when slots move under many
+    /// requests (seen with 1.8.1).
+    Cluster(Box<ClusterClient>, Mutex<(u64, ClusterConnection)>),
+}
+
+pub(super) struct Link {
+    pub(super) way: Way,
+    /// How long an operation may take, with all that is repeated.
+    pub(super) timeout: Duration,
+    /// How many replicas must have a change, and how long they are waited for.
+    pub(super) replicas: Option<(usize, Duration)>,
+    /// Where the server is, for people. No password.
+    pub(super) place: String,
+}
+
+/// How long the server remembers what a change returned, in milliseconds.
+const REMEMBERED: &[u8] = b"60000";
+
+/// A script with the hash by which a server knows it.
+pub(super) struct Script {
+    text: &'static str,
+    hash: String,
+}
+
+impl Script {
+    fn new(text: &'static str) -> Self {
+        Self { text, hash: redis::Script::new(text).get_hash().to_owned() }
+    }
+}
+
+macro_rules! change {
+    ($file:literal) => {
+        LazyLock::new(|| Script::new(concat!(include_str!("once.lua"), include_str!($file))))
+    };
+}
+
+pub(super) static APPEND: LazyLock<Script> = change!("append.lua");
+pub(super) static EVICT: LazyLock<Script> = change!("evict.lua");
+pub(super) static CLEAR: LazyLock<Script> = change!("clear.lua");
+pub(super) static FORGET: LazyLock<Script> = change!("forget.lua");
+static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.lua")));
+
+impl Way {
+    /// The current connection, and its number.
+    async fn connection(&self) -> (Connection, u64) {
+        match self {
+            Self::Given(connection) => (connection.clone(), 0),
+            Self::Cluster(_, current) => {
+                let (number, connection) = &*current.lock().await;
+                (Connection::Cluster(connection.clone()), *number)
+            }
+        }
+    }
+
+    /// Makes a new connection in the place of the one with this number, unless somebody else has.
+    async fn renew(&self, number: u64) {
+        let Self::Cluster(client, current) = self else { return };
+        let mut current = current.lock().await;
+        if current.0 == number
+            && let Ok(new) = client.get_async_connection().await
+        {
+            *current = (number + 1, new);
+        }
+    }
+
+    fn is_cluster(&self) -> bool {
+        !matches!(self, Self::Given(Connection::One(_)))
+    }
+}
+
+impl Link {
+    /// Asks for what changes nothing, or can be done twice.
+    pub(super) async fn ask(&self, operation: &'static str, command: &Cmd) -> Result<Value> {
+        let mut patience = self.patience(operation, false);
+        loop {
+            let mut connection = patience.connection().await?;
+            if let Some(value) = patience.wait(command.query_async(&mut connection)).await? {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Makes a change once, however often it must be asked for. The first of the keys is its token. What was
+    /// done is returned as text; a number is why it was not.
+    pub(super) async fn change(
+        &self,
+        operation: &'static str,
+        script: &Script,
+        keys: &[String],
+        args: &[&[u8]],
+    ) -> Result<Value> {
+        let args: Vec<&[u8]> = [REMEMBERED].into_iter().chain(args.iter().copied()).collect();
+        let mut patience = self.patience(operation, true);
+        loop {
+            let mut connection = patience.connection().await?;
+            let attempt = run(script, keys, &args, self.replicas, &mut connection);
+            let Some((value, confirmed)) = patience.wait(attempt).await? else { continue };
+            // A number says that nothing was done.
+            return match (&value, self.replicas) {
+                (Value::BulkString(_), Some((replicas, time))) if confirmed < replicas => {
+                    let text = format!(
+                        "redis: it is done, but only {confirmed} of {replicas} replicas have it after {time:?}"
+                    );
+                    Err(Error::new(ErrorKind::Unacknowledged, operation, text))
+                }
+                _ => Ok(value),
+            };
+        }
+    }
+
+    /// The state of a conversation and the newest entries of its log, all of one moment.
+    pub(super) async fn read(
+        &self,
+        operation: &'static str,
+        keys: &[String; 2],
+        newest: &str,
+        count: usize,
+    ) -> Result<Value> {
+        // A transaction and not a script: Lua turns each entry into tables and back, which takes five times
+        // as long as to find it.
+        let [state, log] = keys;
+        let mut transaction = pipe();
+        transaction.atomic();
+        transaction.cmd("HMGET").arg(state).arg(&["start", "end", "system", "born"]);
+        transaction.cmd("XREVRANGE").arg(log).arg(newest).arg("-").arg("COUNT").arg(count);
+        let count = count.to_string();
+        let args = [newest.as_bytes(), count.as_bytes()];
+        let mut patience = self.patience(operation, false);
+        loop {
+            let mut connection = patience.connection().await?;
+            let attempt = async {
+                match transaction.query_async(&mut connection).await {
+                    // The slot has moved, or is just moving. The driver finds the way for a single command
+                    // and not for a transaction.
+                    Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
+                        run(&READ, keys, &args, None, &mut connection).await.map(|(value, _)| value)
+                    }
+                    result => result,
+                }
+            };
+            if let Some(value) = patience.wait(attempt).await? {
+                return Ok(value);
+            }
+        }
+    }
+
+    fn patience(&self, operation: &'static str, change: bool) -> Patience<'_> {
+        Patience {
+            link: self,
+            operation,
+            change,
+            deadline: Instant::now() + self.timeout,
+            pause: Duration::from_millis(10),
+            in_doubt: false,
+            number: 0,
+        }
+    }
+}
+
+/// Runs a script by its hash, or with its text where the server does not know it (any more). Returns what it
+/// returned, and how many replicas have it by now.
+async fn run(
+    script: &Script,
+    keys: &[String],
+    args: &[&[u8]],
+    replicas: Option<(usize, Duration)>,
+    connection: &mut Connection,
+) -> RedisResult<(Value, usize)> {
+    let run = |name: &str, what: &str| {
+        let mut command = cmd(name);
+        command.arg(what).arg(keys.len()).arg(keys).arg(args);
+        command
+    };
+    match send(run("EVALSHA", &script.hash), replicas, connection).await {
+        Err(error) if error.kind() == ServerErrorKind::NoScript.into() => {
+            send(run("EVAL", script.text), replicas, connection).await
+        }
+        result => result,
+    }
+}
+
+async fn send(
+    command: Cmd,
+    replicas: Option<(usize, Duration)>,
+    connection: &mut Connection,
+) -> RedisResult<(Value, usize)> {
+    let Some((replicas, time)) = replicas else {
+        return Ok((command.query_async(connection).await?, 0));
+    };
+    // On one connection, since WAIT is about what came before it on its own.
+    let mut both = pipe();
+    both.ignore_errors().add_command(command);
+    both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let (result, confirmed): (RedisResult<Value>, usize) = both.query_async(connection).await?;
+    Ok((result?, confirmed))
+}
+
+/// What an operation has left: time, and whether it may be done already.
+struct Patience<'a> {
+    link: &'a Link,
+    operation: &'static str,
+    change: bool,
+    deadline: Instant,
+    pause: Duration,
+    in_doubt: bool,
+    /// That of the connection in use.
+    number: u64,
+}
+
+/// What an error says about what was asked for.
+enum Fate {
+    /// It is not done, and would not be the next time.
+    Refused,
+    /// It is not done, but may be the next time.
+    NotYet,
+    /// It may be done.
+    InDoubt,
+}
+
+impl Patience<'_> {
+    /// The connection for the next attempt.
+    async fn connection(&mut self) -> Result<Connection> {
+        let Ok((connection, number)) = timeout_at(self.deadline, self.link.way.connection()).await
+        else {
+            return Err(self.silence());
+        };
+        self.number = number;
+        Ok(connection)
+    }
+
+    /// Waits for an answer; none is returned where it is time to ask again.
+    async fn wait<T>(
+        &mut self,
+        attempt: impl Future<Output = RedisResult<T>>,
+    ) -> Result<Option<T>> {
+        let limit = match self.link.way {
+            Way::Given(_) => self.deadline,
+            // So that there is time for a new connection.
+            Way::Cluster(..) => self.deadline.min(Instant::now() + self.link.timeout / 3),
+        };
+        let error = match timeout_at(limit, attempt).await {
+            Ok(Ok(value)) => return Ok(Some(value)),
+            Ok(Err(error)) => error,
+            Err(_) => {
+                self.in_doubt = true;
+                let renewal = self.link.way.renew(self.number);
+                if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
+                    return Err(self.silence());
+                }
+                return Ok(None);
+            }
+        };
+        let fate = self.link.fate(&error);
+        self.in_doubt |= matches!(fate, Fate::InDoubt);
+        if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
+            return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(Duration::from_millis(200));
+        Ok(None)
+    }
+
+    fn silence(&self) -> Error {
+        self.failed(&format!("no answer within {:?}", self.link.timeout))
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        if self.change && self.in_doubt {
+            let text = format!("redis: nobody knows whether it is done: {why}");
+            return Error::new(ErrorKind::Unacknowledged, self.operation, text);
+        }
+        Error::new(ErrorKind::Storage, self.operation, format!("redis: {why}"))
+    }
+}
+
+impl Link {
+    fn fate(&self, error: &RedisError) -> Fate {
+        use redis::ErrorKind::{
+            AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,
+        };
+        let cluster = self.way.is_cluster();
+        match error.kind() {
+            Server(
+                ServerErrorKind::Ask
+                | ServerErrorKind::BusyLoading
+                | ServerErrorKind::ClusterDown
+                | ServerErrorKind::MasterDown
+                | ServerErrorKind::Moved
+                | ServerErrorKind::TryAgain,
+            ) if !cluster => Fate::NotYet,
+            Server(ServerErrorKind::ReadOnly) if !cluster => Fate::Refused,
+            Server(
+                ServerErrorKind::ResponseError
+                | ServerErrorKind::ExecAbort
+                | ServerErrorKind::NoPerm
+                | ServerErrorKind::CrossSlot,
+            )
+            | AuthenticationFailed
+            | Client
+            | Extension
+            | InvalidClientConfig => Fate::Refused,
+            _ if error.is_connection_refusal() && !cluster => Fate::NotYet,
+            // The cluster's client has asked several times by itself, and tells of the last one alone.
+            _ => Fate::InDoubt,
+        }
+    }
+}
+
+/// The driver's error in words that say what to do about it.
+pub(super) fn why(error: &RedisError, place: &str) -> String {
+    let text = match error.code() {
+        Some("OOM") => "the server's memory is full (maxmemory)",
+        Some("MISCONF") => "the server can't write to its disk and refuses changes (MISCONF)",
+        Some("READONLY") => "the server is a replica and takes no changes",
+        Some("NOREPLICAS") => "too few replicas are there for a change (min-replicas-to-write)",
+        Some("NOAUTH" | "WRONGPASS") => "the server wants another user or password",
+        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
+            "the server wants another user or password"
+        }
+        _ if error.is_timeout() => return format!("{place} does not answer in time"),
+        _ if error.is_io_error() => return format!("no connection to {place}: {error}"),
+        _ => return error.to_string(),
+    };
+    text.to_owned()
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(connection) => connection.req_packed_command(cmd),
+            Self::Cluster(connection) => connection.req_packed_command(cmd),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        pipeline: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(connection) => connection.req_packed_commands(pipeline, offset, count),
+            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(connection) => connection.get_db(),
+            Self::Cluster(connection) => connection.get_db(),
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)
+    }
+}

@@ -1,0 +1,284 @@
+//! How a store is opened.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::aio::{ConnectionManager, ConnectionManagerConfig};
+use redis::cluster::{ClusterClient, ClusterClientBuilder};
+use redis::cluster_async::ClusterConnection;
+use redis::io::tcp::TcpSettings;
+use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
+use tokio::sync::Mutex;
+
+use super::keys::Keys;
+use super::link::{self, Connection, Link, Way};
+use super::{RedisStore, Shared, layout};
+use crate::codec::Codec;
+use crate::error::{Error, ErrorKind, Result};
+
+/// How a [`RedisStore`] is opened.
+///
+/// ```no_run
+/// use std::time::Duration;
+/// use memory_prompt::{Codec, RedisStore};
+///
+/// # async fn example() -> memory_prompt::Result<()> {
+/// let store = RedisStore::options()
+///     .codec(Codec::Bincode)
+///     .ttl(Duration::from_hours(24 * 30))
+///     .prefix("support")
+///     .open_cluster(&["redis://one:7000", "redis://two:7000"])
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct RedisOptions {
+    pub(super) codec: Codec,
+    pub(super) prefix: String,
+    pub(super) ttl: Option<Duration>,
+    pub(super) timeout: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) replicas: Option<(usize, Duration)>,
+    #[cfg(feature = "redis-tls")]
+    pub(super) certificates: Option<redis::TlsCertificates>,
+}
+
+impl RedisOptions {
+    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// What each key begins with; `memory-prompt` unless set. Stores with different prefixes have nothing
+    /// to do with each other. It may hold neither `{` nor `}`.
+    #[must_use]
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// How long after its last append a conversation expires, as if it were deleted then; never unless set.
+    ///
+    /// The last append decides: one through a store without a TTL lets the conversation live.
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// How long an operation may take, with all that is repeated until the server is back; 10 seconds
+    /// unless set. Longer than a restart, or than a replica needs to take over, makes these a pause.
+    ///
+    /// On a cluster, a node that has been silent for a third of it is asked again by a new connection.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long it may take to connect; 5 seconds unless set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Lets each change return only when so many replicas have it (`WAIT`), and be
+    /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited for.
+    ///
+    /// Whoever uses the same store waits too, reads included: they share a connection.
+    #[must_use]
+    pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
+        self.replicas = Some((replicas, time));
+        self
+    }
+
+    /// The authority that signs the server's certificate, and the client's own, for `rediss://`. Unless
+    /// set, those count that the operating system trusts.
+    ///
+    /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it becomes
+    /// ring.
+    #[cfg(feature = "redis-tls")]
+    #[must_use]
+    pub fn certificates(mut self, certificates: redis::TlsCertificates) -> Self {
+        self.certificates = Some(certificates);
+        self
+    }
+
+    /// The store on the server at this address.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::open`].
+    pub async fn open(self, address: &str) -> Result<RedisStore> {
+        let (keys, info) = (self.keys()?, self.info(address)?);
+        let place = info.addr().to_string();
+        #[cfg(feature = "redis-tls")]
+        let client = self.client(info);
+        #[cfg(not(feature = "redis-tls"))]
+        let client = Client::open(info);
+        let client = client.map_err(|error| unusable(&error))?;
+        let config = ConnectionManagerConfig::new()
+            .set_connection_timeout(Some(self.connect_timeout))
+            // How long is waited, and what is tried again, is decided here.
+            .set_response_timeout(None)
+            .set_number_of_retries(0);
+        let connection = ConnectionManager::new_with_config(client, config);
+        let connection = self.connect(&place, connection).await?;
+        self.on(Way::Given(Connection::One(connection)), keys, place).await
+    }
+
+    /// The store on the cluster that one of these addresses belongs to.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::open`].
+    pub async fn open_cluster(self, addresses: &[impl AsRef<str> + Sync]) -> Result<RedisStore> {
+        let keys = self.keys()?;
+        let infos = addresses.iter().map(|address| self.info(address.as_ref()));
+        let infos: Vec<ConnectionInfo> = infos.collect::<Result<_>>()?;
+        let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
+        let place = places.join(", ");
+        let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
+        let connection = self.connect(&place, client.get_async_connection()).await?;
+        self.on(Way::Cluster(Box::new(client), Mutex::new((0, connection))), keys, place).await
+    }
+
+    /// The store behind a connection of your own, whose timeouts count beside those that are set here.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::open`].
+    pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
+        let keys = self.keys()?;
+        self.on(Way::Given(Connection::One(connection)), keys, OWN.to_owned()).await
+    }
+
+    /// The store behind a cluster connection of your own. It must not read from replicas, which are behind.
+    ///
+    /// # Errors
+    ///
+    /// As [`RedisStore::open`].
+    pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
+        let keys = self.keys()?;
+        self.on(Way::Given(Connection::Cluster(connection)), keys, OWN.to_owned()).await
+    }
+
+    async fn on(self, way: Way, keys: Keys, place: String) -> Result<RedisStore> {
+        let link = Link { way, timeout: self.timeout, replicas: self.replicas, place };
+        layout::prepare(&link, &keys).await?;
+        // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
+        let ttl =
+            self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
+        let shared = Shared { link, keys, codec: self.codec, ttl };
+        Ok(RedisStore { shared: Arc::new(shared) })
+    }
+
+    /// The names of the keys, if nothing about the options is wrong.
+    fn keys(&self) -> Result<Keys> {
+        if self.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
+            return Err(Error::invalid(
+                "open",
+                "redis: a ttl below a millisecond would keep nothing",
+            ));
+        }
+        Keys::new(&self.prefix).ok_or_else(|| {
+            let text = "redis: the prefix holds a brace, and would hide the hash tags of the keys";
+            Error::invalid("open", text)
+        })
+    }
+
+    fn info(&self, address: &str) -> Result<ConnectionInfo> {
+        let info = address.into_connection_info().map_err(|error| unusable(&error))?;
+        #[cfg(feature = "redis-tls")]
+        choose_cryptography(info.addr());
+        Ok(info.set_tcp_settings(self.tcp()))
+    }
+
+    fn tcp(&self) -> TcpSettings {
+        let tcp = TcpSettings::default().set_nodelay(true);
+        // A machine that is gone breaks no connection by itself; half of the time is left for another.
+        #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
+        let tcp = tcp.set_user_timeout(self.timeout / 2);
+        tcp
+    }
+
+    #[cfg(feature = "redis-tls")]
+    fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
+        match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        }
+    }
+
+    fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
+        let builder = ClusterClientBuilder::new(infos)
+            // All are asked for the way, and one that is silent must not use up the time.
+            .connection_timeout(self.connect_timeout / 2)
+            .response_timeout(self.timeout)
+            .tcp_settings(self.tcp())
+            // The driver's own is a second and more, as long as a replica needs to take over.
+            .min_retry_wait(20)
+            .max_retry_wait(200);
+        #[cfg(feature = "redis-tls")]
+        let builder = match &self.certificates {
+            Some(certificates) => builder.certs(certificates.clone()),
+            None => builder,
+        };
+        builder.build()
+    }
+
+    async fn connect<T>(
+        &self,
+        place: &str,
+        connection: impl Future<Output = RedisResult<T>>,
+    ) -> Result<T> {
+        let limited = tokio::time::timeout(self.connect_timeout, connection).await;
+        let failed = |text| Error::new(ErrorKind::Storage, "open", text);
+        match limited {
+            Ok(Ok(connection)) => Ok(connection),
+            Ok(Err(error)) => {
+                Err(failed(format!("redis: {}", link::why(&error, place))).with_source(error))
+            }
+            Err(_) => {
+                let time = self.connect_timeout;
+                Err(failed(format!("redis: {place} does not answer within {time:?}")))
+            }
+        }
+    }
+}
+
+/// rustls panics where it is needed and nobody has chosen.
+#[cfg(feature = "redis-tls")]
+fn choose_cryptography(address: &redis::ConnectionAddr) {
+    use rustls::crypto::{CryptoProvider, ring};
+    let needed = matches!(address, redis::ConnectionAddr::TcpTls { .. });
+    if needed && CryptoProvider::get_default().is_none() {
+        // Where that fails, somebody else has just chosen.
+        let _ = ring::default_provider().install_default();
+    }
+}
+
+/// The driver's words without the address, which may hold a password.
+fn unusable(error: &RedisError) -> Error {
+    Error::invalid("open", format!("redis: the address can't be used: {error}"))
+}
+
+const OWN: &str = "a connection of the caller's";
+
+impl fmt::Debug for RedisOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisOptions")
+            .field("codec", &self.codec)
+            .field("prefix", &self.prefix)
+            .field("ttl", &self.ttl)
+            .field("timeout", &self.timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("replicas", &self.replicas)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,328 @@
+//! The contract on a Redis Cluster, and again after one of its masters has died.
+
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memory_prompt::conformance::{
+    AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
+};
+use memory_prompt::store::redis::driver;
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, MemoryId, Message,
+    RedisStore,
+};
+
+use super::{address, damage, options, run, server};
+use crate::process::{Server, free_port};
+
+/// Three masters, each with a replica.
+struct Cluster(Vec<(Server, u16)>);
+
+impl Cluster {
+    fn start() -> Self {
+        let servers: Vec<_> = (0..6)
+            .map(|_| {
+                let bus = free_port().to_string();
+                server(
+                    "redis-cluster",
+                    &[
+                        "--cluster-enabled",
+                        "yes",
+                        "--cluster-port",
+                        &bus,
+                        "--cluster-node-timeout",
+                        "2000",
+                        "--repl-diskless-sync-delay",
+                        "0",
+                    ],
+                )
+            })
+            .collect();
+        let mut create = Command::new("redis-cli");
+        create.args(["--cluster", "create", "--cluster-replicas", "1", "--cluster-yes"]);
+        let output =
+            create.args(servers.iter().map(|(_, port)| format!("127.0.0.1:{port}"))).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        let cluster = Self(servers);
+        cluster.wait_until("all agree", || {
+            let live = cluster.ports();
+            live.iter().all(|port| {
+                let info = cli(*port, &["cluster", "info"]);
+                info.contains("cluster_state:ok") && info.contains("cluster_size:3")
+            }) && live.iter().filter(|port| cli(**port, &["role"]).starts_with("slave")).count()
+                == 3
+                && live.iter().all(|port| {
+                    let role = cli(*port, &["role"]);
+                    role.starts_with("master") || role.contains("connected\n")
+                })
+        });
+        cluster
+    }
+
+    fn ports(&self) -> Vec<u16> {
+        self.0.iter().map(|(_, port)| *port).collect()
+    }
+
+    /// Stops a master, and waits until its replica has taken over.
+    fn stop(&self, port: u16, how: fn(&Server)) {
+        let (server, _) = self.0.iter().find(|(_, p)| *p == port).unwrap();
+        how(server);
+        self.wait_until("a replica has taken over", || {
+            let mut live = self.ports();
+            live.retain(|p| *p != port);
+            live.iter().all(|p| cli(*p, &["cluster", "info"]).contains("cluster_state:ok"))
+                && live.iter().filter(|p| cli(**p, &["role"]).starts_with("master")).count() == 3
+        });
+    }
+
+    /// The port of the master that has this key.
+    fn master_of(&self, key: &str) -> u16 {
+        let masters = self.ports().into_iter().filter(|p| cli(*p, &["role"]).starts_with("master"));
+        let mut owner = masters.filter(|p| !cli(*p, &["exists", key]).contains("MOVED"));
+        owner.next().unwrap()
+    }
+
+    fn wait_until(&self, what: &str, done: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_mins(1);
+        while !done() {
+            assert!(
+                Instant::now() < end,
+                "{what}: {}",
+                cli(self.ports()[0], &["cluster", "nodes"])
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    fn addresses(&self) -> Vec<String> {
+        self.ports().into_iter().map(address).collect()
+    }
+}
+
+fn cli(port: u16, args: &[&str]) -> String {
+    let output = Command::new("redis-cli").args(["-p", &port.to_string()]).args(args).output();
+    String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
+}
+
+static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
+
+static WOUNDED: LazyLock<Cluster> = LazyLock::new(|| {
+    let cluster = Cluster::start();
+    cluster.stop(cluster.ports()[0], Server::kill);
+    cluster
+});
+
+struct Place {
+    store: RedisStore,
+    addresses: Vec<String>,
+    prefix: String,
+}
+
+impl Place {
+    async fn open(addresses: Vec<String>, prefix: String) -> Self {
+        let options = RedisStore::options().prefix(prefix.as_str());
+        Self { store: options.open_cluster(&addresses).await.unwrap(), addresses, prefix }
+    }
+
+    async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+        let client = driver::cluster::ClusterClient::new(self.addresses.clone()).unwrap();
+        let mut connection = client.get_async_connection().await.unwrap();
+        damage(&mut connection, &self.store.memory(id).unwrap(), seq, payload).await;
+    }
+}
+
+macro_rules! fixture {
+    ($name:ident, $backend:literal, $cluster:ident) => {
+        struct $name(Place);
+
+        impl AsyncFixture for $name {
+            const BACKEND: &'static str = $backend;
+            async fn new() -> Self {
+                let prefix = format!("test-{}", MemoryId::random());
+                let addresses = tokio::task::block_in_place(|| $cluster.addresses());
+                Self(Place::open(addresses, prefix).await)
+            }
+            fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
+                Arc::new(self.0.store.memory(id).unwrap())
+            }
+        }
+
+        impl AsyncStoreFixture for $name {
+            fn store(&self) -> Arc<dyn AsyncChatMemoryStore> {
+                Arc::new(self.0.store.clone())
+            }
+        }
+
+        impl AsyncSharedFixture for $name {
+            fn address(&self) -> String {
+                format!("{} {}", self.0.prefix, self.0.addresses.join(" "))
+            }
+            async fn attach(address: &str) -> Self {
+                let mut words = address.split(' ').map(str::to_owned);
+                let prefix = words.next().unwrap();
+                Self(Place::open(words.collect(), prefix).await)
+            }
+        }
+
+        impl AsyncDamageFixture for $name {
+            async fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]) {
+                self.0.damage(id, seq, payload).await;
+            }
+        }
+    };
+}
+
+fixture!(Healthy, "redis cluster", HEALTHY);
+fixture!(Wounded, "redis cluster, after a master died", WOUNDED);
+
+memory_prompt::conformance_async!(
+    #[ignore = "needs redis-server"]
+    healthy: Healthy,
+    [memory, store, shared, damage, asynchronous]
+);
+
+memory_prompt::conformance_async!(
+    #[ignore = "needs redis-server"]
+    wounded: Wounded,
+    [memory, store, shared, damage, asynchronous]
+);
+
+/// A node that accepts and never answers does not keep the client from the others.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_silent_node_is_gone_around() {
+    run(async {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = address(silent.local_addr().unwrap().port());
+        let mut addresses = tokio::task::block_in_place(|| HEALTHY.addresses());
+        addresses.truncate(1);
+        addresses.insert(0, silent);
+        let store = options().open_cluster(&addresses).await.unwrap();
+        store.memory("a:b:c").unwrap().add(Message::user("hi")).await.unwrap();
+    });
+}
+
+/// The same client goes on when a replica takes over, and what replicas had confirmed is there.
+fn goes_on(how: fn(&Server)) {
+    run(async {
+        let cluster = tokio::task::block_in_place(Cluster::start);
+        let store = options()
+            .timeout(Duration::from_secs(15))
+            .replicas(1, Duration::from_secs(1))
+            .open_cluster(&cluster.addresses())
+            .await
+            .unwrap();
+        let memory = store.memory("killed").unwrap();
+        memory.add(Message::user("0")).await.unwrap();
+        let others: Vec<_> = (0..8).map(|i| store.memory(format!("other {i}")).unwrap()).collect();
+        let master = tokio::task::block_in_place(|| cluster.master_of(&memory.log_key()));
+
+        let began = Instant::now();
+        let writing = tokio::spawn(async move {
+            let (mut end, mut pause) = (1, Duration::ZERO);
+            while began.elapsed() < Duration::from_secs(20) {
+                let asked = Instant::now();
+                let mut batch = vec![Message::user(end.to_string())];
+                match memory.append(&mut batch, Some(end)).await {
+                    Ok(positions) => end = positions.end,
+                    // The replica that took over has no replica itself.
+                    Err(error) if error.kind() == ErrorKind::Unacknowledged => end += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                pause = pause.max(asked.elapsed());
+            }
+            (memory, end, pause)
+        });
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let killed = Instant::now();
+        tokio::task::block_in_place(|| cluster.stop(master, how));
+        let taken_over = killed.elapsed();
+        let (memory, end, pause) = writing.await.unwrap();
+        let texts: Vec<_> =
+            memory.all().await.unwrap().messages().map(|m| m.text().into_owned()).collect();
+        assert_eq!(texts, (0..end).map(|i| i.to_string()).collect::<Vec<_>>());
+        assert!(end > 100, "{end}");
+        for other in others {
+            let _ = other.add(Message::user("hi")).await; // not confirmed where there is no replica
+            assert_eq!(other.end().await.unwrap(), 1);
+        }
+        println!("{end} messages, taken over after {taken_over:?}, the longest pause {pause:?}");
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_master_that_dies_is_a_pause() {
+    goes_on(Server::kill);
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn a_master_that_falls_silent_is_a_pause() {
+    goes_on(Server::freeze);
+}
+
+/// Slots move from master to master while four writers append, and nobody notices.
+#[test]
+#[ignore = "needs redis-server"]
+fn slots_move_under_the_writers() {
+    run(async {
+        let cluster = tokio::task::block_in_place(Cluster::start);
+        let options = options().timeout(Duration::from_secs(15));
+        let store = options.open_cluster(&cluster.addresses()).await.unwrap();
+        let end = Arc::new(AtomicBool::new(false));
+        let writers: Vec<_> = (0..4)
+            .map(|writer| {
+                let (store, end) = (store.clone(), Arc::clone(&end));
+                tokio::spawn(async move {
+                    let mut rounds = 0;
+                    while !end.load(Ordering::Relaxed) {
+                        for i in 0..32 {
+                            let memory = store.memory(format!("{writer} {i}")).unwrap();
+                            let mut turn = vec![Message::user("hi"), Message::ai("hello")];
+                            let positions =
+                                memory.append(&mut turn, Some(rounds * 2)).await.unwrap();
+                            let read = memory.read(None, 3).await.unwrap();
+                            assert_eq!((read.start, read.end), (0, positions.end));
+                            assert_eq!(read.records.len() as u64, positions.end.min(3));
+                            assert!(read.unreadable.is_empty());
+                        }
+                        rounds += 1;
+                    }
+                    rounds
+                })
+            })
+            .collect();
+        let moved = tokio::task::block_in_place(|| {
+            let place = format!("127.0.0.1:{}", cluster.ports()[0]);
+            let first = cli(cluster.ports()[0], &["cluster", "myid"]);
+            let mut reshard = Command::new("redis-cli");
+            reshard.args(["--cluster", "reshard", &place, "--cluster-from", "all"]);
+            reshard.args([
+                "--cluster-to",
+                first.trim(),
+                "--cluster-slots",
+                "3000",
+                "--cluster-yes",
+            ]);
+            reshard.output().unwrap()
+        });
+        assert!(moved.status.success(), "{}", String::from_utf8_lossy(&moved.stdout));
+        end.store(true, Ordering::Relaxed);
+        for (writer, handle) in writers.into_iter().enumerate() {
+            let rounds = handle.await.unwrap();
+            assert!(rounds > 0);
+            println!("writer {writer}: {rounds} rounds");
+            for i in 0..32 {
+                let memory = store.memory(format!("{writer} {i}")).unwrap();
+                assert_eq!(memory.all().await.unwrap().len() as u64, rounds * 2);
+            }
+        }
+        assert_eq!(store.ids(None, 1000).await.unwrap().len(), 128);
+    });
+}
