@@ -3,7 +3,7 @@
 //! | store | feature | for | what survives once an append has returned |
 //! |---|---|---|---|
 //! | [`InMemoryStore`] | always there | tests, and one process | nothing outlives the process |
-//! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and some fifty times faster, with `Durability::Process` |
+//! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and ten to fifty times faster, with `Durability::Process` |
 //! | `RedisStore` | `redis` | several machines that share conversations; TTL; a Redis Cluster | what the server's settings say: a crash of the server with `appendonly yes` and `appendfsync always`, all but the last second or two with `everysec`; the loss of a machine if its replica had it, which `replicas` waits for |
 //! | `PostgresStore` | `postgres` | where the application's data already lives | what a commit survives: a crash of the server's machine, and its loss where there is a synchronous standby |
 //! | `CassandraStore` | `cassandra` | conversations beyond one machine | the loss of any minority of replicas; a power cut of all of them with `commitlog_sync: batch` or `group` |
