@@ -132,7 +132,7 @@ pub enum Durability {
     #[default]
     Full,
     /// A crash of the process. A crash of the machine may take the last appends with it, but each one
-    /// whole, and never harms the file. An append is then some fifty times faster.
+    /// whole, and never harms the file. An append is then ten to fifty times faster, by the disk.
     Process,
 }
 
