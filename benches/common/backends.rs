@@ -1,9 +1,6 @@
 //! The stores to measure.
 
-#[cfg(all(
-    feature = "tokio",
-    any(feature = "cassandra", feature = "postgres", feature = "redis")
-))]
+#[cfg(all(feature = "tokio", any(feature = "cassandra", feature = "postgres", feature = "redis")))]
 mod servers;
 
 use std::fmt;
