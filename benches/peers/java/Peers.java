@@ -228,7 +228,7 @@ public final class Peers {
     }
 
     /** The last messages of a memory that holds so many. */
-    record Last(ChatMemory memory, int holds, int last, int appends) implements Chat {
+    record Last(ChatMemory memory, int holds, int last, int appends, boolean reads) implements Chat {
         @Override
         public void fill(List<String> texts) {
             // At once, and no more than is kept: one by one, each append copies what is there.
@@ -250,6 +250,9 @@ public final class Peers {
         public long step(int at, String[] texts, int from) {
             for (int i = 0; i < appends; i++) {
                 memory.add(message(at + i, texts[from + i]));
+            }
+            if (!reads) {
+                return 0;
             }
             List<ChatMessage> messages = composed();
             composed = messages;
@@ -294,7 +297,7 @@ public final class Peers {
                 return work.kind.equals("truncated") ? "no truncation" : "";
             }
             return (Supplier<Chat>) () ->
-                    new Last(MessageWindowChatMemory.withMaxMessages(max), max, 10, work.appends);
+                    new Last(MessageWindowChatMemory.withMaxMessages(max), max, 10, work.appends, true);
         }
 
         @Override
@@ -306,11 +309,14 @@ public final class Peers {
     record Tokens() implements Contestant {
         @Override
         public Object make(Work work) {
-            if (!work.kind.equals("tokens")) {
+            if (!List.of("window", "tokens").contains(work.kind)) {
                 return "";
             }
-            return (Supplier<Chat>) () ->
-                    new Last(TokenWindowChatMemory.withMaxTokens(1000 * 300 / 4, new Quarter()), 1000, 1000, work.appends);
+            boolean reads = work.kind.equals("tokens");
+            return (Supplier<Chat>) () -> {
+                ChatMemory memory = TokenWindowChatMemory.withMaxTokens(1000 * 300 / 4, new Quarter());
+                return new Last(memory, 1000, 1000, work.appends, reads);
+            };
         }
 
         @Override
@@ -349,7 +355,7 @@ public final class Peers {
             return (Supplier<Chat>) () -> {
                 ChatMemory memory = MessageWindowChatMemory.builder().id("support:u1001:c2002").maxMessages(max)
                         .chatMemoryStore(new JsonStore(max == 10 ? "langchain4j-10.db" : "langchain4j.db")).build();
-                return new Last(memory, max, 10, work.appends);
+                return new Last(memory, max, 10, work.appends, true);
             };
         }
 

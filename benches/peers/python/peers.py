@@ -30,7 +30,7 @@ class LangChain:
 
     @staticmethod
     def cannot(work):
-        return {"truncated": "no truncation", "store": "no embedded store"}.get(work.kind)
+        return {"window": "counts when it is read", "truncated": "no truncation", "store": "no embedded store"}.get(work.kind)
 
     def __init__(self, work):
         from langchain_core.messages import AIMessage, HumanMessage, trim_messages
@@ -81,7 +81,7 @@ class LlamaIndex:
     def cannot(work):
         if work.kind == "plain" and (work.stored > 10_000 or work.stored > 1000 and not work.appends):
             return "quadratic: see the append at 10,000"
-        return {"truncated": "no truncation", "store": "no embedded store"}.get(work.kind)
+        return {"window": "counts when it is read", "truncated": "no truncation", "store": "no embedded store"}.get(work.kind)
 
     def __init__(self, work):
         from llama_index.core.base.llms.types import ChatMessage

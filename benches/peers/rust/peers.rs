@@ -92,6 +92,7 @@ fn rig(work: &Work) -> Made {
             let window = rig_memory::TokenWindowMemory::new(1000 * 300 / 4, quarter);
             Rig::new(appends, InMemoryConversationMemory::new().with_filter(window.into_filter()))
         }),
+        "window" => Err("counts when it is read"),
         "store" => Err("no embedded store"),
         _ => Err("no truncation"),
     }
@@ -175,7 +176,7 @@ fn llm(work: &Work) -> Made {
             let window = usize::try_from(work.stored * 2).unwrap();
             measured(work, move || Llm { memory: SlidingWindowMemory::new(window), appends })
         }
-        "tokens" => Err("no token window"),
+        "window" | "tokens" => Err("no token window"),
         "store" => Err("no embedded store"),
         _ => Err("no truncation"),
     }
@@ -235,13 +236,17 @@ fn langchain(work: &Work) -> Made {
     let appends = work.appends;
     match &*work.kind {
         "plain" | "memory" => {
-            measured(work, move || LangChain { memory: SimpleMemory::new(), last: 10, appends })
+            let memory = SimpleMemory::new;
+            measured(work, move || LangChain { memory: memory(), last: 10, appends, reads: true })
         }
-        "tokens" => measured(work, move || {
-            let memory =
-                TokenBufferMemory::new(1000 * 300 / 4).with_token_counter(|text| text.len() / 4);
-            LangChain { memory, last: usize::MAX, appends }
-        }),
+        "window" | "tokens" => {
+            let reads = work.kind == "tokens";
+            measured(work, move || {
+                let memory = TokenBufferMemory::new(1000 * 300 / 4)
+                    .with_token_counter(|text| text.len() / 4);
+                LangChain { memory, last: usize::MAX, appends, reads }
+            })
+        }
         "store" => measured(work, move || {
             let options = SqliteConnectOptions::new()
                 .filename("langchain-rust.db")
@@ -263,6 +268,7 @@ fn langchain_10(work: &Work) -> Made {
             memory: WindowBufferMemory::new(10),
             last: usize::MAX,
             appends,
+            reads: true,
         }),
         _ => Err(""),
     }
@@ -280,6 +286,7 @@ struct LangChain<M> {
     memory: M,
     last: usize,
     appends: u64,
+    reads: bool,
 }
 
 fn last(messages: &[LangChainMessage], n: usize) -> &[LangChainMessage] {
@@ -297,6 +304,9 @@ impl<M: BaseMemory> Chat for LangChain<M> {
         for (i, text) in (at..at + self.appends).zip(texts) {
             now(self.memory.add_message(langchain_message(i, text))).unwrap();
         }
+        if !self.reads {
+            return 0;
+        }
         let messages = black_box(now(self.memory.messages()).unwrap());
         last(&messages, self.last).iter().map(|message| message.content.len()).sum()
     }
@@ -308,7 +318,8 @@ impl<M: BaseMemory> Chat for LangChain<M> {
 }
 
 fn langchain_10_faults() -> Vec<&'static str> {
-    let mut chat = LangChain { memory: WindowBufferMemory::new(10), last: usize::MAX, appends: 1 };
+    let memory = WindowBufferMemory::new(10);
+    let mut chat = LangChain { memory, last: usize::MAX, appends: 1, reads: true };
     let mut faults = vec![
         "plain|keeps 10 messages: what was before them is gone, so there are never more stored",
     ];
