@@ -19,6 +19,7 @@
 mod assemble;
 mod budget;
 mod counts;
+mod cuts;
 mod provider;
 
 use std::sync::Arc;
@@ -35,6 +36,7 @@ use assemble::{Assembly, System};
 pub use budget::Budget;
 use budget::Limit;
 pub use counts::Counts;
+pub(crate) use cuts::Cuts;
 
 /// The configuration of a prompt, and the function that composes it.
 ///
@@ -177,6 +179,11 @@ impl Composer {
         self.limit.is_some()
     }
 
+    /// Whether composing cuts copies that the next prompt may send again.
+    pub(crate) fn keeps_cuts(&self) -> bool {
+        self.limit.is_none() && self.truncate.as_ref().is_some_and(|t| !t.has_processor())
+    }
+
     fn effective_window(&self) -> Window {
         let unset = if self.limit.is_some() { Window::all() } else { Window::default() };
         self.window.unwrap_or(unset)
@@ -195,7 +202,7 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, None)
+        self.compose_with(snapshot, temporaries, None, None)
     }
 
     /// Does the same with the token counts of earlier builds, so that nothing is counted twice.
@@ -209,15 +216,17 @@ impl Composer {
         temporaries: &[Arc<Message>],
         counts: &mut Counts,
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, Some(counts))
+        self.compose_with(snapshot, temporaries, Some(counts), None)
     }
 
-    /// The counts of earlier builds are of use only with a token budget.
+    /// The counts of earlier builds are of use only with a token budget, and what they cut only without,
+    /// since a budget may shorten further.
     pub(crate) fn compose_with(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         counts: Option<&mut Counts>,
+        cuts: Option<&mut Cuts>,
     ) -> Result<Composition> {
         if let Some(limit) = &self.limit {
             return match counts {
@@ -228,7 +237,8 @@ impl Composer {
         match self.opening(snapshot) {
             Reach::Found(opening) => {
                 let system = self.system_message(snapshot, temporaries);
-                self.assemble(snapshot, &system, temporaries, opening).map(Composition::Ready)
+                let prompt = self.assemble(snapshot, &system, temporaries, opening, cuts);
+                prompt.map(Composition::Ready)
             }
             Reach::ReadMore(n) => Ok(Composition::ReadMore(n)),
         }
@@ -240,7 +250,7 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        self.compose_whole(snapshot, temporaries, None)
+        self.compose_whole(snapshot, temporaries, None, None)
     }
 
     /// Composes a prompt from a snapshot that holds all there is, even where its oldest rows could
@@ -250,12 +260,14 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         mut counts: Option<&mut Counts>,
+        mut cuts: Option<&mut Cuts>,
     ) -> Result<Prompt> {
-        match self.compose_with(snapshot, temporaries, counts.as_deref_mut())? {
+        let (counted, cut) = (counts.as_deref_mut(), cuts.as_deref_mut());
+        match self.compose_with(snapshot, temporaries, counted, cut)? {
             Composition::Ready(prompt) => Ok(prompt),
             Composition::ReadMore(_) => {
                 let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };
-                self.compose_whole(&whole, temporaries, counts)
+                self.compose_whole(&whole, temporaries, counts, cuts)
             }
         }
     }
@@ -270,8 +282,9 @@ impl Composer {
         system: &System,
         temporaries: &[Arc<Message>],
         opening: Opening,
+        cuts: Option<&mut Cuts>,
     ) -> Result<Prompt> {
-        let mut assembly = Assembly::new(self, snapshot, system);
+        let mut assembly = Assembly::new(self, snapshot, system, cuts);
         assembly.history(opening)?;
         assembly.temporaries(temporaries)?;
         assembly.finish(temporaries)

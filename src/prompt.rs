@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Composer, Composition, Counts, Placement};
+use crate::compose::{Budget, Composer, Composition, Counts, Cuts, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
@@ -53,8 +53,9 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
-    /// Held for no longer than a composition takes; of use only with a token budget.
+    /// Held for no longer than a composition takes, and only where it is of use.
     counts: Mutex<Counts>,
+    cuts: Mutex<Cuts>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {
@@ -64,27 +65,28 @@ impl<M: ?Sized> MemoryPrompt<M> {
             composer: Composer::new(),
             temporaries: Vec::new(),
             counts: Mutex::default(),
+            cuts: Mutex::default(),
         }
     }
 
     /// The prompt with this system message, which takes the place of the memory's.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.composer.system(text);
+        self.configure().system(text);
         self
     }
 
     /// The prompt with the last `n` messages of the history; 10 unless set.
     #[must_use]
     pub fn max_messages(mut self, n: usize) -> Self {
-        self.composer.max_messages(n);
+        self.configure().max_messages(n);
         self
     }
 
     /// The prompt with this window on the history.
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
-        self.composer.window(window);
+        self.configure().window(window);
         self
     }
 
@@ -96,49 +98,49 @@ impl<M: ?Sized> MemoryPrompt<M> {
         budget: impl Into<Budget>,
         counter: impl TokenCounter + 'static,
     ) -> Self {
-        self.composer.max_tokens(budget, counter);
+        self.configure().max_tokens(budget, counter);
         self
     }
 
     /// The prompt with long messages shortened; off unless set.
     #[must_use]
     pub fn truncate(mut self, truncate: impl Into<Option<Truncate>>) -> Self {
-        self.composer.truncate(truncate);
+        self.configure().truncate(truncate);
         self
     }
 
     /// The prompt with tool groups treated like this.
     #[must_use]
     pub fn tool_groups(mut self, tool_groups: ToolGroups) -> Self {
-        self.composer.tool_groups(tool_groups);
+        self.configure().tool_groups(tool_groups);
         self
     }
 
     /// The prompt with temporary messages in this place.
     #[must_use]
     pub fn temporaries_at(mut self, placement: Placement) -> Self {
-        self.composer.temporaries_at(placement);
+        self.configure().temporaries_at(placement);
         self
     }
 
     /// The prompt for this provider: nothing is sent that it refuses. See [`Provider`].
     #[must_use]
     pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.composer.for_provider(provider);
+        self.configure().for_provider(provider);
         self
     }
 
     /// The prompt for no provider in particular, as it is unless one was named.
     #[must_use]
     pub fn no_provider(mut self) -> Self {
-        self.composer.no_provider();
+        self.configure().no_provider();
         self
     }
 
     /// The configuration, to be changed from the next build on.
     pub fn configure(&mut self) -> &mut Composer {
-        // What was counted may count otherwise with another counter or truncation.
-        self.counts = Mutex::default();
+        // What was counted may count otherwise with another counter or truncation, and be cut otherwise.
+        self.forget();
         &mut self.composer
     }
 
@@ -169,17 +171,24 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// What all shells do with what they read.
     fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
         let mut counts = self.composer.counts_tokens().then(|| self.counts.lock());
-        let counts = counts.as_deref_mut();
+        let mut cuts = self.composer.keeps_cuts().then(|| self.cuts.lock());
+        let (counts, cuts) = (counts.as_deref_mut(), cuts.as_deref_mut());
         if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
-            let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts);
+            let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts, cuts);
             return whole.map(Composition::Ready);
         }
-        self.composer.compose_with(snapshot, &self.temporaries, counts)
+        self.composer.compose_with(snapshot, &self.temporaries, counts, cuts)
+    }
+
+    /// Forgets what earlier builds found out.
+    fn forget(&mut self) {
+        self.counts = Mutex::default();
+        self.cuts = Mutex::default();
     }
 
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
-        self.counts = Mutex::default();
+        self.forget();
         std::mem::replace(&mut self.memory, memory)
     }
 
@@ -250,7 +259,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     }
 }
 
-#[expect(clippy::missing_fields_in_debug, reason = "counts are a cache")]
+#[expect(clippy::missing_fields_in_debug, reason = "counts and cuts are a cache")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")

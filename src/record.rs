@@ -79,7 +79,7 @@ pub(crate) struct Entry {
 pub(crate) type Block = Arc<[OnceLock<Entry>]>;
 
 /// Records that stand side by side in one block.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) block: Block,
     /// The position of the first.
@@ -103,6 +103,11 @@ impl<'a> Record<'a> {
     /// When the message was appended, to the millisecond.
     pub fn appended_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.entry.at)
+    }
+
+    /// Whether it is the first of these records: the same one, not an equal one.
+    pub(crate) fn is(&self, run: &Run) -> bool {
+        Arc::ptr_eq(self.block, &run.block) && self.index == run.from && self.seq == run.seq
     }
 
     /// This record as a run of one, which holds its block.

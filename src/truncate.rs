@@ -195,6 +195,11 @@ impl Truncate {
         Some(Self { cut: self.cut.clone().limited(limit), bounded: true, ..self.clone() })
     }
 
+    /// Whether a processor decides, and not the cut alone.
+    pub(crate) fn has_processor(&self) -> bool {
+        self.processor.is_some()
+    }
+
     /// Whether a message is kept whatever it says, since it has no more bytes than the limit has units.
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()

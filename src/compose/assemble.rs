@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Composer, Placement, provider};
+use super::{Composer, Cuts, Placement, provider};
 use crate::composed::{
     Content, LeftOut, Origin, Pieces, Prompt, Repaired, SystemSource, Truncated, Why,
 };
@@ -48,6 +48,7 @@ impl System {
 pub(super) struct Assembly<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    cuts: Option<&'a mut Cuts>,
     content: Box<Content>,
     /// Where the history begins in the prompt, and where its last user message stands.
     history_at: usize,
@@ -66,7 +67,15 @@ struct OpenGroup<'a> {
 
 impl<'a> Assembly<'a> {
     /// A prompt that so far consists of its system message.
-    pub(super) fn new(composer: &'a Composer, snapshot: &'a Snapshot, system: &System) -> Self {
+    pub(super) fn new(
+        composer: &'a Composer,
+        snapshot: &'a Snapshot,
+        system: &System,
+        mut cuts: Option<&'a mut Cuts>,
+    ) -> Self {
+        if let Some(cuts) = &mut cuts {
+            cuts.begin();
+        }
         let mut content = Box::<Content>::default();
         content.report.stored = snapshot.end.saturating_sub(snapshot.start);
         content.report.system = system.source;
@@ -75,7 +84,7 @@ impl<'a> Assembly<'a> {
             content.pieces.push(Arc::clone(message), Origin::System);
         }
         let history_at = content.pieces.len();
-        Self { composer, snapshot, content, history_at, last_user: None, open: None }
+        Self { composer, snapshot, cuts, content, history_at, last_user: None, open: None }
     }
 
     /// The records of the window, and the anchored user message before them.
@@ -198,6 +207,9 @@ impl<'a> Assembly<'a> {
         if self.content.report.system == SystemSource::Temporary {
             self.content.durable = 0;
         }
+        if let Some(cuts) = self.cuts {
+            cuts.end();
+        }
         self.content.report.messages = self.content.pieces.len();
         Ok(Prompt { content: self.content })
     }
@@ -233,24 +245,32 @@ impl<'a> Assembly<'a> {
     /// One record: shared where it fits, else a copy. False where the processor dropped it.
     fn message(&mut self, record: Record<'_>) -> Result<bool> {
         let message = record.message();
-        let verdict = match &self.composer.truncate {
-            Some(truncate) => truncate.judge(message, record.seq())?,
-            None => Verdict::Keep,
-        };
-        match verdict {
-            Verdict::Keep => self.content.pieces.share(record.to_run()),
-            Verdict::Replace(copy) => {
-                self.content.report.details_mut().truncated.push(Truncated {
-                    seq: record.seq(),
-                    role: message.role(),
-                    from: message.texts().map(str::len).sum(),
-                    to: copy.texts().map(str::len).sum(),
-                });
-                self.content.pieces.push(Arc::new(copy), Origin::Truncated(record.seq()));
-            }
-            Verdict::Drop => {
-                self.leave_out(record, Why::Dropped);
-                return Ok(false);
+        if let Some((copy, report)) = self.cuts.as_mut().and_then(|cuts| cuts.of(record)) {
+            self.replace(copy, report);
+        } else {
+            let verdict = match &self.composer.truncate {
+                Some(truncate) => truncate.judge(message, record.seq())?,
+                None => Verdict::Keep,
+            };
+            match verdict {
+                Verdict::Keep => self.content.pieces.share(record.to_run()),
+                Verdict::Replace(copy) => {
+                    let report = Truncated {
+                        seq: record.seq(),
+                        role: message.role(),
+                        from: message.texts().map(str::len).sum(),
+                        to: copy.texts().map(str::len).sum(),
+                    };
+                    let copy = Arc::new(copy);
+                    if let Some(cuts) = &mut self.cuts {
+                        cuts.keep(record, &copy, report);
+                    }
+                    self.replace(copy, report);
+                }
+                Verdict::Drop => {
+                    self.leave_out(record, Why::Dropped);
+                    return Ok(false);
+                }
             }
         }
         if message.is_user() {
@@ -258,6 +278,11 @@ impl<'a> Assembly<'a> {
         }
         self.content.report.sent += 1;
         Ok(true)
+    }
+
+    fn replace(&mut self, copy: Arc<Message>, report: Truncated) {
+        self.content.report.details_mut().truncated.push(report);
+        self.content.pieces.push(copy, Origin::Truncated(report.seq));
     }
 
     /// A message with tool calls and the results that follow it: all of it, or nothing.

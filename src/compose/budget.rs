@@ -214,7 +214,7 @@ impl Limit {
             let anchor = question.filter(|question| *question < opening.start);
             let nothing = composer.effective_window().sends_nothing();
             let opening = Opening { anchor: anchor.filter(|_| !nothing), ..opening };
-            let mut prompt = composer.assemble(snapshot, &system, temporaries, opening)?;
+            let mut prompt = composer.assemble(snapshot, &system, temporaries, opening, None)?;
             let total = self.total(&prompt, &walk, counts)?;
             if start.is_some() {
                 prompt.content.report.over_budget =
