@@ -52,6 +52,13 @@ impl Found {
         let mut snapshot = Snapshot { system, start, end, ..Snapshot::default() };
         let end = before.unwrap_or(end).min(end).max(start);
         let start = end.saturating_sub(n as u64).max(start);
+        let gone = (end - start).saturating_sub(rows.len() as u64);
+        if gone > MOST_GONE {
+            let text = format!(
+                "redis: {gone} entries are gone, or the state of the conversation is damaged"
+            );
+            return Err(Error::new(ErrorKind::Storage, "read", text));
+        }
         let mut rows =
             rows.into_iter().rev().filter(|row| (start..end).contains(&row.seq)).peekable();
         let mut readable = Vec::with_capacity(rows.size_hint().0);
@@ -100,6 +107,9 @@ impl Row {
         Ok((at, codec::decode(&payload)?))
     }
 }
+
+/// So many missing entries are told one by one in an answer; a state that somebody else wrote may lie.
+const MOST_GONE: u64 = 1 << 20;
 
 fn array(value: Value) -> Option<Vec<Value>> {
     match value {

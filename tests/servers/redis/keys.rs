@@ -166,7 +166,15 @@ fn what_the_server_evicted_is_reported() {
         let expected = "read: redis: the entry is gone; does the server evict keys?";
         assert_eq!(snapshot.unreadable[0].error.to_string(), expected);
 
+        // Somebody writes an end that nobody reached: that is no list of all that is not there.
         let state = memory.log_key().replace("}:log:", "}:state:");
+        let end = 1_u64 << 50;
+        let _: u64 = ask(port(), cmd("HSET").arg(&state).arg("end").arg(end)).await;
+        let error = memory.read(None, usize::MAX).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        assert!(error.to_string().contains("the state of the conversation is damaged"), "{error}");
+        assert_eq!(memory.read(None, 3).await.unwrap().unreadable.len(), 3);
+
         let _: u64 = ask(port(), cmd("DEL").arg(state)).await;
         assert_eq!(memory.read(None, 10).await.unwrap().end, 0);
         assert_eq!(memory.add(Message::user("anew")).await.unwrap(), 0);
