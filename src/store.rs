@@ -25,6 +25,8 @@
 mod asynchronous;
 #[cfg(feature = "cassandra")]
 pub mod cassandra;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod common;
 mod in_memory;
 #[cfg(feature = "postgres")]
 pub mod postgres;

@@ -112,13 +112,14 @@ use scylla::statement::{Consistency, SerialConsistency};
 use tokio::runtime::Handle;
 
 use super::AsyncChatMemoryStore;
+use super::common::{Payloads, nothing, signed, unsigned};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
 use crate::message::Message;
 use crate::record::{Snapshot, millis};
 use client::{Client, Found};
-use conversation::{Conversation, Encoded, conflict, now, position, unsigned};
+use conversation::{Conversation, now};
 use turns::{Queue, Turns};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
@@ -447,7 +448,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
             in_runtime("purge_inactive")?;
-            let older_than = Some(position(millis(older_than)));
+            let older_than = Some(signed(millis(older_than)));
             let (mut purged, mut after) = (0, None);
             loop {
                 let page = self.page("purge_inactive", after, LISTED_AT_ONCE, older_than).await?;
@@ -476,37 +477,23 @@ impl CassandraMemory {
         Conversation { client: &self.shared.client, key: &self.key }
     }
 
-    fn encode(&self, batch: &[Message]) -> Result<Encoded> {
-        let mut encoded = Encoded { payloads: Vec::with_capacity(batch.len()), system: None };
-        for (i, message) in batch.iter().enumerate() {
-            let payload = self.shared.codec.encode(message).map_err(|error| {
-                let text = format!("cassandra: message {i} of the batch can't be written: {error}");
-                Error::new(ErrorKind::Codec, "append", text).with_source(error)
-            })?;
-            if !message.is_system() {
-                encoded.payloads.push(payload);
-            } else if payload.len() > MOST_SYSTEM_BYTES {
-                let text = format!(
-                    "cassandra: a system message of {} bytes; {MOST_SYSTEM_BYTES} are the most",
-                    payload.len()
-                );
-                return Err(Error::invalid("append", text));
-            } else {
-                encoded.system = Some(payload);
-            }
+    fn encode(&self, batch: &[Message]) -> Result<Payloads> {
+        let payloads = Payloads::of("cassandra", self.shared.codec, batch)?;
+        let bytes = payloads.system.as_ref().map_or(0, Vec::len);
+        if bytes > MOST_SYSTEM_BYTES {
+            let text = format!(
+                "cassandra: a system message of {bytes} bytes; {MOST_SYSTEM_BYTES} are the most"
+            );
+            return Err(Error::invalid("append", text));
         }
-        Ok(encoded)
+        Ok(payloads)
     }
 
     /// Where the conversation ends, for an append of nothing.
     async fn end(&self, expected: Option<u64>) -> Result<Range<u64>> {
         let client = &self.shared.client;
         let end = |head: Option<client::Head>| head.map_or(0, |head| unsigned(head.end));
-        let actual = end(client.head("append", &self.key).await?);
-        match expected.filter(|expected| *expected != actual) {
-            None => Ok(actual..actual),
-            Some(expected) => Err(conflict(expected, actual)),
-        }
+        nothing("cassandra", expected, end(client.head("append", &self.key).await?))
     }
 }
 

@@ -102,6 +102,7 @@ use deadpool_postgres::tokio_postgres::types::Type;
 use deadpool_postgres::tokio_postgres::{self as driver, Row};
 
 use super::AsyncChatMemoryStore;
+use super::common::{Payloads, at, conflict, no_system, nothing, signed, unsigned};
 use crate::codec::{self, Codec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
@@ -331,7 +332,7 @@ impl AsyncChatMemoryStore for PostgresStore {
         Box::pin(async move {
             let Shared { connections, statements, .. } = &*self.shared;
             let after = after.map(|after| after.as_str().as_bytes());
-            let parameters = [(&after as _, Type::BYTEA), (&limit(n) as _, Type::INT8)];
+            let parameters = [(&after as _, Type::BYTEA), (&signed(n) as _, Type::INT8)];
             let rows = connections.ask("ids", Read(&statements.ids, &parameters)).await?;
             rows.iter().map(id).collect()
         })
@@ -350,7 +351,7 @@ impl AsyncChatMemoryStore for PostgresStore {
         Box::pin(async move {
             let Shared { connections, statements, .. } = &*self.shared;
             let operation = "purge_inactive";
-            let older_than = clamp(millis(older_than));
+            let older_than = signed(millis(older_than));
             let mut purged = 0;
             let mut last: Option<String> = None;
             loop {
@@ -379,11 +380,11 @@ impl AsyncChatMemory for PostgresMemory {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
         Box::pin(async move {
-            let Payloads { system, messages } = Payloads::of(self.shared.codec, batch)?;
+            let payloads = Payloads::of("postgres", self.shared.codec, batch)?;
+            check_size(&payloads)?;
+            let Payloads { system, messages } = payloads;
             if batch.is_empty() {
-                let end = self.end().await?;
-                let unexpected = expected.filter(|expected| *expected != end);
-                return unexpected.map_or(Ok(end..end), |expected| Err(conflict(expected, end)));
+                return nothing("postgres", expected, self.end().await?);
             }
             let Shared { connections, statements, .. } = &*self.shared;
             // What is expected to be there already must not be created.
@@ -393,15 +394,15 @@ impl AsyncChatMemory for PostgresMemory {
             };
             let parameters = [
                 (&self.id.as_str().as_bytes() as _, Type::BYTEA),
-                (&clamp(millis(SystemTime::now())) as _, Type::INT8),
+                (&signed(millis(SystemTime::now())) as _, Type::INT8),
                 (&messages as _, Type::BYTEA_ARRAY),
                 (&system as _, Type::BYTEA),
-                (&expected.map(clamp) as _, Type::INT8),
+                (&expected.map(signed) as _, Type::INT8),
             ];
             let rows = connections.ask("append", Change(append, &parameters)).await?;
             let Some(row) = rows.first() else {
                 // Where it ends is another question, so the answer may be of a moment later.
-                return Err(conflict(expected.unwrap_or(0), self.end().await?));
+                return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
             };
             let end = unsigned(value(row, 0)?);
             batch.clear();
@@ -418,7 +419,10 @@ impl AsyncChatMemory for PostgresMemory {
                 let payload = || codec::decode(value(row, 3)?);
                 match value::<&str>(row, 0)? {
                     "conversation" => (snapshot.start, snapshot.end) = (a, b),
-                    "system" => snapshot.system = Some(Arc::new(payload().map_err(no_system)?)),
+                    "system" => {
+                        snapshot.system =
+                            Some(Arc::new(payload().map_err(|error| no_system("postgres", error))?))
+                    }
                     _ => match payload() {
                         Ok(message) => read.push((a, at(b), message)),
                         Err(error) => {
@@ -437,7 +441,7 @@ impl AsyncChatMemory for PostgresMemory {
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
             let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.evict(&key_of(&self.id), clamp(before)));
+            let script = Script(statements.evict(&key_of(&self.id), signed(before)));
             let counts = connections.ask("evict", script).await?;
             Ok(counts.last().copied().unwrap_or(0))
         })
@@ -466,42 +470,22 @@ impl PostgresMemory {
         let Shared { connections, statements, .. } = &*self.shared;
         let parameters = [
             (&self.id.as_str().as_bytes() as _, Type::BYTEA),
-            (&before.map_or(i64::MAX, clamp) as _, Type::INT8),
-            (&limit(n) as _, Type::INT8),
+            (&before.map_or(i64::MAX, signed) as _, Type::INT8),
+            (&signed(n) as _, Type::INT8),
         ];
         connections.ask("read", Read(&statements.read, &parameters)).await
     }
 }
 
-/// A batch as it is sent.
-struct Payloads {
-    system: Option<Vec<u8>>,
-    messages: Vec<Vec<u8>>,
-}
-
-impl Payloads {
-    fn of(codec: Codec, batch: &[Message]) -> Result<Self> {
-        let mut payloads = Self { system: None, messages: Vec::with_capacity(batch.len()) };
-        let mut bytes = 0;
-        for (i, message) in batch.iter().enumerate() {
-            let payload = codec.encode(message).map_err(|error| {
-                let text = format!("postgres: message {i} of the batch can't be written: {error}");
-                Error::new(ErrorKind::Codec, "append", text).with_source(error)
-            })?;
-            bytes += payload.len();
-            if message.is_system() {
-                payloads.system = Some(payload);
-            } else {
-                payloads.messages.push(payload);
-            }
-        }
-        // The server would end the session over it.
-        if bytes + 8 * batch.len() > MOST_BYTES {
-            let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
-            return Err(Error::new(ErrorKind::Storage, "append", text));
-        }
-        Ok(payloads)
+/// A batch that is too large would end the session.
+fn check_size(payloads: &Payloads) -> Result<()> {
+    let all = payloads.messages.iter().chain(&payloads.system);
+    let bytes: usize = all.clone().map(Vec::len).sum();
+    if bytes + 8 * all.count() > MOST_BYTES {
+        let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
+        return Err(Error::new(ErrorKind::Storage, "append", text));
     }
+    Ok(())
 }
 
 /// A column of a row. Only somebody else's tables could hold another type.
@@ -514,34 +498,6 @@ fn id(row: &Row) -> Result<MemoryId> {
         let text = "postgres: an id is not UTF-8: somebody else wrote it";
         Error::new(ErrorKind::Storage, "ids", text).with_source(error)
     })
-}
-
-/// Without its system message a conversation is another one, so one that can't be read is an error.
-fn no_system(error: Error) -> Error {
-    let text = format!("postgres: the system message can't be read: {error}");
-    Error::new(ErrorKind::Codec, "read", text).with_source(error)
-}
-
-fn conflict(expected: u64, actual: u64) -> Error {
-    let text = format!("postgres: the conversation ends at {actual}, not at {expected}");
-    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
-}
-
-fn at(millis: u64) -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
-}
-
-fn limit(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn clamp(position: u64) -> i64 {
-    i64::try_from(position).unwrap_or(i64::MAX)
-}
-
-/// What this crate wrote is never negative; what somebody else wrote may be.
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 impl fmt::Debug for PostgresStore {

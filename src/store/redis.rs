@@ -85,6 +85,7 @@ use futures_util::future::try_join_all;
 use redis::{Value, cmd};
 
 use super::AsyncChatMemoryStore;
+use super::common::{Payloads, conflict, nothing};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
@@ -366,28 +367,11 @@ impl AsyncChatMemory for RedisMemory {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
         Box::pin(async move {
-            let conflict = |expected, actual| {
-                let text = format!("redis: the conversation ends at {actual}, not at {expected}");
-                Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
-            };
             if batch.is_empty() {
-                let end = self.find("append", None, 0).await?.end;
-                let unexpected = expected.filter(|expected| *expected != end);
-                return unexpected.map_or(Ok(end..end), |expected| Err(conflict(expected, end)));
+                return nothing("redis", expected, self.find("append", None, 0).await?.end);
             }
-            let mut system = Vec::new();
-            let mut payloads = Vec::with_capacity(batch.len());
-            for (i, message) in batch.iter().enumerate() {
-                let payload = self.shared.codec.encode(message).map_err(|error| {
-                    let text = format!("redis: message {i} of the batch can't be written: {error}");
-                    Error::new(ErrorKind::Codec, "append", text).with_source(error)
-                })?;
-                if message.is_system() {
-                    system = payload; // the last one counts; none is empty
-                } else {
-                    payloads.push(payload);
-                }
-            }
+            let Payloads { system, messages } = Payloads::of("redis", self.shared.codec, batch)?;
+            let system = system.unwrap_or_default(); // no payload is empty
             let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
             let at = millis(SystemTime::now()).to_string();
             let ttl = number(self.shared.ttl);
@@ -399,12 +383,12 @@ impl AsyncChatMemory for RedisMemory {
                 ttl.as_bytes(),
                 &system,
             ];
-            args.extend(payloads.iter().map(Vec::as_slice));
+            args.extend(messages.iter().map(Vec::as_slice));
             let (mut keys, shard) = (self.keys(), shard(&self.id));
             keys.extend([self.shared.keys.ids(shard), self.shared.keys.expiring(shard)]);
             let done = self.shared.link.change("append", &APPEND, &keys, &args).await?;
             if let (Value::Int(end), Some(expected)) = (&done, expected) {
-                return Err(conflict(expected, u64::try_from(*end).unwrap_or(0)));
+                return Err(conflict("redis", expected, u64::try_from(*end).unwrap_or(0)));
             }
             let done: String = parse("append", done)?;
             let positions = done.split_once(' ').and_then(|(first, last)| {

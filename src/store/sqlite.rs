@@ -48,6 +48,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, ToSql, params};
 
 use super::ChatMemoryStore;
+use super::common::{Payloads, at, conflict, no_system, nothing, signed, unsigned};
 use crate::codec::{self, Codec};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{ChatMemory, MemoryId};
@@ -272,8 +273,8 @@ impl ChatMemoryStore for SqliteStore {
             // An empty text is an id too, so "after nothing" is a question of its own.
             let mut ids = connection.prepare_cached(after.map_or(FIRST_IDS, |_| NEXT_IDS))?;
             let mut rows = match after {
-                None => ids.query([limit(n)])?,
-                Some(after) => ids.query(params![after.as_str(), limit(n)])?,
+                None => ids.query([signed(n)])?,
+                Some(after) => ids.query(params![after.as_str(), signed(n)])?,
             };
             let mut ids = Vec::new();
             while let Some(row) = rows.next()? {
@@ -294,7 +295,7 @@ impl ChatMemoryStore for SqliteStore {
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-        let older_than = clamp(millis(older_than));
+        let older_than = signed(millis(older_than));
         let mut purged = 0;
         loop {
             // A few at a time, so that others get their turn.
@@ -323,33 +324,22 @@ impl ChatMemory for SqliteMemory {
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         // All that can be done beforehand is, so that others wait for the rest alone.
-        let mut system = None;
-        let mut payloads = Vec::with_capacity(batch.len());
-        for (i, message) in batch.iter().enumerate() {
-            let payload = Payload::of(self.shared.codec, message).map_err(|error| {
-                let text = format!("sqlite: message {i} of the batch can't be written: {error}");
-                Error::new(ErrorKind::Codec, "append", text).with_source(error)
-            })?;
-            if message.is_system() {
-                system = Some(payload);
-            } else {
-                payloads.push(payload);
-            }
-        }
+        let codec = self.shared.codec;
+        let Payloads { system, messages } = Payloads::of("sqlite", codec, batch)?;
+        let system = system.as_deref().map(|payload| Payload(codec, payload));
         if batch.is_empty() {
             let end = self.shared.connections.read("append", |connection| {
                 Ok(find(connection, &self.id)?.map_or(0, |found| unsigned(found.end)))
             })?;
-            let unexpected = expected.filter(|expected| *expected != end);
-            return unexpected.map_or(Ok(end..end), |expected| Err(conflict(expected, end)));
+            return nothing("sqlite", expected, end);
         }
-        let at = clamp(millis(SystemTime::now()));
-        let count = clamp(payloads.len() as u64);
+        let at = signed(millis(SystemTime::now()));
+        let count = signed(messages.len());
         let positions = self.shared.connections.write("append", |connection| {
             let extended = connection
                 .prepare_cached(EXTEND)?
                 .query_row(
-                    params![self.id.as_str(), count, at, system, expected.map(clamp)],
+                    params![self.id.as_str(), count, at, system, expected.map(signed)],
                     |row| Ok((row.get(0)?, row.get(1)?)),
                 )
                 .optional()?;
@@ -359,10 +349,10 @@ impl ChatMemory for SqliteMemory {
                 None => match (find(connection, &self.id)?, expected) {
                     (Some(found), expected) => {
                         let expected = expected.unwrap_or(u64::MAX);
-                        return Err(conflict(expected, unsigned(found.end)).into());
+                        return Err(conflict("sqlite", expected, unsigned(found.end)).into());
                     }
                     (None, Some(expected)) if expected > 0 => {
-                        return Err(conflict(expected, 0).into());
+                        return Err(conflict("sqlite", expected, 0).into());
                     }
                     (None, _) => {
                         let new = params![self.id.as_str(), count, at, system];
@@ -377,7 +367,7 @@ impl ChatMemory for SqliteMemory {
             }
             let first = end - count;
             let mut insert = connection.prepare_cached(INSERT)?;
-            for (key, payload) in (first_key(key) + first..).zip(&payloads) {
+            for (key, payload) in (first_key(key) + first..).zip(messages.iter().map(|payload| Payload(codec, payload))) {
                 insert.execute(params![key, at, payload])?;
             }
             Ok(unsigned(first)..unsigned(end))
@@ -400,7 +390,7 @@ impl ChatMemory for SqliteMemory {
                 end: unsigned(found.end),
                 ..Snapshot::default()
             };
-            let before = before.map_or(found.end, clamp).min(found.end);
+            let before = before.map_or(found.end, signed).min(found.end);
             if n == 0 || before <= found.start {
                 return Ok(snapshot);
             }
@@ -409,12 +399,12 @@ impl ChatMemory for SqliteMemory {
             let mut rows = newest.query([
                 first.wrapping_add(found.start),
                 first.wrapping_add(before),
-                limit(n),
+                signed(n),
             ])?;
             let mut read = Vec::with_capacity(n.min(64));
             while let Some(row) = rows.next()? {
                 let seq = unsigned(row.get::<_, i64>(0)?.wrapping_sub(first));
-                let at = SystemTime::UNIX_EPOCH + Duration::from_millis(unsigned(row.get(1)?));
+                let at = at(unsigned(row.get(1)?));
                 match decode(row.get_ref(2)?) {
                     Ok(message) => read.push((seq, at, message)),
                     Err(error) => {
@@ -432,7 +422,7 @@ impl ChatMemory for SqliteMemory {
     fn evict(&self, before: u64) -> Result<u64> {
         self.shared.connections.write("evict", |connection| {
             let Some(found) = find(connection, &self.id)? else { return Ok(0) };
-            let before = clamp(before).min(found.end);
+            let before = signed(before).min(found.end);
             if before <= found.start {
                 return Ok(0);
             }
@@ -482,23 +472,13 @@ fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
 }
 
 /// A message in its codec: JSON as text, so that SQLite's own functions read it.
-enum Payload {
-    Text(Vec<u8>),
-    Blob(Vec<u8>),
-}
+struct Payload<'a>(Codec, &'a [u8]);
 
-impl Payload {
-    fn of(codec: Codec, message: &Message) -> Result<Self> {
-        let bytes = codec.encode(message)?;
-        Ok(if codec == Codec::Json { Self::Text(bytes) } else { Self::Blob(bytes) })
-    }
-}
-
-impl ToSql for Payload {
+impl ToSql for Payload<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
         Ok(ToSqlOutput::Borrowed(match self {
-            Self::Text(bytes) => ValueRef::Text(bytes),
-            Self::Blob(bytes) => ValueRef::Blob(bytes),
+            Self(Codec::Json, bytes) => ValueRef::Text(bytes),
+            Self(_, bytes) => ValueRef::Blob(bytes),
         }))
     }
 }
@@ -514,20 +494,12 @@ fn decode(payload: ValueRef<'_>) -> Result<Message> {
     }
 }
 
-/// Without its system message a conversation is another one, so one that can't be read is an error.
 fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
     if payload == ValueRef::Null {
         return Ok(None);
     }
-    decode(payload).map(|message| Some(Arc::new(message))).map_err(|error| {
-        let text = format!("sqlite: the system message can't be read: {error}");
-        Error::new(ErrorKind::Codec, "read", text).with_source(error)
-    })
-}
-
-fn conflict(expected: u64, actual: u64) -> Error {
-    let text = format!("sqlite: the conversation ends at {actual}, not at {expected}");
-    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
+    let message = decode(payload).map_err(|error| no_system("sqlite", error))?;
+    Ok(Some(Arc::new(message)))
 }
 
 /// What went wrong inside of a transaction: SQLite's business or ours.
@@ -576,19 +548,6 @@ fn failed(operation: &'static str, error: rusqlite::Error) -> Error {
 /// The key of the first message that a conversation can have.
 fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
-}
-
-fn limit(n: usize) -> i64 {
-    i64::try_from(n).unwrap_or(i64::MAX)
-}
-
-fn clamp(position: u64) -> i64 {
-    i64::try_from(position).unwrap_or(i64::MAX)
-}
-
-/// What this crate wrote is never negative; what somebody else wrote may be.
-fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 impl fmt::Debug for Place {

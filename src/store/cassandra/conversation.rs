@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
@@ -13,12 +13,7 @@ use super::failure::overtaken;
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Records, Snapshot, Unreadable, millis};
-
-/// A batch in its codec.
-pub(super) struct Encoded {
-    pub(super) payloads: Vec<Vec<u8>>,
-    pub(super) system: Option<Vec<u8>>,
-}
+use crate::store::common::{Payloads, at, conflict, no_system, signed, unsigned};
 
 /// A larger batch is not sent through the replicas' agreement, but put aside first.
 const MOST_BYTES_INLINE: usize = 1 << 20;
@@ -42,7 +37,7 @@ impl Conversation<'_> {
             let Some(Newest { head, system, mut rows }) = newest else {
                 return Ok(Snapshot::default());
             };
-            let end = before.map_or(head.end, position).min(head.end);
+            let end = before.map_or(head.end, signed).min(head.end);
             let wanted = end.saturating_sub(n).max(head.start)..end;
             rows.retain(|row| row.seq >= head.sealed && wanted.contains(&row.seq));
             if before.is_none() {
@@ -99,16 +94,16 @@ impl Conversation<'_> {
     /// Appends, and returns the head as it is then.
     pub(super) async fn append(
         &self,
-        batch: &Encoded,
+        batch: &Payloads,
         expected: Option<u64>,
     ) -> Result<(Range<u64>, Head)> {
-        let large = batch.payloads.len() > MOST_ROWS_INLINE
-            || batch.payloads.iter().map(Vec::len).sum::<usize>() > MOST_BYTES_INLINE;
+        let large = batch.messages.len() > MOST_ROWS_INLINE
+            || batch.messages.iter().map(Vec::len).sum::<usize>() > MOST_BYTES_INLINE;
         if !large {
             return self.append_as(batch, expected, None).await;
         }
         let log = Uuid::new_v4();
-        let appended = match self.put_aside(log, &batch.payloads).await {
+        let appended = match self.put_aside(log, &batch.messages).await {
             Ok(()) => self.append_as(batch, expected, Some(log)).await,
             Err(error) => Err(error),
         };
@@ -116,7 +111,8 @@ impl Conversation<'_> {
             && error.kind() != ErrorKind::Unacknowledged
         {
             // What fails here is on the list of garbage.
-            let _ = self.clean("append", log, buckets(&(0..batch.len())), log).await;
+            let _ =
+                self.clean("append", log, buckets(&(0..signed(batch.messages.len()))), log).await;
         }
         appended
     }
@@ -131,7 +127,7 @@ impl Conversation<'_> {
 
     async fn append_as(
         &self,
-        batch: &Encoded,
+        batch: &Payloads,
         expected: Option<u64>,
         aside: Option<Uuid>,
     ) -> Result<(Range<u64>, Head)> {
@@ -141,7 +137,7 @@ impl Conversation<'_> {
             let end = seen.as_ref().map_or(0, |head| head.end);
             if let Some(expected) = expected.filter(|expected| *expected != unsigned(end)) {
                 if for_sure {
-                    return Err(conflict(expected, unsigned(end)));
+                    return Err(conflict("cassandra", expected, unsigned(end)));
                 }
                 (seen, for_sure) = (self.client.head_for_sure("append", self.key).await?, true);
                 continue;
@@ -151,12 +147,12 @@ impl Conversation<'_> {
                 continue;
             }
             let mut next = seen.clone().unwrap_or_else(Head::new);
-            next.end += batch.len();
+            next.end += signed(batch.messages.len());
             next.active.0 = next.active.0.max(now().0);
             if let Some(log) = aside {
                 next.large = Some((log, end, next.end));
             }
-            let beside = if aside.is_some() { &[][..] } else { &batch.payloads };
+            let beside = if aside.is_some() { &[][..] } else { &batch.messages };
             let rows = (end..).zip(beside.iter().map(Vec::as_slice));
             let system = batch.system.as_deref();
             let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
@@ -262,7 +258,7 @@ impl Conversation<'_> {
         let mut seen = self.client.head(operation, self.key).await?;
         loop {
             let Some(head) = &seen else { return Ok(0) };
-            let to = before.map_or(head.end, position).min(head.end);
+            let to = before.map_or(head.end, signed).min(head.end);
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
@@ -391,20 +387,15 @@ impl Conversation<'_> {
     }
 }
 
-impl Encoded {
-    fn len(&self) -> i64 {
-        self.payloads.len().try_into().unwrap_or(i64::MAX)
-    }
-}
-
 fn snapshot(
     head: &Head,
     system: Option<&[u8]>,
     mut rows: Vec<Row>,
     wanted: Range<i64>,
 ) -> Result<Snapshot> {
+    let system = system.map(codec::decode).transpose();
     let mut snapshot = Snapshot {
-        system: system.map(decode_system).transpose()?.map(Arc::new),
+        system: system.map_err(|error| no_system("cassandra", error))?.map(Arc::new),
         start: unsigned(head.start),
         end: unsigned(head.end),
         ..Snapshot::default()
@@ -418,7 +409,7 @@ fn snapshot(
     for row in rows {
         (next..row.seq).for_each(|seq| unreadable(seq, lost()));
         next = row.seq + 1;
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(unsigned(row.at.0));
+        let at = at(unsigned(row.at.0));
         match codec::decode(&row.payload) {
             Ok(message) => read.push((unsigned(row.seq), at, message)),
             Err(error) => unreadable(row.seq, error),
@@ -429,32 +420,10 @@ fn snapshot(
     Ok(snapshot)
 }
 
-/// Without its system message a conversation is another one, so one that can't be read is an error.
-fn decode_system(payload: &[u8]) -> Result<crate::message::Message> {
-    codec::decode(payload).map_err(|error| {
-        let text = format!("cassandra: the system message can't be read: {error}");
-        Error::new(ErrorKind::Codec, "read", text).with_source(error)
-    })
-}
-
 fn lost() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
 }
 
-pub(super) fn conflict(expected: u64, actual: u64) -> Error {
-    let text = format!("cassandra: the conversation ends at {actual}, not at {expected}");
-    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
-}
-
 pub(super) fn now() -> CqlTimestamp {
-    CqlTimestamp(position(millis(SystemTime::now())))
-}
-
-pub(super) fn position(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// What this crate wrote is never negative; what somebody else wrote may be.
-pub(super) fn unsigned(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
+    CqlTimestamp(signed(millis(SystemTime::now())))
 }

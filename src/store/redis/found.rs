@@ -1,7 +1,7 @@
 //! What a read finds, and the sense that is made of it.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use redis::Value;
 
@@ -9,6 +9,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Records, Snapshot, Unreadable};
+use crate::store::common::{at, no_system};
 
 /// What a read finds, before sense is made of it.
 #[derive(Default)]
@@ -44,11 +45,7 @@ impl Found {
     pub(super) fn snapshot(self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         let Self { start, end, system, rows, .. } = self;
         let system = system.map(|payload| codec::decode(&payload).map(Arc::new)).transpose();
-        let system = system.map_err(|error| {
-            // Without its system message a conversation is another one.
-            let text = format!("redis: the system message can't be read: {error}");
-            Error::new(ErrorKind::Codec, "read", text).with_source(error)
-        })?;
+        let system = system.map_err(|error| no_system("redis", error))?;
         let mut snapshot = Snapshot { system, start, end, ..Snapshot::default() };
         let end = before.unwrap_or(end).min(end).max(start);
         let start = end.saturating_sub(n as u64).max(start);
@@ -100,11 +97,10 @@ impl Row {
     }
 
     fn decode(self) -> Result<(SystemTime, Message)> {
-        let at = SystemTime::UNIX_EPOCH + Duration::from_millis(self.at);
         let payload = self.payload.ok_or_else(|| {
             Error::new(ErrorKind::Codec, "read", "redis: the entry has no payload")
         })?;
-        Ok((at, codec::decode(&payload)?))
+        Ok((at(self.at), codec::decode(&payload)?))
     }
 }
 

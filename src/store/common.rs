@@ -1,0 +1,69 @@
+//! What the backends have in common: a batch as it is written, what they say where something is wrong,
+//! and numbers that databases have no other type for.
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use crate::codec::Codec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Message;
+
+/// A batch as it is written: a system message goes to its slot, the last one if there are several.
+pub(super) struct Payloads {
+    pub(super) system: Option<Vec<u8>>,
+    pub(super) messages: Vec<Vec<u8>>,
+}
+
+impl Payloads {
+    pub(super) fn of(backend: &str, codec: Codec, batch: &[Message]) -> Result<Self> {
+        let mut payloads = Self { system: None, messages: Vec::with_capacity(batch.len()) };
+        for (i, message) in batch.iter().enumerate() {
+            let payload = codec.encode(message).map_err(|error| {
+                let text = format!("{backend}: message {i} of the batch can't be written: {error}");
+                Error::new(ErrorKind::Codec, "append", text).with_source(error)
+            })?;
+            if message.is_system() {
+                payloads.system = Some(payload);
+            } else {
+                payloads.messages.push(payload);
+            }
+        }
+        Ok(payloads)
+    }
+}
+
+/// What an append of nothing returns where the conversation ends at `end`.
+pub(super) fn nothing(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
+    match expected.filter(|expected| *expected != end) {
+        None => Ok(end..end),
+        Some(expected) => Err(conflict(backend, expected, end)),
+    }
+}
+
+pub(super) fn conflict(backend: &str, expected: u64, actual: u64) -> Error {
+    let text = format!("{backend}: the conversation ends at {actual}, not at {expected}");
+    Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
+}
+
+/// Without its system message a conversation is another one, so one that can't be read is an error.
+pub(super) fn no_system(backend: &str, error: Error) -> Error {
+    let text = format!("{backend}: the system message can't be read: {error}");
+    Error::new(ErrorKind::Codec, "read", text).with_source(error)
+}
+
+/// A time of append, from milliseconds since 1970.
+pub(super) fn at(millis: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+/// A position, a time or a number of rows for a database that counts with signs.
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+pub(super) fn signed(number: impl TryInto<i64>) -> i64 {
+    number.try_into().unwrap_or(i64::MAX)
+}
+
+/// What this crate wrote is never negative; what somebody else wrote may be.
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+pub(super) fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
