@@ -420,8 +420,8 @@ impl AsyncChatMemory for PostgresMemory {
                 match value::<&str>(row, 0)? {
                     "conversation" => (snapshot.start, snapshot.end) = (a, b),
                     "system" => {
-                        snapshot.system =
-                            Some(Arc::new(payload().map_err(|error| no_system("postgres", error))?))
+                        let message = payload().map_err(|error| no_system("postgres", error))?;
+                        snapshot.system = Some(Arc::new(message));
                     }
                     _ => match payload() {
                         Ok(message) => read.push((a, at(b), message)),
