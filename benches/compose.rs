@@ -14,10 +14,13 @@ mod messages;
 #[path = "common/samples.rs"]
 mod samples;
 
+use std::hint::black_box;
+
 use divan::Bencher;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate,
+    Budget, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, ToolCall,
+    Truncate,
 };
 
 use messages::remember;
@@ -54,11 +57,20 @@ fn truncation_with_nothing_to_cut<const N: usize>(bencher: Bencher<'_, '_>) {
     build(bencher, &prompt.truncate(Truncate::default()));
 }
 
-/// Ten messages of 20,000 characters, cut to 1000.
+/// Ten messages of 20,000 characters, cut to 1000 for the first time.
 #[divan::bench(args = ["ascii", "chinese", "hindi"])]
 fn truncation(bencher: Bencher<'_, '_>, text: &str) {
+    let history = Snapshot::from_messages(vec![Message::user(sample(text, 20_000)); 10]);
+    let mut composer = Composer::new();
+    composer.truncate(Truncate::default());
+    bencher.bench_local(|| composer.compose_all(black_box(&history), &[]).unwrap());
+}
+
+/// The same in a prompt that was built before: all copies are there.
+#[divan::bench]
+fn truncation_again(bencher: Bencher<'_, '_>) {
     let memory = DefaultChatMemory::new();
-    memory.add_all(vec![Message::user(sample(text, 20_000)); 10]).unwrap();
+    memory.add_all(vec![Message::user(sample("ascii", 20_000)); 10]).unwrap();
     build(bencher, &MemoryPrompt::new(memory).truncate(Truncate::default()));
 }
 

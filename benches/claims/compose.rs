@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use memory_prompt::token::Estimate;
-use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Truncate};
+use memory_prompt::{Composer, MemoryPrompt, Message, Snapshot, Truncate};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::remember;
@@ -39,17 +39,19 @@ pub(crate) fn looking_for_long_messages_is_cheap(claims: &mut Claims) {
 }
 
 pub(crate) fn cutting_costs_the_limit(claims: &mut Claims) {
+    // A prompt would remember what it has cut; a composer alone cuts it each time.
+    let mut composer = Composer::new();
+    composer.truncate(Truncate::default());
     let cutting = |characters: usize| {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(vec![Message::user("a".repeat(characters)); 10]).unwrap();
-        MemoryPrompt::new(memory).truncate(Truncate::default())
+        let history = vec![Message::user("a".repeat(characters)); 10];
+        let (composer, history) = (composer.clone(), Snapshot::from_messages(history));
+        move || composer.compose_all(&history, &[]).unwrap()
     };
     let (long, short) = (cutting(1_000_000), cutting(2000));
-    assert_eq!(long.preview().unwrap().len(), 10);
-    assert!(long.preview().unwrap().iter().all(|message| message.text().len() == 1000));
+    assert_eq!(long().len(), 10);
+    assert!(long().iter().all(|message| message.text().len() == 1000));
     let names = ["10 messages of 1,000,000 characters cut to 1000", "of 2,000"];
-    let found =
-        claims.compare(Pace::FINE, names, || long.preview().unwrap(), || short.preview().unwrap());
+    let found = claims.compare(Pace::FINE, names, long, short);
     let claim = "build that cuts 1,000,000 characters to 1000 / 2,000 to 1000";
     claims.at_most(claim, found.ratio, 1.2);
 }
