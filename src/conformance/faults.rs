@@ -15,7 +15,7 @@ pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fi
     let steps = prop_oneof![2 => (0u64..60).prop_map(Some), 2 => (0u64..3000).prop_map(Some), 1 => Just(None)];
     let faulty = (steps, model::op());
     let failures = AtomicU64::new(0);
-    model::try_all(fixture, &proptest::collection::vec(faulty, 0..30), |steps| {
+    model::try_all::<F, _>(&proptest::collection::vec(faulty, 0..30), |steps| {
         let case = case.fetch_add(1, Ordering::Relaxed);
         let memory = fixture.memory(&format!("{ID}:{case}"));
         let mut list = Model::default();

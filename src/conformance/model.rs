@@ -171,7 +171,6 @@ impl Model {
 /// Tries a property on random values and panics with the smallest one that breaks it.
 #[track_caller]
 pub(super) fn try_all<F: Fixture, S: Strategy>(
-    _fixture: &F,
     strategy: &S,
     property: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
