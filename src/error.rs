@@ -61,7 +61,8 @@ pub enum ErrorKind {
     Codec,
     /// What the wire format in question can't express.
     Unsupported,
-    /// The place where the memory is kept failed, or could not be reached. Nothing was changed.
+    /// The place where the memory is kept failed, or could not be reached. The operation changed
+    /// nothing, unless its own documentation says otherwise.
     Storage,
     /// The connection broke, or the time was up, after a change had been sent and before the answer
     /// came: the change is done whole or not at all, and nobody here knows which.
