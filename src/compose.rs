@@ -18,6 +18,7 @@
 
 mod assemble;
 mod budget;
+mod cache;
 mod counts;
 mod cuts;
 mod provider;
@@ -35,8 +36,8 @@ use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
 use assemble::{Assembly, System};
 pub use budget::Budget;
 use budget::Limit;
-pub use counts::Counts;
-pub(crate) use cuts::Cuts;
+pub use cache::Cache;
+use cuts::Cuts;
 
 /// The configuration of a prompt, and the function that composes it.
 ///
@@ -174,14 +175,9 @@ impl Composer {
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
-    /// Whether composing asks a token counter.
-    pub(crate) fn counts_tokens(&self) -> bool {
-        self.limit.is_some()
-    }
-
-    /// Whether composing cuts copies that the next prompt may send again.
-    pub(crate) fn keeps_cuts(&self) -> bool {
-        self.limit.is_none() && self.truncate.as_ref().is_some_and(|t| !t.has_processor())
+    /// Whether composing counts or cuts anything that the next prompt may send again.
+    pub(crate) fn uses_cache(&self) -> bool {
+        self.limit.is_some() || self.truncate.is_some()
     }
 
     fn effective_window(&self) -> Window {
@@ -202,41 +198,39 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, None, None)
+        self.compose_with(snapshot, temporaries, None)
     }
 
-    /// Does the same with the token counts of earlier builds, so that nothing is counted twice.
+    /// Does the same with what earlier prompts of the conversation counted and cut.
     ///
     /// # Errors
     ///
     /// As [`compose`](Self::compose).
-    pub fn compose_counted(
+    pub fn compose_cached(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        counts: &mut Counts,
+        cache: &mut Cache,
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, Some(counts), None)
+        self.compose_with(snapshot, temporaries, Some(cache))
     }
 
-    /// The counts of earlier builds are of use only with a token budget, and what they cut only without,
-    /// since a budget may shorten further.
     pub(crate) fn compose_with(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        counts: Option<&mut Counts>,
-        cuts: Option<&mut Cuts>,
+        cache: Option<&mut Cache>,
     ) -> Result<Composition> {
         if let Some(limit) = &self.limit {
-            return match counts {
-                Some(counts) => limit.compose(self, snapshot, temporaries, counts),
-                None => limit.compose(self, snapshot, temporaries, &mut Counts::new()),
+            return match cache {
+                Some(cache) => limit.compose(self, snapshot, temporaries, cache),
+                None => limit.compose(self, snapshot, temporaries, &mut Cache::new()),
             };
         }
         match self.opening(snapshot) {
             Reach::Found(opening) => {
                 let system = self.system_message(snapshot, temporaries);
+                let cuts = cache.map(|cache| &mut cache.cuts);
                 let prompt = self.assemble(snapshot, &system, temporaries, opening, cuts);
                 prompt.map(Composition::Ready)
             }
@@ -250,7 +244,7 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        self.compose_whole(snapshot, temporaries, None, None)
+        self.compose_whole(snapshot, temporaries, None)
     }
 
     /// Composes a prompt from a snapshot that holds all there is, even where its oldest rows could
@@ -259,15 +253,13 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        mut counts: Option<&mut Counts>,
-        mut cuts: Option<&mut Cuts>,
+        mut cache: Option<&mut Cache>,
     ) -> Result<Prompt> {
-        let (counted, cut) = (counts.as_deref_mut(), cuts.as_deref_mut());
-        match self.compose_with(snapshot, temporaries, counted, cut)? {
+        match self.compose_with(snapshot, temporaries, cache.as_deref_mut())? {
             Composition::Ready(prompt) => Ok(prompt),
             Composition::ReadMore(_) => {
                 let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };
-                self.compose_whole(&whole, temporaries, counts, cuts)
+                self.compose_whole(&whole, temporaries, cache)
             }
         }
     }
@@ -284,6 +276,9 @@ impl Composer {
         opening: Opening,
         cuts: Option<&mut Cuts>,
     ) -> Result<Prompt> {
+        // What a processor decides is its own affair each time.
+        let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
+        let cuts = cuts.filter(|_| cuts_alone);
         let mut assembly = Assembly::new(self, snapshot, system, cuts);
         assembly.history(opening)?;
         assembly.temporaries(temporaries)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Composer, Composition, Counts, Cuts, Placement};
+use crate::compose::{Budget, Cache, Composer, Composition, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
@@ -54,19 +54,12 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
     /// Held for no longer than a composition takes, and only where it is of use.
-    counts: Mutex<Counts>,
-    cuts: Mutex<Cuts>,
+    cache: Mutex<Cache>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {
     fn over(memory: Arc<M>) -> Self {
-        Self {
-            memory,
-            composer: Composer::new(),
-            temporaries: Vec::new(),
-            counts: Mutex::default(),
-            cuts: Mutex::default(),
-        }
+        Self { memory, composer: Composer::new(), temporaries: Vec::new(), cache: Mutex::default() }
     }
 
     /// The prompt with this system message, which takes the place of the memory's.
@@ -139,8 +132,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// The configuration, to be changed from the next build on.
     pub fn configure(&mut self) -> &mut Composer {
-        // What was counted may count otherwise with another counter or truncation, and be cut otherwise.
-        self.forget();
+        // With another counter or truncation it would be counted and cut otherwise.
+        self.cache = Mutex::default();
         &mut self.composer
     }
 
@@ -170,25 +163,18 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// What all shells do with what they read.
     fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
-        let mut counts = self.composer.counts_tokens().then(|| self.counts.lock());
-        let mut cuts = self.composer.keeps_cuts().then(|| self.cuts.lock());
-        let (counts, cuts) = (counts.as_deref_mut(), cuts.as_deref_mut());
+        let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
+        let cache = cache.as_deref_mut();
         if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
-            let whole = self.composer.compose_whole(snapshot, &self.temporaries, counts, cuts);
+            let whole = self.composer.compose_whole(snapshot, &self.temporaries, cache);
             return whole.map(Composition::Ready);
         }
-        self.composer.compose_with(snapshot, &self.temporaries, counts, cuts)
-    }
-
-    /// Forgets what earlier builds found out.
-    fn forget(&mut self) {
-        self.counts = Mutex::default();
-        self.cuts = Mutex::default();
+        self.composer.compose_with(snapshot, &self.temporaries, cache)
     }
 
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
-        self.forget();
+        self.cache = Mutex::default();
         std::mem::replace(&mut self.memory, memory)
     }
 
@@ -259,7 +245,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     }
 }
 
-#[expect(clippy::missing_fields_in_debug, reason = "counts and cuts are a cache")]
+#[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")

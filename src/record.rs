@@ -102,7 +102,12 @@ impl<'a> Record<'a> {
 
     /// When the message was appended, to the millisecond.
     pub fn appended_at(&self) -> SystemTime {
-        UNIX_EPOCH + Duration::from_millis(self.entry.at)
+        UNIX_EPOCH + Duration::from_millis(self.millis())
+    }
+
+    /// The time of append in milliseconds since 1970.
+    pub(crate) fn millis(&self) -> u64 {
+        self.entry.at
     }
 
     /// Whether it is the first of these records: the same one, not an equal one.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::cache::Cache;
 use super::counts::Counts;
 use super::{Composer, Composition};
 use crate::composed::{Held, Origin, Prompt, Tokens};
@@ -122,10 +123,10 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        counts: &mut Counts,
+        cache: &mut Cache,
     ) -> Result<Composition> {
-        let first = self.fit(composer, snapshot, temporaries, counts)?;
-        counts.forget_unasked();
+        let first = self.fit(composer, snapshot, temporaries, cache)?;
+        cache.counts.forget_unasked();
         let needed = match &first {
             Fit::ReadMore(n) => return Ok(Composition::ReadMore(*n)),
             Fit::TooMuch(needed) => Some(*needed),
@@ -146,8 +147,8 @@ impl Limit {
             };
             let limit = truncate.limit();
             shorter.truncate = Some(truncate);
-            // Counts of other texts are other counts.
-            best = self.fit(&shorter, snapshot, temporaries, &mut Counts::new())?;
+            // Other texts have other counts.
+            best = self.fit(&shorter, snapshot, temporaries, &mut Cache::new())?;
             if let Fit::Ready(prompt) = &mut best {
                 if let Some(tokens) = &mut prompt.content.report.details_mut().tokens {
                     tokens.cut_to = Some(limit);
@@ -168,8 +169,9 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        counts: &mut Counts,
+        cache: &mut Cache,
     ) -> Result<Fit> {
+        let Cache { counts, cuts } = cache;
         let records: Vec<Record<'_>> = snapshot.records.iter().collect();
         let walk = Walk { limit: self, composer, records: &records };
         let question = records.iter().rposition(|record| record.message().is_user());
@@ -214,7 +216,8 @@ impl Limit {
             let anchor = question.filter(|question| *question < opening.start);
             let nothing = composer.effective_window().sends_nothing();
             let opening = Opening { anchor: anchor.filter(|_| !nothing), ..opening };
-            let mut prompt = composer.assemble(snapshot, &system, temporaries, opening, None)?;
+            let mut prompt =
+                composer.assemble(snapshot, &system, temporaries, opening, Some(cuts))?;
             let total = self.total(&prompt, &walk, counts)?;
             if start.is_some() {
                 prompt.content.report.over_budget =
@@ -240,7 +243,8 @@ impl Limit {
         for (origin, message) in prompt.content.pieces.held() {
             let tokens = match (origin, message) {
                 (Origin::History(seq) | Origin::Truncated(seq), held) => {
-                    counts.record(seq, || self.counter.count(held.message()))?
+                    let count = || self.counter.count(held.message());
+                    walk.find(seq).map_or_else(count, |record| counts.record(record, count))?
                 }
                 (Origin::Repair, held) => {
                     let name = held.message().as_tool().map_or("", |tool| tool.tool_name());
@@ -322,10 +326,16 @@ impl Walk<'_> {
         Ok((end - results - 1, sum))
     }
 
+    /// The record at this position.
+    fn find(&self, seq: u64) -> Option<Record<'_>> {
+        let index = self.records.binary_search_by_key(&seq, Record::seq).ok()?;
+        self.records.get(index).copied()
+    }
+
     /// What a record counts as it is sent.
     fn record(&self, record: Record<'_>, counts: &mut Counts) -> Result<usize> {
         let message = record.message();
-        counts.record(record.seq(), || {
+        counts.record(record, || {
             let truncate = self.composer.truncate.as_ref();
             match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
                 None | Some(Verdict::Keep) => self.limit.counter.count(message),

@@ -5,19 +5,14 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::message::Message;
+use crate::record::Record;
 use crate::token::TokenCounter;
 
-/// The token counts of one conversation, remembered from one build to the next.
-///
-/// A count belongs to a position, and positions are never used again, so what was counted stays true
-/// as long as the memory, the counter and the truncation are the same. [`MemoryPrompt`] looks after
-/// that; whoever composes alone hands in new ones where one of the three has changed.
-///
-/// [`MemoryPrompt`]: crate::MemoryPrompt
+/// The token counts of one conversation, remembered from one prompt to the next.
 #[derive(Debug, Default)]
-pub struct Counts {
+pub(super) struct Counts {
     /// The counts of the records from position `first` on, as they are sent.
-    records: VecDeque<Option<usize>>,
+    records: VecDeque<Option<Counted>>,
     first: u64,
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
@@ -25,6 +20,14 @@ pub struct Counts {
     repairs: BTreeMap<String, usize>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
+}
+
+/// A position that was counted. The time of append tells a record from another one at its position, which
+/// there is where a conversation was deleted and begun anew.
+#[derive(Clone, Copy, Debug)]
+struct Counted {
+    at: u64,
+    tokens: usize,
 }
 
 #[derive(Debug)]
@@ -36,27 +39,24 @@ struct Shared {
 }
 
 impl Counts {
-    /// Nothing counted yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// The count of the record at `seq`, or of what `message` makes of it the first time. A message
-    /// that is not sent counts nothing.
+    /// The count of a record as it is sent, or what `count` says the first time. A message that is not
+    /// sent counts nothing.
     pub(super) fn record(
         &mut self,
-        seq: u64,
+        record: Record<'_>,
         count: impl FnOnce() -> Result<usize>,
     ) -> Result<usize> {
+        let (seq, at) = (record.seq(), record.millis());
         self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
-        if let Some(known) = self.slot(seq).and_then(|slot| *slot) {
-            return Ok(known);
+        let known = self.slot(seq).and_then(|slot| *slot);
+        if let Some(known) = known.filter(|known| known.at == at) {
+            return Ok(known.tokens);
         }
-        let counted = count()?;
+        let tokens = count()?;
         if let Some(slot) = self.slot(seq) {
-            *slot = Some(counted);
+            *slot = Some(Counted { at, tokens });
         }
-        Ok(counted)
+        Ok(tokens)
     }
 
     /// The count of a message that is no record.
@@ -102,7 +102,7 @@ impl Counts {
         }
     }
 
-    fn slot(&mut self, seq: u64) -> Option<&mut Option<usize>> {
+    fn slot(&mut self, seq: u64) -> Option<&mut Option<Counted>> {
         if self.records.is_empty() {
             self.first = seq;
         }

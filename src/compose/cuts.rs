@@ -7,10 +7,9 @@ use crate::composed::Truncated;
 use crate::message::Message;
 use crate::record::{Record, Run};
 
-/// The cut copies of one prompt, for the next one of the same configuration: a sliding window sends most
-/// messages again.
+/// The cut copies of one prompt, for the next one: a sliding window sends most messages again.
 #[derive(Debug, Default)]
-pub(crate) struct Cuts {
+pub(super) struct Cuts {
     /// Those of the last prompt, and those of this one. Positions ascend in both.
     before: VecDeque<Known>,
     now: VecDeque<Known>,
