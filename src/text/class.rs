@@ -32,7 +32,7 @@ impl Class {
             [] => return None,
             [a @ 0..0x80, ..] => (CLASSES[usize::from(a)], 1),
             [a @ 0x80..0xe0, b, ..] => (CLASSES[usize::from(a & 0x1f) << 6 | low(b, 0)], 2),
-            [0xe4..=0xe9 | 0xeb..=0xec, ..] => (Self::Alone, 3), // Han, and most Hangul
+            [a @ 0xe0..0xf0, b, c, ..] if stands_alone([a, b, c]) => (Self::Alone, 3),
             [a @ 0xe0..0xf0, b, c, ..] => {
                 (Self::of(usize::from(a & 0xf) << 12 | low(b, 6) | low(c, 0)), 3)
             }
@@ -51,10 +51,8 @@ impl Class {
     pub(super) fn of(code: usize) -> Self {
         match code {
             0..0x3000 => CLASSES[code],
-            0x3000..=0x3029 | 0x3030..=0x3098 | 0x309b..=0xa66e // kana and Han
-            | 0xac00..=0xd7a3 // Hangul syllables
-            | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff01..=0xff9d // compatibility, full width
-            | 0x1f000..=0x1f1e5 | 0x1f200..=0x1f3fa | 0x1f400..=0x1faff // emoji
+            0x3000..0x10000 if ROWS[code >> 6] >> (code & 0x3f) & 1 == 1 => Self::Alone,
+            0x1f000..=0x1f1e5 | 0x1f200..=0x1f3fa | 0x1f400..=0x1faff // emoji
             | 0x20000..=0x323af => Self::Alone, // rare Han
             0x302a..=0x302f | 0x3099..=0x309a // of Han and kana
             | 0xfe00..=0xfe0f | 0x1f3fb..=0x1f3ff => Self::Mark, // variation selectors, skin tones
@@ -62,6 +60,32 @@ impl Class {
         }
     }
 }
+
+/// Whether the character of these three bytes stands [alone](Class::Alone).
+pub(super) fn stands_alone([a, b, c]: [u8; 3]) -> bool {
+    let row = ROWS[usize::from(a & 0xf) << 6 | usize::from(b & 0x3f)];
+    a & 0xf0 == 0xe0 && row >> (c & 0x3f) & 1 == 1
+}
+
+/// Which characters below U+10000 stand alone: a bit each, in rows of those that differ in their last byte.
+static ROWS: [u64; 0x400] = {
+    let mut rows = [0; 0x400];
+    let mut list = 0;
+    while list < 2 {
+        let ranges = [ALONE, WIDE][list];
+        let mut index = 0;
+        while index < ranges.len() {
+            let (mut code, last) = ranges[index];
+            while code <= last {
+                rows[code >> 6] |= 1 << (code & 0x3f);
+                code += 1;
+            }
+            index += 1;
+        }
+        list += 1;
+    }
+    rows
+};
 
 /// The classes of the characters below U+3000, where ranges are too many to compare with.
 static CLASSES: [Class; 0x3000] = {
@@ -106,6 +130,17 @@ const ALONE: &[(usize, usize)] = &[
     (0x1e00, 0x1fff), // more Latin, Greek
     (0x2000, 0x200a), (0x2010, 0x2027), (0x202f, 0x205f), (0x2070, 0x20c0), // spaces, punctuation, currencies
     (0x2100, 0x2bff), (0x2c60, 0x2c7f), (0x2e00, 0x2fff), // symbols, more Latin, punctuation and radicals
+];
+
+/// Those from U+3000 on.
+const WIDE: &[(usize, usize)] = &[
+    (0x3000, 0x3029),
+    (0x3030, 0x3098),
+    (0x309b, 0xa66e), // kana and Han
+    (0xac00, 0xd7a3), // Hangul syllables
+    (0xf900, 0xfaff),
+    (0xfe30, 0xfe6f),
+    (0xff01, 0xff9d), // compatibility, full width
 ];
 
 #[rustfmt::skip]

@@ -5,7 +5,7 @@ use std::ops::AddAssign;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Unit;
-use super::class::{Class, is_emoji, is_regional_indicator};
+use super::class::{Class, is_emoji, is_regional_indicator, stands_alone};
 
 /// A length of text in bytes, and what it measures.
 #[derive(Clone, Copy, Default)]
@@ -189,8 +189,8 @@ fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
                         return done;
                     }
                 }
-                if is_han(&bytes[end..]) {
-                    let row = han_row(&bytes[end..], room - done.measure, unit);
+                if width == 3 {
+                    let row = row(&bytes[end..], room - done.measure, unit);
                     done += row;
                     end += row.bytes;
                 }
@@ -211,20 +211,16 @@ fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
     done
 }
 
-/// Han at the beginning of `text` that is followed by more Han, within `room`.
+/// Characters of three bytes that stand alone and are followed by another such one, at the beginning of `text` and within
+/// `room`.
 ///
-/// Han comes in rows, and to look at nothing but its first byte is several times faster.
-fn han_row(text: &[u8], room: usize, unit: Unit) -> Span {
-    let one = Span::of("漢", unit);
+/// Han comes in rows, and to look at nothing else is several times faster.
+fn row(text: &[u8], room: usize, unit: Unit) -> Span {
+    let one = Span::of("漢", unit); // all of these are alike
     let most = if one.measure == 1 { room } else { room / one.measure };
     let (triples, _) = text.as_chunks::<3>();
-    let followed = triples.iter().skip(1).take(most).take_while(|next| is_han(*next)).count();
+    let followed = triples.iter().skip(1).take(most).take_while(|&&it| stands_alone(it)).count();
     Span { bytes: followed * one.bytes, measure: followed * one.measure }
-}
-
-/// Whether the first character is one of U+4000..=U+9FFF.
-fn is_han(text: &[u8]) -> bool {
-    matches!(text, [0xe4..=0xe9, ..])
 }
 
 /// Clusters at the beginning of `text`, within `room`, up to where a faster path can go on.
