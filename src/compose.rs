@@ -21,15 +21,16 @@ mod budget;
 mod cache;
 mod counts;
 mod cuts;
+mod plain;
 mod provider;
 
 use std::sync::Arc;
 
-use crate::composed::Prompt;
+use crate::composed::{Content, Prompt};
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Opens, Provider};
-use crate::record::Snapshot;
+use crate::record::{Records, Snapshot};
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
@@ -198,7 +199,7 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, None)
+        Ok(self.draft(snapshot, temporaries, None)?.with(|| snapshot.records.clone()))
     }
 
     /// Does the same with what earlier prompts of the conversation counted and cut.
@@ -212,30 +213,7 @@ impl Composer {
         temporaries: &[Arc<Message>],
         cache: &mut Cache,
     ) -> Result<Composition> {
-        self.compose_with(snapshot, temporaries, Some(cache))
-    }
-
-    pub(crate) fn compose_with(
-        &self,
-        snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
-        cache: Option<&mut Cache>,
-    ) -> Result<Composition> {
-        if let Some(limit) = &self.limit {
-            return match cache {
-                Some(cache) => limit.compose(self, snapshot, temporaries, cache),
-                None => limit.compose(self, snapshot, temporaries, &mut Cache::new()),
-            };
-        }
-        match self.opening(snapshot) {
-            Reach::Found(opening) => {
-                let system = self.system_message(snapshot, temporaries);
-                let cuts = cache.map(|cache| &mut cache.cuts);
-                let prompt = self.assemble(snapshot, &system, temporaries, opening, cuts);
-                prompt.map(Composition::Ready)
-            }
-            Reach::ReadMore(n) => Ok(Composition::ReadMore(n)),
-        }
+        Ok(self.draft(snapshot, temporaries, Some(cache))?.with(|| snapshot.records.clone()))
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -244,22 +222,53 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        self.compose_whole(snapshot, temporaries, None)
+        let content = self.draft_whole(snapshot, temporaries, None)?;
+        Ok(Prompt::new(content, &mut snapshot.records.clone()))
     }
 
-    /// Composes a prompt from a snapshot that holds all there is, even where its oldest rows could
-    /// not be read.
-    pub(crate) fn compose_whole(
+    /// What is to become a prompt as soon as it is given the records of the snapshot.
+    pub(crate) fn draft(
+        &self,
+        snapshot: &Snapshot,
+        temporaries: &[Arc<Message>],
+        cache: Option<&mut Cache>,
+    ) -> Result<Reach<Box<Content>>> {
+        if let Some(limit) = &self.limit {
+            return match cache {
+                Some(cache) => limit.compose(self, snapshot, temporaries, cache),
+                None => limit.compose(self, snapshot, temporaries, &mut Cache::new()),
+            };
+        }
+        if temporaries.is_empty()
+            && let Some(content) = self.plain(snapshot)
+        {
+            if let Some(cache) = cache {
+                cache.cuts = Cuts::default();
+            }
+            return Ok(Reach::Found(content));
+        }
+        match self.opening(snapshot) {
+            Reach::Found(opening) => {
+                let system = self.system_message(snapshot, temporaries);
+                let cuts = cache.map(|cache| &mut cache.cuts);
+                self.assemble(snapshot, system, temporaries, opening, cuts).map(Reach::Found)
+            }
+            Reach::ReadMore(n) => Ok(Reach::ReadMore(n)),
+        }
+    }
+
+    /// The same from a snapshot that holds all there is, even where its oldest rows could not be read.
+    pub(crate) fn draft_whole(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         mut cache: Option<&mut Cache>,
-    ) -> Result<Prompt> {
-        match self.compose_with(snapshot, temporaries, cache.as_deref_mut())? {
-            Composition::Ready(prompt) => Ok(prompt),
-            Composition::ReadMore(_) => {
+    ) -> Result<Box<Content>> {
+        match self.draft(snapshot, temporaries, cache.as_deref_mut())? {
+            Reach::Found(content) => Ok(content),
+            Reach::ReadMore(_) => {
                 let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };
-                self.compose_whole(&whole, temporaries, cache)
+                self.draft_whole(&whole, temporaries, cache)
             }
         }
     }
@@ -271,18 +280,19 @@ impl Composer {
     fn assemble(
         &self,
         snapshot: &Snapshot,
-        system: &System,
+        system: System,
         temporaries: &[Arc<Message>],
         opening: Opening,
         cuts: Option<&mut Cuts>,
-    ) -> Result<Prompt> {
+    ) -> Result<Box<Content>> {
         // What a processor decides is its own affair each time.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
         let mut assembly = Assembly::new(self, snapshot, system, cuts);
         assembly.history(opening)?;
         assembly.temporaries(temporaries)?;
-        assembly.finish(temporaries)
+        assembly.finish(temporaries)?;
+        Ok(assembly.content)
     }
 
     fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
@@ -318,6 +328,15 @@ impl Composer {
     fn opens_with_user(&self, snapshot: &Snapshot, start: usize) -> bool {
         self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
             && !(start == 0 && snapshot.is_complete())
+    }
+}
+
+impl Reach<Box<Content>> {
+    fn with(self, records: impl FnOnce() -> Records) -> Composition {
+        match self {
+            Self::Found(content) => Composition::Ready(Prompt::new(content, &mut records())),
+            Self::ReadMore(n) => Composition::ReadMore(n),
+        }
     }
 }
 

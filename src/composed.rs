@@ -1,17 +1,19 @@
 //! What a build returns: the messages, shared, beside the report.
 
+mod pieces;
 mod prefix;
 mod report;
 
 use std::iter::FusedIterator;
 use std::ops::Index;
-use std::sync::Arc;
 use std::{fmt, mem, slice};
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::Message;
-use crate::record::{Few, Record, Run};
+use crate::record::{Records, Slot};
+pub(crate) use pieces::{Held, Item, Pieces};
+use pieces::{Next, Walk};
 pub use prefix::{Break, SharedPrefix};
 pub use report::{
     Adapted, Details, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why,
@@ -36,12 +38,14 @@ pub use report::{
 #[derive(Clone)]
 pub struct Prompt {
     /// Made in its place, and moved as a pointer from then on.
-    pub(crate) content: Box<Content>,
+    content: Box<Content>,
 }
 
 /// What a [`Prompt`] holds.
 #[derive(Clone, Default)]
 pub(crate) struct Content {
+    /// The records that were read; none until the prompt is done.
+    records: Records,
     pub(crate) pieces: Pieces,
     pub(crate) durable: usize,
     pub(crate) report: Report,
@@ -70,44 +74,18 @@ pub enum Origin {
     Added,
 }
 
-/// Messages in order, shared in as few pieces as possible.
-#[derive(Clone, Default)]
-pub(crate) struct Pieces {
-    list: Few<Piece>,
-    len: usize,
-}
-
-#[derive(Clone)]
-enum Piece {
-    /// Records as they are.
-    Run(Run),
-    One(Arc<Message>, Origin),
-}
-
-/// A message as [`Pieces`] hold it.
-#[derive(Clone, Copy)]
-pub(crate) enum Held<'a> {
-    /// In the memory's block.
-    Record(&'a Message),
-    /// By itself.
-    Own(&'a Arc<Message>),
-}
-
-/// One of the messages in [`Pieces`], as it can be shared by others.
-#[derive(Clone)]
-pub(crate) enum Item<'a> {
-    Record(Record<'a>),
-    Own(Arc<Message>, Origin),
-}
-
-/// A place in [`Pieces`] to go back to.
-#[derive(Clone, Copy)]
-pub(crate) struct Mark(usize);
-
 impl Prompt {
+    /// Takes the records of which the content was made.
+    pub(crate) fn new(mut content: Box<Content>, of: &mut Records) -> Self {
+        let Content { records, pieces, .. } = &mut *content;
+        mem::swap(records, of);
+        pieces.settle(records);
+        Self { content }
+    }
+
     /// How many messages there are.
     pub fn len(&self) -> usize {
-        self.content.pieces.len
+        self.content.pieces.len()
     }
 
     /// Whether there are none.
@@ -117,8 +95,7 @@ impl Prompt {
 
     /// The messages, in order.
     pub fn iter(&self) -> Iter<'_> {
-        let list = &self.content.pieces.list;
-        Iter { piece: list.first(), pieces: list.rest(), within: 0, left: self.len() }
+        Iter { slots: [].iter(), walk: self.walk(), left: self.len() }
     }
 
     /// The `i`th message.
@@ -128,7 +105,7 @@ impl Prompt {
 
     /// The messages, each with where it came from.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        self.content.pieces.iter()
+        self.walk().map(|held| (held.origin(), held.message()))
     }
 
     /// The system message, which is the first where there is one.
@@ -155,15 +132,18 @@ impl Prompt {
     pub fn to_messages(&self) -> Vec<Message> {
         self.iter().cloned().collect()
     }
+
+    fn walk(&self) -> Walk<'_> {
+        self.content.pieces.walk(&self.content.records)
+    }
 }
 
 /// The messages of a [`Prompt`], in order.
 #[derive(Clone)]
 pub struct Iter<'a> {
-    piece: Option<&'a Piece>,
-    pieces: slice::Iter<'a, Piece>,
-    /// How far into the piece.
-    within: usize,
+    /// The next messages, as far as they lie side by side, and what comes behind them.
+    slots: slice::Iter<'a, Slot>,
+    walk: Walk<'a>,
     left: usize,
 }
 
@@ -173,31 +153,26 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a Message> {
         loop {
-            if let Some(message) = self.piece?.message(self.within) {
-                self.within += 1;
+            if let Some(slot) = self.slots.next() {
                 self.left -= 1;
-                return Some(message);
+                return slot.get().map(|entry| &entry.message);
             }
-            self.within = 0;
-            self.piece = self.pieces.next();
+            match self.walk.stretch()? {
+                Next::Slots(slots) => self.slots = slots.iter(),
+                Next::One(message) => {
+                    self.left -= 1;
+                    return Some(message);
+                }
+            }
         }
     }
 
-    fn nth(&mut self, mut n: usize) -> Option<&'a Message> {
-        loop {
-            let piece = self.piece?;
-            let len = piece.len() - self.within;
-            if n < len {
-                let message = piece.message(self.within + n);
-                self.within += n + 1;
-                self.left -= n + 1;
-                return message;
-            }
-            n -= len;
-            self.left -= len;
-            self.within = 0;
-            self.piece = self.pieces.next();
-        }
+    fn nth(&mut self, n: usize) -> Option<&'a Message> {
+        let near = n.min(self.slots.len());
+        self.slots = self.slots.as_slice()[near..].iter();
+        self.walk.advance(n - near);
+        self.left = self.left.saturating_sub(n);
+        self.next()
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -207,148 +182,6 @@ impl<'a> Iterator for Iter<'a> {
 
 impl ExactSizeIterator for Iter<'_> {}
 impl FusedIterator for Iter<'_> {}
-
-impl Pieces {
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Appends records as they are: one reference count for each block, not for each message.
-    pub(crate) fn share(&mut self, records: Run) {
-        self.len += records.len;
-        match self.list.last_mut() {
-            Some(Piece::Run(run)) if run.is_continued_by(&records) => run.len += records.len,
-            _ => self.list.push(Piece::Run(records)),
-        }
-    }
-
-    pub(crate) fn push(&mut self, message: Arc<Message>, origin: Origin) {
-        self.len += 1;
-        self.list.push(Piece::One(message, origin));
-    }
-
-    pub(crate) fn add(&mut self, item: Item<'_>) {
-        match item {
-            Item::Record(record) => self.share(record.to_run()),
-            Item::Own(message, origin) => self.push(message, origin),
-        }
-    }
-
-    /// The messages, each to be shared by other pieces.
-    pub(crate) fn items(&self) -> impl Iterator<Item = Item<'_>> {
-        self.list.iter().flat_map(|piece| {
-            let (run, one) = match piece {
-                Piece::Run(run) => (Some(run), None),
-                Piece::One(message, origin) => {
-                    (None, Some(Item::Own(Arc::clone(message), *origin)))
-                }
-            };
-            run.into_iter().flat_map(Run::iter).map(Item::Record).chain(one)
-        })
-    }
-
-    /// Inserts `other` before the `at`th message.
-    pub(crate) fn insert(&mut self, at: usize, other: Self) {
-        let mut list: Vec<_> = mem::take(&mut self.list).into_iter().collect();
-        let mut before = at;
-        let mut i = 0;
-        while let Some(piece) = list.get(i).filter(|piece| piece.len() <= before) {
-            before -= piece.len();
-            i += 1;
-        }
-        if before > 0
-            && let Some(Piece::Run(run)) = list.get(i)
-        {
-            let (head, tail) = run.clone().split(before);
-            list.splice(i..=i, [Piece::Run(head), Piece::Run(tail)]);
-            i += 1;
-        }
-        list.splice(i..i, other.list);
-        self.list = list.into_iter().collect();
-        self.len += other.len;
-    }
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.len)
-    }
-
-    /// Takes back everything since `mark`.
-    pub(crate) fn back_to(&mut self, mark: Mark) {
-        while self.len > mark.0
-            && let Some(piece) = self.list.last_mut()
-        {
-            let surplus = self.len - mark.0;
-            match piece {
-                Piece::Run(run) if run.len > surplus => {
-                    run.len -= surplus;
-                    self.len -= surplus;
-                }
-                _ => {
-                    self.len -= piece.len();
-                    self.list.pop();
-                }
-            }
-        }
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        self.held().map(|(origin, held)| (origin, held.message()))
-    }
-
-    pub(crate) fn held(&self) -> impl Iterator<Item = (Origin, Held<'_>)> {
-        self.list.iter().flat_map(|piece| {
-            let (run, one) = match piece {
-                Piece::Run(run) => (Some(run), None),
-                Piece::One(message, origin) => (None, Some((*origin, Held::Own(message)))),
-            };
-            let records = run.into_iter().flat_map(Run::iter);
-            records.map(|r| (Origin::History(r.seq()), Held::Record(r.message()))).chain(one)
-        })
-    }
-}
-
-impl Item<'_> {
-    pub(crate) fn message(&self) -> &Message {
-        match self {
-            Self::Record(record) => record.message(),
-            Self::Own(message, _) => message,
-        }
-    }
-
-    /// The position of the record, where this is one or a copy of one.
-    pub(crate) fn seq(&self) -> Option<u64> {
-        match self {
-            Self::Record(record) => Some(record.seq()),
-            Self::Own(_, Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(*seq),
-            Self::Own(..) => None,
-        }
-    }
-}
-
-impl<'a> Held<'a> {
-    pub(crate) fn message(self) -> &'a Message {
-        match self {
-            Self::Record(message) => message,
-            Self::Own(message) => message,
-        }
-    }
-}
-
-impl Piece {
-    fn len(&self) -> usize {
-        match self {
-            Self::Run(run) => run.len,
-            Self::One(..) => 1,
-        }
-    }
-
-    fn message(&self, i: usize) -> Option<&Message> {
-        match self {
-            Self::Run(run) => run.message(i),
-            Self::One(message, _) => (i == 0).then_some(message),
-        }
-    }
-}
 
 impl Index<usize> for Prompt {
     type Output = Message;

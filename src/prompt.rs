@@ -3,9 +3,9 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 
-use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use parking_lot::Mutex;
 
@@ -18,7 +18,7 @@ use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::{ToolGroups, Window};
+use crate::window::{Reach, ToolGroups, Window};
 
 /// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
 ///
@@ -162,20 +162,24 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// What all shells do with what they read.
-    fn compose(&self, snapshot: &Snapshot, n: usize) -> Result<Composition> {
+    fn compose(&self, snapshot: &mut Snapshot, n: usize) -> Result<Composition> {
         let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
         let cache = cache.as_deref_mut();
-        if snapshot.rows() < n {
+        let content = if snapshot.rows() < n {
             // All that the memory has, even where it could not read its oldest rows.
-            let whole = self.composer.compose_whole(snapshot, &self.temporaries, cache);
-            return whole.map(Composition::Ready);
-        }
-        self.composer.compose_with(snapshot, &self.temporaries, cache)
+            self.composer.draft_whole(snapshot, &self.temporaries, cache)?
+        } else {
+            match self.composer.draft(snapshot, &self.temporaries, cache)? {
+                Reach::Found(content) => content,
+                Reach::ReadMore(more) => return Ok(Composition::ReadMore(more)),
+            }
+        };
+        Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records)))
     }
 
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
         self.cache = Mutex::default();
-        std::mem::replace(&mut self.memory, memory)
+        mem::replace(&mut self.memory, memory)
     }
 
     /// The memory.
@@ -231,7 +235,12 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            match self.compose(&self.memory.read(None, n)?, n)? {
+            // By reference: what was read stays where it was written.
+            let composition = match self.memory.read(None, n) {
+                Ok(ref mut snapshot) => self.compose(snapshot, n)?,
+                Err(error) => return Err(error),
+            };
+            match composition {
                 Composition::Ready(prompt) => return Ok(prompt),
                 Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
             }

@@ -7,9 +7,9 @@
 
 mod few;
 
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{fmt, mem};
 
 use crate::error::Error;
 use crate::message::Message;
@@ -22,8 +22,7 @@ pub(crate) use few::Few;
 pub struct Record<'a> {
     seq: u64,
     entry: &'a Entry,
-    block: &'a Block,
-    index: usize,
+    run: &'a Run,
 }
 
 /// Records in the order of their positions: a consistent view that costs next to nothing to hold.
@@ -34,12 +33,16 @@ pub struct Records {
     runs: Few<Run>,
 }
 
-/// A walk over records: one by one, or in stretches that share a block.
+/// A walk over records.
+#[derive(Clone)]
 pub(crate) struct Cursor<'a> {
-    runs: std::slice::Iter<'a, Run>,
+    /// The run of the next record, and the slots from it on: none only at the end.
     run: Option<&'a Run>,
-    /// How far into the run.
-    within: usize,
+    slots: &'a [Slot],
+    runs: &'a Few<Run>,
+    next_run: usize,
+    /// The place of the next among all records.
+    at: usize,
 }
 
 /// What a memory answers when it is read: its system message, its newest records, and where the
@@ -75,8 +78,11 @@ pub(crate) struct Entry {
     pub(crate) message: Message,
 }
 
-/// Write-once slots, filled from the front.
-pub(crate) type Block = Arc<[OnceLock<Entry>]>;
+/// Where an entry is written once.
+pub(crate) type Slot = OnceLock<Entry>;
+
+/// Slots, filled from the front.
+pub(crate) type Block = Arc<[Slot]>;
 
 /// Records that stand side by side in one block.
 #[derive(Clone, Debug)]
@@ -110,14 +116,15 @@ impl<'a> Record<'a> {
         self.entry.at
     }
 
-    /// Whether it is the first of these records: the same one, not an equal one.
+    /// Whether this is the record that `run` begins with: the same one, not an equal one.
     pub(crate) fn is(&self, run: &Run) -> bool {
-        Arc::ptr_eq(self.block, &run.block) && self.index == run.from && self.seq == run.seq
+        run.seq == self.seq && run.record(0).is_some_and(|it| std::ptr::eq(it.entry, self.entry))
     }
 
     /// This record as a run of one, which holds its block.
     pub(crate) fn to_run(self) -> Run {
-        Run { block: Arc::clone(self.block), seq: self.seq, from: self.index, len: 1 }
+        let from = self.run.from + places(self.seq - self.run.seq);
+        Run { block: Arc::clone(&self.run.block), seq: self.seq, from, len: 1 }
     }
 }
 
@@ -162,7 +169,7 @@ impl Records {
     pub(crate) fn split(self, seq: u64) -> (Self, Self) {
         let (mut before, mut behind) = (Self::default(), Self::default());
         for run in self.runs {
-            let i = usize::try_from(seq.saturating_sub(run.seq)).unwrap_or(usize::MAX);
+            let i = places(seq.saturating_sub(run.seq));
             let (left, right) = run.split(i);
             if left.len > 0 {
                 before.push(left);
@@ -175,11 +182,13 @@ impl Records {
     }
 
     /// How many there are.
+    #[inline]
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len).sum()
     }
 
     /// Whether there are none.
+    #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
@@ -189,11 +198,53 @@ impl Records {
         self.runs.iter().flat_map(Run::iter)
     }
 
+    /// Whether each message from the `skip`th record on is `wanted`.
+    #[inline]
+    pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
+        let mut skip = skip;
+        self.runs.iter().all(|run| {
+            let slots = run.slots().get(skip..).unwrap_or_default();
+            skip = skip.saturating_sub(run.len);
+            slots.iter().all(|slot| slot.get().is_some_and(|entry| wanted(&entry.message)))
+        })
+    }
+
     /// A walk from the `skip`th record on.
+    #[inline]
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
-        let mut cursor = Cursor { run: self.runs.first(), runs: self.runs.rest(), within: 0 };
+        let (runs, run) = (&self.runs, self.runs.get(0));
+        let slots = run.map_or(&[][..], Run::slots);
+        let mut cursor = Cursor { run, slots, runs, next_run: 1, at: 0 };
         cursor.advance(skip);
         cursor
+    }
+
+    /// Lets go of the first blocks, as far as nothing of them is among the first `n` records. Returns
+    /// how many records that were.
+    pub(crate) fn forget(&mut self, n: usize) -> usize {
+        let (mut runs, mut records) = (0, 0);
+        while let Some(run) = self.runs.get(runs).filter(|run| records + run.len <= n) {
+            runs += 1;
+            records += run.len;
+        }
+        if self.runs.get(runs).is_none() {
+            self.runs = Few::default();
+        } else if runs > 0 {
+            self.runs = mem::take(&mut self.runs).into_iter().skip(runs).collect();
+        }
+        records
+    }
+
+    /// The `i`th record.
+    #[inline]
+    pub(crate) fn get(&self, mut i: usize) -> Option<Record<'_>> {
+        for run in self.runs.iter() {
+            if i < run.len {
+                return run.record(i);
+            }
+            i -= run.len;
+        }
+        None
     }
 
     /// The messages, oldest first.
@@ -203,7 +254,7 @@ impl Records {
 
     /// The oldest of them.
     pub fn first(&self) -> Option<Record<'_>> {
-        self.runs.first()?.record(0)
+        self.runs.get(0)?.record(0)
     }
 
     /// The newest of them.
@@ -212,78 +263,98 @@ impl Records {
     }
 }
 
+impl From<Run> for Records {
+    fn from(run: Run) -> Self {
+        Self { runs: run.into() }
+    }
+}
+
 impl<'a> Cursor<'a> {
+    /// The place of the next record among all of them.
+    #[inline]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
     /// The next record, which stays the next.
+    #[inline]
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
-        self.run?.record(self.within)
+        let (run, slots) = (self.run?, self.slots);
+        let entry = slots.first()?.get()?;
+        Some(Record { seq: run.seq + (run.len - slots.len()) as u64, entry, run })
     }
 
     /// The next record, if there is one and `wanted` says so.
+    #[inline]
     pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
         let record = self.peek().filter(|record| wanted(record.message()))?;
         self.advance(1);
         Some(record)
     }
 
-    /// The next records as far as they share a block and are `wanted`; `None` where the next is not.
-    pub(crate) fn stretch(&mut self, mut wanted: impl FnMut(&Message) -> bool) -> Option<Run> {
-        let run = self.run?;
-        let slots = run.slots().get(self.within..)?;
-        let unwanted = |slot: &OnceLock<Entry>| slot.get().is_none_or(|e| !wanted(&e.message));
-        let len = slots.iter().position(unwanted).unwrap_or(slots.len());
-        if len == 0 {
-            return None;
-        }
-        let seq = run.seq + self.within as u64;
-        let stretch = Run { block: Arc::clone(&run.block), seq, from: run.from + self.within, len };
-        self.advance(len);
-        Some(stretch)
-    }
-
-    fn advance(&mut self, mut n: usize) {
-        while let Some(run) = self.run {
-            if n < run.len - self.within {
-                self.within += n;
+    /// Passes the next records as far as they are wanted.
+    #[inline]
+    pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
+        let mut unwanted = |slot: &Slot| slot.get().is_none_or(|entry| !wanted(&entry.message));
+        while self.run.is_some() {
+            let slots = self.slots;
+            let passed = slots.iter().position(&mut unwanted);
+            self.advance(passed.unwrap_or(slots.len()));
+            if passed.is_some() {
                 return;
             }
-            n -= run.len - self.within;
-            self.run = self.runs.next();
-            self.within = 0;
+        }
+    }
+
+    /// Passes the next records, at most so many, as far as they share a block: they lie in these slots.
+    pub(crate) fn stretch(&mut self, most: usize) -> &'a [Slot] {
+        let slots = self.slots;
+        let slots = slots.get(..most).unwrap_or(slots);
+        self.advance(slots.len());
+        slots
+    }
+
+    /// Passes so many records.
+    pub(crate) fn advance(&mut self, n: usize) {
+        let mut left = n;
+        while self.run.is_some() {
+            if let Some(slots) = self.slots.get(left..).filter(|slots| !slots.is_empty()) {
+                self.slots = slots;
+                self.at += left;
+                return;
+            }
+            left -= self.slots.len();
+            self.at += self.slots.len();
+            self.run = self.runs.get(self.next_run);
+            self.next_run += 1;
+            self.slots = self.run.map_or(&[], Run::slots);
         }
     }
 }
 
+impl<'a> Iterator for Cursor<'a> {
+    type Item = Record<'a>;
+
+    fn next(&mut self) -> Option<Record<'a>> {
+        self.next_if(|_| true)
+    }
+}
+
 impl Run {
-    fn slots(&self) -> &[OnceLock<Entry>] {
+    #[inline]
+    fn slots(&self) -> &[Slot] {
         self.block.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
     /// The `i`th record. A run covers filled slots only, so it is there for every `i` below `len`.
+    #[inline]
     fn record(&self, i: usize) -> Option<Record<'_>> {
         let entry = self.slots().get(i)?.get()?;
-        let (seq, index) = (self.seq + i as u64, self.from + i);
-        Some(Record { seq, entry, block: &self.block, index })
-    }
-
-    /// Whether `next` comes directly after this run, in position and in the block.
-    pub(crate) fn is_continued_by(&self, next: &Self) -> bool {
-        Arc::ptr_eq(&self.block, &next.block)
-            && self.from + self.len == next.from
-            && self.seq + self.len as u64 == next.seq
-    }
-
-    /// The index of the last message of the user.
-    pub(crate) fn last_user(&self) -> Option<usize> {
-        self.slots().iter().rposition(|slot| slot.get().is_some_and(|e| e.message.is_user()))
+        Some(Record { seq: self.seq + i as u64, entry, run: self })
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         (0..self.len).filter_map(|i| self.record(i))
-    }
-
-    /// The `i`th message of the run.
-    pub(crate) fn message(&self, i: usize) -> Option<&Message> {
-        Some(&self.slots().get(i)?.get()?.message)
     }
 
     /// Parts the run in two before its `i`th record.
@@ -319,8 +390,9 @@ impl Snapshot {
     }
 
     /// The position of the oldest of these records.
+    #[inline]
     pub(crate) fn oldest(&self) -> u64 {
-        self.records.runs.first().map_or(self.end, |run| run.seq)
+        self.records.runs.get(0).map_or(self.end, |run| run.seq)
     }
 
     /// The position of the oldest row that was read, whether or not it could be made sense of; none
@@ -332,14 +404,21 @@ impl Snapshot {
     }
 
     /// How many rows were read, those included that made no sense.
+    #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.records.len() + self.unreadable.len()
     }
 
     /// Whether nothing older than these records is in the memory.
+    #[inline]
     pub(crate) fn is_complete(&self) -> bool {
         self.oldest() <= self.start
     }
+}
+
+/// A number of records in memory, from a difference of positions.
+pub(crate) fn places(positions: u64) -> usize {
+    usize::try_from(positions).unwrap_or(usize::MAX)
 }
 
 /// Milliseconds since 1970; a time before that counts as 1970.

@@ -177,6 +177,14 @@ impl Window {
         }
     }
 
+    /// How many records this window sends, where it is nothing but the newest.
+    pub(crate) const fn newest(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Last(n) if !self.starting_with_user && !self.anchored => Some(n),
+            _ => None,
+        }
+    }
+
     /// Where this window opens in `snapshot`, before tool groups are looked at.
     pub(crate) fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
         let have = snapshot.records.len();

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, Keep, MemoryId,
+    ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, ErrorKind, Keep, MemoryId,
     MemoryPrompt, Message, Origin, Placement, Prompt, Snapshot, ToolGroups, Truncate, Why, Window,
 };
 use proptest::prelude::*;
@@ -89,6 +89,35 @@ proptest! {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     })]
+
+    /// Prompts without temporaries may be composed a shorter way, which those with some never take.
+    #[test]
+    fn a_temporary_behind_all_changes_nothing_before_it(
+        mut composer in composers(), conversation in conversation(16), plain in any::<bool>(),
+        evicted in 0u64..4, read in 0usize..20,
+    ) {
+        composer.temporaries_at(Placement::End);
+        let is_plain = |m: &Message| !plain || !(m.is_tool() || m.has_tool_calls());
+        let conversation: Vec<_> = conversation.into_iter().filter(is_plain).collect();
+        let memory = remember(&conversation);
+        memory.evict(evicted).unwrap();
+        let snapshot = memory.read(None, read).unwrap();
+        let without = composer.compose(&snapshot, &[]).unwrap();
+        let with = composer.compose(&snapshot, &shared(&[Message::custom([])])).unwrap();
+        match (without, with) {
+            (Composition::Ready(without), Composition::Ready(with)) => {
+                let mut sent: Vec<_> = without.with_origins().collect();
+                let temporary = Message::custom([]);
+                sent.push((Origin::Temporary, &temporary));
+                prop_assert_eq!(with.with_origins().collect::<Vec<_>>(), sent);
+                prop_assert_eq!(with.durable(), without.durable());
+                let mut report = with.report().clone();
+                (report.messages, report.temporaries) = (report.messages - 1, 0);
+                prop_assert_eq!(&report, without.report());
+            }
+            (without, with) => prop_assert_eq!(without, with),
+        }
+    }
 
     // Rule 1
 
@@ -500,4 +529,17 @@ impl ChatMemory for Counting {
     fn clear(&self) -> memory_prompt::Result<()> {
         self.memory.clear()
     }
+}
+
+#[test]
+fn a_kept_prompt_holds_no_more_blocks_than_it_shows() {
+    let mut kept = None;
+    let cost = allocation_counter::measure(|| {
+        let memory = DefaultChatMemory::new();
+        memory.add_all((0..1000).map(|_| Message::user("x".repeat(10_000)))).unwrap();
+        let all = memory.read(None, usize::MAX).unwrap();
+        kept = Some(Composer::new().max_messages(3).compose_all(&all, &[]).unwrap());
+    });
+    assert_eq!(kept.unwrap().len(), 3);
+    assert!(cost.bytes_current < 1_000_000, "{} bytes", cost.bytes_current);
 }

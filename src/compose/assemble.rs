@@ -3,9 +3,7 @@
 use std::sync::Arc;
 
 use super::{Composer, Cuts, Placement, provider};
-use crate::composed::{
-    Content, LeftOut, Origin, Pieces, Prompt, Repaired, SystemSource, Truncated, Why,
-};
+use crate::composed::{Content, LeftOut, Origin, Pieces, Repaired, SystemSource, Truncated, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Cursor, Record, Snapshot};
@@ -13,11 +11,12 @@ use crate::truncate::Verdict;
 use crate::window::{OpenCalls, Opening, ToolGroups};
 
 /// The one system message.
+#[derive(Clone)]
 pub(super) struct System {
     pub(super) message: Option<Arc<Message>>,
-    source: SystemSource,
+    pub(super) source: SystemSource,
     /// Whether the memory has one that is not sent.
-    overridden: bool,
+    pub(super) overridden: bool,
 }
 
 impl System {
@@ -49,7 +48,7 @@ pub(super) struct Assembly<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     cuts: Option<&'a mut Cuts>,
-    content: Box<Content>,
+    pub(super) content: Box<Content>,
     /// Where the history begins in the prompt, and where its last user message stands.
     history_at: usize,
     last_user: Option<usize>,
@@ -70,7 +69,7 @@ impl<'a> Assembly<'a> {
     pub(super) fn new(
         composer: &'a Composer,
         snapshot: &'a Snapshot,
-        system: &System,
+        system: System,
         mut cuts: Option<&'a mut Cuts>,
     ) -> Self {
         if let Some(cuts) = &mut cuts {
@@ -80,8 +79,8 @@ impl<'a> Assembly<'a> {
         content.report.stored = snapshot.end.saturating_sub(snapshot.start);
         content.report.system = system.source;
         content.report.system_overridden = system.overridden;
-        if let Some(message) = &system.message {
-            content.pieces.push(Arc::clone(message), Origin::System);
+        if let Some(message) = system.message {
+            content.pieces.push(message, Origin::System);
         }
         let history_at = content.pieces.len();
         Self { composer, snapshot, cuts, content, history_at, last_user: None, open: None }
@@ -92,10 +91,11 @@ impl<'a> Assembly<'a> {
         let Opening { start, parted, anchor } = opening;
         let snapshot = self.snapshot;
         let records = &snapshot.records;
-        if let Some(anchor) = anchor.and_then(|anchor| records.iter().nth(anchor))
-            && self.message(anchor)?
+        if let Some(place) = anchor
+            && let Some(record) = records.cursor(place).next()
+            && self.message(place, record)?
         {
-            self.content.report.anchored = Some(anchor.seq());
+            self.content.report.details_mut().anchored = Some(record.seq());
         }
         let mut rest = records.cursor(start - parted);
         let first = rest.peek().map_or(snapshot.end, |record| record.seq());
@@ -104,24 +104,23 @@ impl<'a> Assembly<'a> {
         for lost in snapshot.unreadable.iter().filter(|row| row.seq >= first) {
             self.content.report.details_mut().unreadable.push(lost.seq);
         }
-        for _ in 0..parted {
-            if let Some(result) = rest.next_if(|_| true) {
-                self.leave_out(result, Why::Opening);
-            }
+        for result in rest.by_ref().take(parted) {
+            self.leave_out(result, Why::Opening);
         }
         loop {
             self.share_plain(&mut rest);
-            let Some(record) = rest.next_if(|_| true) else { break };
+            let place = rest.at();
+            let Some(record) = rest.next() else { break };
             match record.message() {
                 Message::System(_) => self.leave_out(record, Why::SecondSystem),
                 Message::Tool(tool) if self.checks_groups() => {
                     self.orphan(record, tool.call_id())?;
                 }
                 Message::Ai(ai) if self.checks_groups() && ai.has_tool_calls() => {
-                    self.group(record, ai, &mut rest)?;
+                    self.group(place, record, ai, &mut rest)?;
                 }
                 _ => {
-                    self.message(record)?;
+                    self.message(place, record)?;
                 }
             }
         }
@@ -192,14 +191,15 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The prompt, as the provider takes it.
-    pub(super) fn finish(mut self, temporaries: &[Arc<Message>]) -> Result<Prompt> {
+    /// The whole, as the provider takes it.
+    pub(super) fn finish(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
         if let Some(provider) = self.composer.provider {
             let strict = self.composer.tool_groups == ToolGroups::Strict;
             self.content.report.provider = Some(provider);
             (self.content.pieces, self.content.durable) =
                 provider::Pass::new(provider, strict, temporaries).run(
                     &self.content.pieces,
+                    &self.snapshot.records,
                     self.content.durable,
                     &mut self.content.report,
                 )?;
@@ -207,53 +207,48 @@ impl<'a> Assembly<'a> {
         if self.content.report.system == SystemSource::Temporary {
             self.content.durable = 0;
         }
-        if let Some(cuts) = self.cuts {
+        if let Some(cuts) = &mut self.cuts {
             cuts.end();
         }
         self.content.report.messages = self.content.pieces.len();
-        Ok(Prompt { content: self.content })
+        Ok(())
     }
 
     fn checks_groups(&self) -> bool {
         self.composer.tool_groups != ToolGroups::Off
     }
 
-    /// The next records, as far as they are sent as they are and whatever stands around them, block by
-    /// block.
+    /// The next records, as far as they are sent as they are and whatever stands around them.
     fn share_plain(&mut self, rest: &mut Cursor<'_>) {
-        let checks_groups = self.checks_groups();
-        let truncate = self.composer.truncate.as_ref();
-        loop {
-            let stretch = rest.stretch(|message| {
-                let alone = match message {
-                    Message::System(_) => false,
-                    Message::Tool(_) => !checks_groups,
-                    Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
-                    Message::User(_) | Message::Custom(_) => true,
-                };
-                alone && truncate.is_none_or(|truncate| truncate.surely_keeps(message))
-            });
-            let Some(records) = stretch else { return };
-            if let Some(user) = records.last_user() {
-                self.last_user = Some(self.content.pieces.len() + user);
+        let start = rest.at();
+        let (mut passed, mut last_user) = (0, None);
+        rest.pass(|message| {
+            let pass = self.composer.sends_as_is(message);
+            if pass && message.is_user() {
+                last_user = Some(passed);
             }
-            self.content.report.sent += records.len;
-            self.content.pieces.share(records);
+            passed += 1;
+            pass
+        });
+        if let Some(user) = last_user {
+            self.last_user = Some(self.content.pieces.len() + user);
         }
+        self.content.report.sent += rest.at() - start;
+        self.content.pieces.share(start..rest.at());
     }
 
     /// One record: shared where it fits, else a copy. False where the processor dropped it.
-    fn message(&mut self, record: Record<'_>) -> Result<bool> {
+    fn message(&mut self, place: usize, record: Record<'_>) -> Result<bool> {
         let message = record.message();
-        if let Some((copy, report)) = self.cuts.as_mut().and_then(|cuts| cuts.of(record)) {
-            self.replace(copy, report);
+        if let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
+            self.content.replace(&known.copy, &known.report);
         } else {
             let verdict = match &self.composer.truncate {
                 Some(truncate) => truncate.judge(message, record.seq())?,
                 None => Verdict::Keep,
             };
             match verdict {
-                Verdict::Keep => self.content.pieces.share(record.to_run()),
+                Verdict::Keep => self.content.pieces.share(place..place + 1),
                 Verdict::Replace(copy) => {
                     let report = Truncated {
                         seq: record.seq(),
@@ -263,9 +258,9 @@ impl<'a> Assembly<'a> {
                     };
                     let copy = Arc::new(copy);
                     if let Some(cuts) = &mut self.cuts {
-                        cuts.keep(record, &copy, report);
+                        cuts.keep(&record, &copy, report);
                     }
-                    self.replace(copy, report);
+                    self.content.replace(&copy, &report);
                 }
                 Verdict::Drop => {
                     self.leave_out(record, Why::Dropped);
@@ -280,27 +275,24 @@ impl<'a> Assembly<'a> {
         Ok(true)
     }
 
-    fn replace(&mut self, copy: Arc<Message>, report: Truncated) {
-        self.content.report.details_mut().truncated.push(report);
-        self.content.pieces.push(copy, Origin::Truncated(report.seq));
-    }
-
     /// A message with tool calls and the results that follow it: all of it, or nothing.
     fn group(
         &mut self,
+        place: usize,
         record: Record<'a>,
         ai: &'a AiMessage,
         rest: &mut Cursor<'a>,
     ) -> Result<()> {
         let mark = self.content.pieces.mark();
         let (sent, truncated) = (self.content.report.sent, self.content.report.truncated.len());
-        let mut members = vec![(record, self.message(record)?)];
+        let mut members = vec![(record, self.message(place, record)?)];
         let results_at = self.content.pieces.len();
         let mut calls = OpenCalls::of(ai);
         while let Some(result) = rest.next_if(Message::is_tool) {
+            let place = rest.at() - 1;
             let id = result.message().as_tool().map_or("", |tool| tool.call_id());
             if calls.answer(id) {
-                members.push((result, self.message(result)?));
+                members.push((result, self.message(place, result)?));
             } else {
                 self.orphan(result, id)?;
             }
@@ -364,10 +356,27 @@ impl<'a> Assembly<'a> {
     }
 }
 
+impl Content {
+    /// Sends a copy in the place of a record.
+    fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
+        let truncated = &mut self.report.details_mut().truncated;
+        if truncated.is_empty() {
+            // Where one message is long, others are too.
+            truncated.reserve(MORE);
+            self.pieces.reserve(MORE);
+        }
+        truncated.push(*report);
+        self.pieces.push(Arc::clone(copy), Origin::Truncated(report.seq));
+    }
+}
+
 /// What stands for a result that nobody recorded.
 fn no_result(call: &ToolCall) -> Message {
     let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
     Message::Tool(result.with_error(true))
 }
+
+/// For how many cut messages room is made with the first.
+const MORE: usize = 16;
 
 const NO_RESULT: &str = "No result was recorded for this call.";

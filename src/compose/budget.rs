@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Composer;
 use super::cache::Cache;
 use super::counts::Counts;
-use super::{Composer, Composition};
-use crate::composed::{Held, Origin, Prompt, Tokens};
+use crate::composed::{Content, Held, Origin, Tokens};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Record, Snapshot};
@@ -104,7 +104,7 @@ impl From<usize> for Budget {
 
 /// What came of composing within a budget.
 enum Fit {
-    Ready(Prompt),
+    Ready(Box<Content>),
     ReadMore(usize),
     /// What must stay has so many tokens.
     TooMuch(usize),
@@ -124,17 +124,13 @@ impl Limit {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         cache: &mut Cache,
-    ) -> Result<Composition> {
+    ) -> Result<Reach<Box<Content>>> {
         let first = self.fit(composer, snapshot, temporaries, cache)?;
         cache.counts.forget_unasked();
         let needed = match &first {
-            Fit::ReadMore(n) => return Ok(Composition::ReadMore(*n)),
+            Fit::ReadMore(n) => return Ok(Reach::ReadMore(*n)),
             Fit::TooMuch(needed) => Some(*needed),
-            Fit::Ready(prompt)
-                if prompt.content.report.over_budget > 0 && self.budget.cut_first =>
-            {
-                None
-            }
+            Fit::Ready(content) if content.report.over_budget > 0 && self.budget.cut_first => None,
             Fit::Ready(_) => return Ok(first.into()),
         };
         // A sixteenth for comfort; down to a single character where the prompt can't be sent else.
@@ -149,11 +145,11 @@ impl Limit {
             shorter.truncate = Some(truncate);
             // Other texts have other counts.
             best = self.fit(&shorter, snapshot, temporaries, &mut Cache::new())?;
-            if let Fit::Ready(prompt) = &mut best {
-                if let Some(tokens) = &mut prompt.content.report.details_mut().tokens {
+            if let Fit::Ready(content) = &mut best {
+                if let Some(tokens) = &mut content.report.details_mut().tokens {
                     tokens.cut_to = Some(limit);
                 }
-                if needed.is_some() || prompt.content.report.over_budget == 0 {
+                if needed.is_some() || content.report.over_budget == 0 {
                     break;
                 }
             }
@@ -216,17 +212,17 @@ impl Limit {
             let anchor = question.filter(|question| *question < opening.start);
             let nothing = composer.effective_window().sends_nothing();
             let opening = Opening { anchor: anchor.filter(|_| !nothing), ..opening };
-            let mut prompt =
-                composer.assemble(snapshot, &system, temporaries, opening, Some(cuts))?;
-            let total = self.total(&prompt, &walk, counts)?;
+            let mut content =
+                composer.assemble(snapshot, system.clone(), temporaries, opening, Some(cuts))?;
+            let pieces = content.pieces.walk(&snapshot.records);
+            let total = self.total(pieces, &walk, counts)?;
             if start.is_some() {
-                prompt.content.report.over_budget =
-                    std::mem::take(&mut prompt.content.report.older);
+                content.report.over_budget = std::mem::take(&mut content.report.older);
             }
             let tokens = Tokens { total, budget: available, cut_to: None };
-            prompt.content.report.details_mut().tokens = Some(tokens);
+            content.report.details_mut().tokens = Some(tokens);
             if total <= available {
-                return Ok(Fit::Ready(prompt));
+                return Ok(Fit::Ready(content));
             }
             // Either answers that were added in place of missing results count too, or what must
             // stay is too much by itself.
@@ -238,23 +234,29 @@ impl Limit {
     }
 
     /// What the whole prompt counts.
-    fn total(&self, prompt: &Prompt, walk: &Walk<'_>, counts: &mut Counts) -> Result<usize> {
+    fn total<'a>(
+        &self,
+        pieces: impl Iterator<Item = Held<'a>>,
+        walk: &Walk<'_>,
+        counts: &mut Counts,
+    ) -> Result<usize> {
         let mut total = self.counter.overhead().reply;
-        for (origin, message) in prompt.content.pieces.held() {
-            let tokens = match (origin, message) {
-                (Origin::History(seq) | Origin::Truncated(seq), held) => {
-                    let count = || self.counter.count(held.message());
-                    walk.find(seq).map_or_else(count, |record| counts.record(record, count))?
-                }
-                (Origin::Repair, held) => {
-                    let name = held.message().as_tool().map_or("", |tool| tool.tool_name());
-                    counts.repair(name, held.message(), &*self.counter)?
-                }
-                (Origin::Adapted(_) | Origin::Joined(_) | Origin::Added, held) => {
-                    self.counter.count(held.message())? // another copy in each prompt
-                }
-                (_, Held::Own(message)) => counts.shared(message, &*walk.limit.counter)?,
-                (_, Held::Record(message)) => self.counter.count(message)?,
+        for held in pieces {
+            let count = || self.counter.count(held.message());
+            let tokens = match held {
+                Held::Record(_, record) => counts.record(record, count)?,
+                Held::Own(message, origin) => match origin {
+                    Origin::History(seq) | Origin::Truncated(seq) => {
+                        walk.find(seq).map_or_else(count, |record| counts.record(record, count))?
+                    }
+                    Origin::Repair => {
+                        let name = message.as_tool().map_or("", |tool| tool.tool_name());
+                        counts.repair(name, message, &*self.counter)?
+                    }
+                    // Another copy in each prompt.
+                    Origin::Adapted(_) | Origin::Joined(_) | Origin::Added => count()?,
+                    Origin::System | Origin::Temporary => counts.shared(message, &*self.counter)?,
+                },
             };
             total = total.saturating_add(tokens);
         }
@@ -346,10 +348,10 @@ impl Walk<'_> {
     }
 }
 
-impl From<Fit> for Composition {
+impl From<Fit> for Reach<Box<Content>> {
     fn from(fit: Fit) -> Self {
         match fit {
-            Fit::Ready(prompt) => Self::Ready(prompt),
+            Fit::Ready(content) => Self::Found(content),
             Fit::ReadMore(n) | Fit::TooMuch(n) => Self::ReadMore(n),
         }
     }

@@ -14,6 +14,7 @@ use crate::composed::{Adapted, How, Item, LeftOut, Origin, Pieces, Report, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
 use crate::provider::{Opens, Provider, Rules};
+use crate::record::Records;
 use ids::Names;
 use words::Worded;
 
@@ -63,26 +64,27 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pieces as the provider takes them, and how many of the first messages are durable where
+    /// The pieces of these records as the provider takes them, and how many of the first messages are durable where
     /// `durable` of `pieces` are.
     pub(super) fn run(
         mut self,
         pieces: &'a Pieces,
+        records: &'a Records,
         durable: usize,
         report: &mut Report,
     ) -> Result<(Pieces, usize)> {
         let mut settled = None;
-        for (i, item) in pieces.items().enumerate() {
+        for (i, held) in pieces.walk(records).enumerate() {
             if i == durable {
                 settled = Some(self.out.len());
             }
-            self.take(item, report)?;
+            self.take(held.into(), report)?;
         }
         let settled = settled.unwrap_or(self.out.len());
         let says_nothing = self.last == Last::Nothing;
         let enough = match self.rules.opens {
             Opens::Freely => true,
-            Opens::WithAny => pieces.iter().any(|(_, message)| message.is_system()),
+            Opens::WithAny => pieces.walk(records).any(|held| held.message().is_system()),
             Opens::WithMessage | Opens::WithUser => false,
         };
         if says_nothing && !enough {
@@ -269,7 +271,7 @@ impl<'a> Pass<'a> {
 /// A changed copy in the place of a message.
 fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
     let origin = match item {
-        Item::Record(record) => Origin::Adapted(record.seq()),
+        Item::Record(_, record) => Origin::Adapted(record.seq()),
         Item::Own(_, Origin::Truncated(seq)) => Origin::Adapted(*seq),
         Item::Own(_, origin) => *origin,
     };

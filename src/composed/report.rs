@@ -46,8 +46,6 @@ pub struct Report {
     pub system: SystemSource,
     /// Whether the memory has a system message that another one took the place of.
     pub system_overridden: bool,
-    /// The position of the user message that was kept before the window.
-    pub anchored: Option<u64>,
     /// Whether history was sent without any message of the user in the whole prompt.
     pub no_user_message: bool,
     /// Whom the prompt is for, where that was named.
@@ -65,6 +63,8 @@ pub struct Details {
     /// What the prompt shares with the one before it, where one was given to
     /// [`Prompt::after`](crate::Prompt::after).
     pub shared_prefix: Option<SharedPrefix>,
+    /// The position of the user message that was kept before the window.
+    pub anchored: Option<u64>,
     /// What was left out of the window, and why.
     pub left_out: Vec<LeftOut>,
     /// The positions in the window that the memory could not read.
@@ -87,6 +87,7 @@ struct Rare(Option<Box<Details>>);
 static NONE: Details = Details {
     tokens: None,
     shared_prefix: None,
+    anchored: None,
     left_out: Vec::new(),
     unreadable: Vec::new(),
     truncated: Vec::new(),

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use super::{ChatMemory, MemoryId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::{Block, Entry, Records, Run, Snapshot, millis};
+use crate::record::{Block, Entry, Records, Run, Snapshot, millis, places};
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
 ///
@@ -128,13 +128,29 @@ impl State {
     }
 
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
+        match (before, self.runs.back()) {
+            // As nearly always: they lie in the last block.
+            (None, Some(last)) if n > 0 && (n <= last.len || self.runs.len() == 1) => {
+                let skip = last.len.saturating_sub(n);
+                Records::from(Run {
+                    block: Arc::clone(&last.block),
+                    seq: last.seq + skip as u64,
+                    from: last.from + skip,
+                    len: last.len - skip,
+                })
+            }
+            _ => self.newest_of_blocks(before, n),
+        }
+    }
+
+    fn newest_of_blocks(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
             Some(before) => (before, self.runs.partition_point(|run| run.seq < before)),
             None => (self.end, self.runs.len()),
         };
         // Back over as many blocks as it takes, then forward.
-        let len = |run: &Run| saturate(before - run.seq).min(run.len);
+        let len = |run: &Run| places(before - run.seq).min(run.len);
         let (mut first, mut found) = (last, 0);
         while first > 0 && found < n {
             first -= 1;
@@ -161,7 +177,7 @@ impl State {
             if run.seq >= before {
                 break;
             }
-            let gone = saturate(before - run.seq);
+            let gone = places(before - run.seq);
             if gone >= run.len {
                 self.runs.pop_front();
             } else {
@@ -172,11 +188,6 @@ impl State {
         }
         self.start() - start
     }
-}
-
-/// A number of records in memory, from a difference of positions.
-fn saturate(positions: u64) -> usize {
-    usize::try_from(positions).unwrap_or(usize::MAX)
 }
 
 impl Default for DefaultChatMemory {

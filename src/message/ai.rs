@@ -162,7 +162,10 @@ impl AiMessage {
 
     /// Whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
-        self.parts().iter().any(|part| matches!(part, AiPart::ToolCall(_)))
+        match &self.body {
+            Body::Text(_) => false,
+            Body::Parts(parts) => parts.iter().any(|part| matches!(part, AiPart::ToolCall(_))),
+        }
     }
 
     /// The reasoning, in order.

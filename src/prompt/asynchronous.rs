@@ -57,8 +57,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     pub async fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            let snapshot = self.memory.read(None, n).await?;
-            match self.compose(&snapshot, n)? {
+            let mut snapshot = self.memory.read(None, n).await?;
+            match self.compose(&mut snapshot, n)? {
                 Composition::Ready(prompt) => return Ok(prompt),
                 Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
             }

@@ -1,14 +1,17 @@
-//! A list that needs no allocation for its first element.
+//! A list that needs no allocation for its first two elements.
 
 use std::iter::Chain;
-use std::{option, slice, vec};
+use std::{option, vec};
 
-/// Nearly always one element or two: the newest records lie in one block, a prompt is a system message
-/// and a stretch of them.
+/// Nearly always one element or two: the newest records lie in one block or where two meet, and a prompt
+/// is a system message and a stretch of records.
+///
+/// Its fields are written where they stay. An array inside would be made elsewhere and moved, which takes
+/// longer than all else that is done to so short a list.
 #[derive(Clone)]
 pub(crate) struct Few<T> {
-    /// `None` where the list is empty.
     first: Option<T>,
+    second: Option<T>,
     rest: Vec<T>,
 }
 
@@ -17,53 +20,71 @@ impl<T> Few<T> {
         self.first.is_none()
     }
 
-    pub(crate) fn push(&mut self, element: T) {
-        match self.first {
-            None => self.first = Some(element),
-            Some(_) => self.rest.push(element),
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> Option<&T> {
+        match i {
+            0 => self.first.as_ref(),
+            1 => self.second.as_ref(),
+            _ => self.rest.get(i - 2),
         }
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        self.rest.pop().or_else(|| self.first.take())
-    }
-
-    pub(crate) fn first(&self) -> Option<&T> {
-        self.first.as_ref()
-    }
-
     pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
-        self.rest.last_mut().or(self.first.as_mut())
+        self.rest.last_mut().or(self.second.as_mut()).or(self.first.as_mut())
     }
 
-    /// All but the first.
-    pub(crate) fn rest(&self) -> slice::Iter<'_, T> {
-        self.rest.iter()
+    #[inline]
+    pub(crate) fn push(&mut self, element: T) {
+        if self.first.is_none() {
+            self.first = Some(element);
+        } else if self.second.is_none() {
+            self.second = Some(element);
+        } else {
+            self.rest.push(element);
+        }
     }
 
-    pub(crate) fn iter(&self) -> Chain<option::Iter<'_, T>, slice::Iter<'_, T>> {
-        self.first.iter().chain(&self.rest)
+    pub(crate) fn reserve(&mut self, n: usize) {
+        self.rest.reserve(n);
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        self.rest.pop().or_else(|| self.second.take()).or_else(|| self.first.take())
+    }
+
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
+        self.first.iter().chain(&self.second).chain(&self.rest)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.first.iter_mut().chain(&mut self.second).chain(&mut self.rest)
     }
 }
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
-        Self { first: None, rest: Vec::new() }
+        Self { first: None, second: None, rest: Vec::new() }
+    }
+}
+
+impl<T> From<T> for Few<T> {
+    fn from(element: T) -> Self {
+        Self { first: Some(element), ..Self::default() }
     }
 }
 
 impl<T> IntoIterator for Few<T> {
     type Item = T;
-    type IntoIter = Chain<option::IntoIter<T>, vec::IntoIter<T>>;
+    type IntoIter = Chain<Chain<option::IntoIter<T>, option::IntoIter<T>>, vec::IntoIter<T>>;
 
     fn into_iter(self) -> Self::IntoIter {
-        self.first.into_iter().chain(self.rest)
+        self.first.into_iter().chain(self.second).chain(self.rest)
     }
 }
 
 impl<T> FromIterator<T> for Few<T> {
     fn from_iter<I: IntoIterator<Item = T>>(elements: I) -> Self {
         let mut elements = elements.into_iter();
-        Self { first: elements.next(), rest: elements.collect() }
+        Self { first: elements.next(), second: elements.next(), rest: elements.collect() }
     }
 }

@@ -80,10 +80,13 @@ pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize, stable: bool) -> R
     if start == 0 && snapshot.is_complete() {
         return Reach::Found(0); // nothing was cut, so nothing was parted
     }
+    if !records.get(start).is_some_and(|record| record.message().is_tool()) {
+        return Reach::Found(start);
+    }
     let mut from = records.cursor(start);
-    let parted = std::iter::from_fn(|| from.next_if(Message::is_tool)).count();
-    let forward = start + parted;
-    if parted == 0 || (forward < records.len() && !stable) {
+    from.pass(Message::is_tool);
+    let forward = from.at();
+    if forward < records.len() && !stable {
         return Reach::Found(forward);
     }
     // Back over the results to what stands before them.

@@ -1,0 +1,63 @@
+//! The short way to most prompts: the newest records as they are, behind a system message.
+
+use super::Composer;
+use super::assemble::System;
+use crate::composed::{Content, Origin};
+use crate::message::Message;
+use crate::record::Snapshot;
+use crate::window::ToolGroups;
+
+impl Composer {
+    /// The prompt without temporaries, if each message of the window is sent as it is whatever stands around
+    /// it. What this answers, the long way answers too, in twice the time.
+    pub(super) fn plain(&self, snapshot: &Snapshot) -> Option<Box<Content>> {
+        let newest = self.effective_window().newest()?;
+        let Snapshot { records, unreadable, .. } = snapshot;
+        let have = records.len();
+        if self.provider.is_some()
+            || !unreadable.is_empty()
+            || (have < newest && !snapshot.is_complete())
+        {
+            return None;
+        }
+        let start = have.saturating_sub(newest);
+        let mut users = false;
+        let as_they_are = records.all_from(start, |message| {
+            users |= message.is_user();
+            self.sends_as_is(message)
+        });
+        if !as_they_are {
+            return None;
+        }
+        let first = records.get(start).map_or(snapshot.end, |record| record.seq());
+        let mut content = Box::<Content>::default();
+        let System { message, source, overridden } =
+            System::choose(self.system.as_ref(), snapshot.system.as_ref(), &[]);
+        if let Some(message) = message {
+            content.pieces.push(message, Origin::System);
+        }
+        content.pieces.share(start..have);
+        content.durable = content.pieces.len();
+        content.report.messages = content.pieces.len();
+        content.report.stored = snapshot.end.saturating_sub(snapshot.start);
+        content.report.sent = have - start;
+        content.report.older = first.saturating_sub(snapshot.start);
+        content.report.system = source;
+        content.report.system_overridden = overridden;
+        content.report.no_user_message = have > start && !users;
+        Some(content)
+    }
+
+    /// Whether a record is sent as it is, whatever stands around it.
+    #[inline]
+    pub(super) fn sends_as_is(&self, message: &Message) -> bool {
+        let checks_groups = self.tool_groups != ToolGroups::Off;
+        let alone = match message {
+            Message::System(_) => false,
+            Message::Tool(_) => !checks_groups,
+            Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
+            Message::User(_) | Message::Custom(_) => true,
+        };
+        alone && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
+    }
+}
