@@ -94,6 +94,7 @@ impl Prompt {
     }
 
     /// The messages, in order.
+    #[inline]
     pub fn iter(&self) -> Iter<'_> {
         Iter { slots: [].iter(), walk: self.walk(), left: self.len() }
     }
@@ -133,6 +134,7 @@ impl Prompt {
         self.iter().cloned().collect()
     }
 
+    #[inline]
     fn walk(&self) -> Walk<'_> {
         self.content.pieces.walk(&self.content.records)
     }
@@ -156,6 +158,9 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(slot) = self.slots.next() {
                 self.left -= 1;
                 return slot.get().map(|entry| &entry.message);
+            }
+            if self.left == 0 {
+                return None;
             }
             match self.walk.stretch()? {
                 Next::Slots(slots) => self.slots = slots.iter(),
@@ -204,6 +209,7 @@ impl<'a> IntoIterator for &'a Prompt {
     type Item = &'a Message;
     type IntoIter = Iter<'a>;
 
+    #[inline]
     fn into_iter(self) -> Iter<'a> {
         self.iter()
     }

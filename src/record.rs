@@ -201,12 +201,17 @@ impl Records {
     /// Whether each message from the `skip`th record on is `wanted`.
     #[inline]
     pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
-        let mut skip = skip;
-        self.runs.iter().all(|run| {
+        let (mut skip, mut i) = (skip, 0);
+        while let Some(run) = self.runs.get(i) {
             let slots = run.slots().get(skip..).unwrap_or_default();
+            let mut unwanted = |slot: &Slot| !slot.get().is_some_and(|it| wanted(&it.message));
+            if slots.iter().any(&mut unwanted) {
+                return false;
+            }
             skip = skip.saturating_sub(run.len);
-            slots.iter().all(|slot| slot.get().is_some_and(|entry| wanted(&entry.message)))
-        })
+            i += 1;
+        }
+        true
     }
 
     /// A walk from the `skip`th record on.
@@ -215,7 +220,9 @@ impl Records {
         let (runs, run) = (&self.runs, self.runs.get(0));
         let slots = run.map_or(&[][..], Run::slots);
         let mut cursor = Cursor { run, slots, runs, next_run: 1, at: 0 };
-        cursor.advance(skip);
+        if skip > 0 {
+            cursor.advance(skip);
+        }
         cursor
     }
 
@@ -424,7 +431,7 @@ pub(crate) fn places(positions: u64) -> usize {
 /// Milliseconds since 1970; a time before that counts as 1970.
 pub(crate) fn millis(at: SystemTime) -> u64 {
     let since = at.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
 impl PartialEq for Records {

@@ -198,10 +198,10 @@ impl<'a> Walk<'a> {
     /// Goes to the records of the next piece.
     fn enter(&mut self, places: &Range<usize>) {
         self.next_piece += 1;
-        if places.start < self.cursor.at() {
-            self.cursor = self.records.cursor(places.start);
-        } else {
-            self.cursor.advance(places.start - self.cursor.at());
+        match places.start.checked_sub(self.cursor.at()) {
+            Some(0) => {}
+            Some(ahead) => self.cursor.advance(ahead),
+            None => self.cursor = self.records.cursor(places.start),
         }
         self.left = places.len();
     }
