@@ -360,6 +360,13 @@ impl Run {
         Some(Record { seq: self.seq + i as u64, entry, run: self })
     }
 
+    /// The newest `n` of it.
+    pub(crate) fn newest(&self, n: usize) -> Self {
+        let skip = self.len.saturating_sub(n);
+        let block = Arc::clone(&self.block);
+        Self { block, seq: self.seq + skip as u64, from: self.from + skip, len: self.len - skip }
+    }
+
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         (0..self.len).filter_map(|i| self.record(i))
     }

@@ -131,18 +131,13 @@ impl State {
         match (before, self.runs.back()) {
             // As nearly always: they lie in the last block.
             (None, Some(last)) if n > 0 && (n <= last.len || self.runs.len() == 1) => {
-                let skip = last.len.saturating_sub(n);
-                Records::from(Run {
-                    block: Arc::clone(&last.block),
-                    seq: last.seq + skip as u64,
-                    from: last.from + skip,
-                    len: last.len - skip,
-                })
+                Records::from(last.newest(n))
             }
             _ => self.newest_of_blocks(before, n),
         }
     }
 
+    /// The same from any number of blocks, before any position.
     fn newest_of_blocks(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
