@@ -29,12 +29,13 @@ pub struct Row {
 }
 
 #[rustfmt::skip]
-const ROWS: [Row; 15] = [
+const ROWS: [Row; 16] = [
     row("append one, compose the last 10", "plain", 100, "ascii", 300, 1, false),
     row("append one, compose the last 10", "plain", 10_000, "ascii", 300, 1, true),
     row("append one, compose the last 10", "plain", 1_000_000, "ascii", 300, 1, true),
     row("compose the last 10", "plain", 100, "ascii", 300, 0, false),
     row("compose the last 10", "plain", 10_000, "ascii", 300, 0, false),
+    row("compose the last 10", "plain", 100_000, "ascii", 300, 0, false),
     row("compose the last 10", "plain", 1_000_000, "ascii", 300, 0, true),
     row("append one, compose the last 10, truncation on, nothing to cut", "truncated", 10_000, "ascii", 300, 1, false),
     row("compose the last 10, truncation on, nothing to cut", "truncated", 10_000, "ascii", 300, 0, true),
