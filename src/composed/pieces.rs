@@ -181,7 +181,8 @@ impl<'a> Walk<'a> {
         }
         let slots = self.cursor.stretch(self.left.min(most));
         self.left -= slots.len();
-        Some(Next::Slots(slots))
+        // Never none, as long as the stretches are of these records.
+        (!slots.is_empty()).then_some(Next::Slots(slots))
     }
 
     /// Passes so many messages.
