@@ -5,7 +5,9 @@
 //! slots: a reader holds the block and the range that was filled when it looked, a writer fills the
 //! next slot beside it.
 
+mod cursor;
 mod few;
+mod run;
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,7 +15,9 @@ use std::{fmt, mem};
 
 use crate::error::Error;
 use crate::message::Message;
+pub(crate) use cursor::Cursor;
 pub(crate) use few::Few;
+pub(crate) use run::{Block, Entry, Run, Slot};
 
 /// One message as a memory holds it: what was said, where it stands, and when it came.
 ///
@@ -31,18 +35,6 @@ pub struct Record<'a> {
 #[derive(Clone, Default)]
 pub struct Records {
     runs: Few<Run>,
-}
-
-/// A walk over records.
-#[derive(Clone)]
-pub(crate) struct Cursor<'a> {
-    /// The run of the next record, and the slots from it on: none only at the end.
-    run: Option<&'a Run>,
-    slots: &'a [Slot],
-    runs: &'a Few<Run>,
-    next_run: usize,
-    /// The place of the next among all records.
-    at: usize,
 }
 
 /// What a memory answers when it is read: its system message, its newest records, and where the
@@ -69,30 +61,6 @@ pub struct Unreadable {
     pub seq: u64,
     /// Why it can't be read.
     pub error: Arc<Error>,
-}
-
-/// A message with its time of append in milliseconds since 1970.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) at: u64,
-    pub(crate) message: Message,
-}
-
-/// Where an entry is written once.
-pub(crate) type Slot = OnceLock<Entry>;
-
-/// Slots, filled from the front.
-pub(crate) type Block = Arc<[Slot]>;
-
-/// Records that stand side by side in one block.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) block: Block,
-    /// The position of the first.
-    pub(crate) seq: u64,
-    /// The slot of the first.
-    pub(crate) from: usize,
-    pub(crate) len: usize,
 }
 
 impl<'a> Record<'a> {
@@ -214,18 +182,6 @@ impl Records {
         true
     }
 
-    /// A walk from the `skip`th record on.
-    #[inline]
-    pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
-        let (runs, run) = (&self.runs, self.runs.get(0));
-        let slots = run.map_or(&[][..], Run::slots);
-        let mut cursor = Cursor { run, slots, runs, next_run: 1, at: 0 };
-        if skip > 0 {
-            cursor.advance(skip);
-        }
-        cursor
-    }
-
     /// Lets go of the first blocks, as far as nothing of them is among the first `n` records. Returns
     /// how many records that were.
     pub(crate) fn forget(&mut self, n: usize) -> usize {
@@ -273,114 +229,6 @@ impl Records {
 impl From<Run> for Records {
     fn from(run: Run) -> Self {
         Self { runs: run.into() }
-    }
-}
-
-impl<'a> Cursor<'a> {
-    /// The place of the next record among all of them.
-    #[inline]
-    pub(crate) fn at(&self) -> usize {
-        self.at
-    }
-
-    /// The next record, which stays the next.
-    #[inline]
-    pub(crate) fn peek(&self) -> Option<Record<'a>> {
-        let (run, slots) = (self.run?, self.slots);
-        let entry = slots.first()?.get()?;
-        Some(Record { seq: run.seq + (run.len - slots.len()) as u64, entry, run })
-    }
-
-    /// The next record, if there is one and `wanted` says so.
-    #[inline]
-    pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
-        let record = self.peek().filter(|record| wanted(record.message()))?;
-        self.advance(1);
-        Some(record)
-    }
-
-    /// Passes the next records as far as they are wanted.
-    #[inline]
-    pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
-        let mut unwanted = |slot: &Slot| slot.get().is_none_or(|entry| !wanted(&entry.message));
-        while self.run.is_some() {
-            let slots = self.slots;
-            let passed = slots.iter().position(&mut unwanted);
-            self.advance(passed.unwrap_or(slots.len()));
-            if passed.is_some() {
-                return;
-            }
-        }
-    }
-
-    /// Passes the next records, at most so many, as far as they share a block: they lie in these slots.
-    pub(crate) fn stretch(&mut self, most: usize) -> &'a [Slot] {
-        let slots = self.slots;
-        let slots = slots.get(..most).unwrap_or(slots);
-        self.advance(slots.len());
-        slots
-    }
-
-    /// Passes so many records.
-    pub(crate) fn advance(&mut self, n: usize) {
-        let mut left = n;
-        while self.run.is_some() {
-            if let Some(slots) = self.slots.get(left..).filter(|slots| !slots.is_empty()) {
-                self.slots = slots;
-                self.at += left;
-                return;
-            }
-            left -= self.slots.len();
-            self.at += self.slots.len();
-            self.run = self.runs.get(self.next_run);
-            self.next_run += 1;
-            self.slots = self.run.map_or(&[], Run::slots);
-        }
-    }
-}
-
-impl<'a> Iterator for Cursor<'a> {
-    type Item = Record<'a>;
-
-    fn next(&mut self) -> Option<Record<'a>> {
-        self.next_if(|_| true)
-    }
-}
-
-impl Run {
-    #[inline]
-    fn slots(&self) -> &[Slot] {
-        self.block.get(self.from..self.from + self.len).unwrap_or_default()
-    }
-
-    /// The `i`th record. A run covers filled slots only, so it is there for every `i` below `len`.
-    #[inline]
-    fn record(&self, i: usize) -> Option<Record<'_>> {
-        let entry = self.slots().get(i)?.get()?;
-        Some(Record { seq: self.seq + i as u64, entry, run: self })
-    }
-
-    /// The newest `n` of it.
-    pub(crate) fn newest(&self, n: usize) -> Self {
-        let skip = self.len.saturating_sub(n);
-        let block = Arc::clone(&self.block);
-        Self { block, seq: self.seq + skip as u64, from: self.from + skip, len: self.len - skip }
-    }
-
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
-        (0..self.len).filter_map(|i| self.record(i))
-    }
-
-    /// Parts the run in two before its `i`th record.
-    pub(crate) fn split(self, i: usize) -> (Self, Self) {
-        let i = i.min(self.len);
-        let rest = Self {
-            block: Arc::clone(&self.block),
-            seq: self.seq + i as u64,
-            from: self.from + i,
-            len: self.len - i,
-        };
-        (Self { len: i, ..self }, rest)
     }
 }
 
