@@ -210,6 +210,16 @@ mod tests {
     }
 
     #[test]
+    fn the_rows_say_of_three_bytes_what_the_classes_say() {
+        for c in '\u{800}'..='\u{ffff}' {
+            let mut bytes = [0; 3];
+            c.encode_utf8(&mut bytes);
+            assert_eq!(stands_alone(bytes), class(c) == Class::Alone, "{c:?}");
+        }
+        assert!(!stands_alone(*b"abc"));
+    }
+
+    #[test]
     fn a_mark_joins_what_stands_before_it_and_nothing_else() {
         for mark in (char::MIN..=char::MAX).filter(|&c| class(c) == Class::Mark) {
             for before in ALONE_KINDS {
