@@ -161,7 +161,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
-    /// What all shells do with what they read.
+    /// What all shells do with what they read; a prompt takes its records.
     fn compose(&self, snapshot: &mut Snapshot, n: usize) -> Result<Composition> {
         let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
         let cache = cache.as_deref_mut();

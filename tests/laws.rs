@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, ErrorKind, Keep, MemoryId,
-    MemoryPrompt, Message, Origin, Placement, Prompt, Snapshot, ToolGroups, Truncate, Why, Window,
+    ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, Error, ErrorKind, Keep,
+    MemoryId, MemoryPrompt, Message, Origin, Placement, Prompt, Records, Snapshot, ToolGroups,
+    Truncate, Unreadable, Why, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -94,18 +95,35 @@ proptest! {
     #[test]
     fn a_temporary_behind_all_changes_nothing_before_it(
         mut composer in composers(), conversation in conversation(16), plain in any::<bool>(),
-        evicted in 0u64..4, read in 0usize..20,
+        groups in proptest::sample::select(vec![ToolGroups::Repair, ToolGroups::Strict, ToolGroups::Off]),
+        processed in proptest::bool::weighted(0.2), evicted in 0u64..4, read in 0usize..20,
+        last in proptest::option::of(0usize..12), lost in proptest::option::weighted(0.3, 0usize..20),
     ) {
-        composer.temporaries_at(Placement::End);
+        composer.temporaries_at(Placement::End).tool_groups(groups);
+        if let Some(n) = last {
+            composer.max_messages(n);
+        }
+        if processed {
+            let shout = |m: &Message| m.is_user().then(|| Message::user(m.text().to_uppercase()));
+            composer.truncate(Truncate::default().processor(shout));
+        }
         let is_plain = |m: &Message| !plain || !(m.is_tool() || m.has_tool_calls());
         let conversation: Vec<_> = conversation.into_iter().filter(is_plain).collect();
         let memory = remember(&conversation);
         memory.evict(evicted).unwrap();
-        let snapshot = memory.read(None, read).unwrap();
-        let without = composer.compose(&snapshot, &[]).unwrap();
-        let with = composer.compose(&snapshot, &shared(&[Message::custom([])])).unwrap();
-        match (without, with) {
-            (Composition::Ready(without), Composition::Ready(with)) => {
+        let mut snapshot = memory.read(None, read).unwrap();
+        if let Some(seq) = lost.and_then(|lost| snapshot.records.iter().rev().nth(lost)).map(|r| r.seq()) {
+            let readable = snapshot.records.iter().filter(|record| record.seq() != seq);
+            let rows = readable.map(|r| (r.seq(), r.appended_at(), r.message().clone()));
+            snapshot.records = Records::from_rows(rows.collect::<Vec<_>>());
+            let error = Arc::new(Error::new(ErrorKind::Codec, "read", "damaged"));
+            snapshot.unreadable.push(Unreadable { seq, error });
+        }
+        let composed = |temporaries: &[Message]| {
+            composer.compose(&snapshot, &shared(temporaries)).map_err(|error| error.to_string())
+        };
+        match (composed(&[]), composed(&[Message::custom([])])) {
+            (Ok(Composition::Ready(without)), Ok(Composition::Ready(with))) => {
                 let mut sent: Vec<_> = without.with_origins().collect();
                 let temporary = Message::custom([]);
                 sent.push((Origin::Temporary, &temporary));
