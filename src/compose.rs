@@ -37,7 +37,7 @@ use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
 use assemble::{Assembly, System};
 pub use budget::Budget;
 use budget::Limit;
-pub use cache::Cache;
+pub use cache::ComposerCache;
 use cuts::Cuts;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -211,7 +211,7 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        cache: &mut Cache,
+        cache: &mut ComposerCache,
     ) -> Result<Composition> {
         Ok(self.draft(snapshot, temporaries, Some(cache))?.with(|| snapshot.records.clone()))
     }
@@ -231,12 +231,12 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        cache: Option<&mut Cache>,
+        cache: Option<&mut ComposerCache>,
     ) -> Result<Reach<Box<Content>>> {
         if let Some(limit) = &self.limit {
             return match cache {
                 Some(cache) => limit.compose(self, snapshot, temporaries, cache),
-                None => limit.compose(self, snapshot, temporaries, &mut Cache::new()),
+                None => limit.compose(self, snapshot, temporaries, &mut ComposerCache::new()),
             };
         }
         if temporaries.is_empty()
@@ -262,7 +262,7 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        mut cache: Option<&mut Cache>,
+        mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Content>> {
         match self.draft(snapshot, temporaries, cache.as_deref_mut())? {
             Reach::Found(content) => Ok(content),

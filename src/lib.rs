@@ -112,7 +112,7 @@ pub mod wire;
 #[cfg(feature = "tokio")]
 pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
-pub use compose::{Budget, Cache, Composer, Composition, Placement};
+pub use compose::{Budget, Composer, ComposerCache, Composition, Placement};
 pub use composed::{
     Adapted, Break, Details, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
     SystemSource, Tokens, Truncated, Why,

@@ -9,7 +9,7 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Cache, Composer, Composition, Placement};
+use crate::compose::{Budget, Composer, ComposerCache, Composition, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt};
@@ -54,7 +54,7 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
     /// Held for no longer than a composition takes, and only where it is of use.
-    cache: Mutex<Cache>,
+    cache: Mutex<ComposerCache>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {

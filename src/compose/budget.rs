@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::Composer;
-use super::cache::Cache;
+use super::cache::ComposerCache;
 use super::counts::Counts;
 use crate::composed::{Content, Held, Origin, Tokens};
 use crate::error::{Error, ErrorKind, Result};
@@ -123,7 +123,7 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        cache: &mut Cache,
+        cache: &mut ComposerCache,
     ) -> Result<Reach<Box<Content>>> {
         let first = self.fit(composer, snapshot, temporaries, cache)?;
         cache.counts.forget_unasked();
@@ -144,7 +144,7 @@ impl Limit {
             let limit = truncate.limit();
             shorter.truncate = Some(truncate);
             // Other texts have other counts.
-            best = self.fit(&shorter, snapshot, temporaries, &mut Cache::new())?;
+            best = self.fit(&shorter, snapshot, temporaries, &mut ComposerCache::new())?;
             if let Fit::Ready(content) = &mut best {
                 if let Some(tokens) = &mut content.report.details_mut().tokens {
                     tokens.cut_to = Some(limit);
@@ -165,9 +165,9 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
-        cache: &mut Cache,
+        cache: &mut ComposerCache,
     ) -> Result<Fit> {
-        let Cache { counts, cuts } = cache;
+        let ComposerCache { counts, cuts } = cache;
         let records: Vec<Record<'_>> = snapshot.records.iter().collect();
         let walk = Walk { limit: self, composer, records: &records };
         let question = records.iter().rposition(|record| record.message().is_user());
