@@ -11,6 +11,7 @@ mod wire_decoding;
 mod wire_json;
 
 use std::fs;
+use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 
 use golden::documents;
@@ -23,7 +24,10 @@ use wire_json::{mutated, odd_json};
 /// Reads, writes what was read and reads that again, all of which is held at once: together they
 /// cost no more than a multiple of the input. `{}` is two bytes here and a message in Gemini.
 fn cheaply((name, check): &Target, bytes: &[u8]) {
-    let cost = allocation_counter::measure(|| check(bytes));
+    let mut outcome = Ok(());
+    // The counter can't be left by a panic: it would not stop counting.
+    let cost = allocation_counter::measure(|| outcome = catch_unwind(|| check(bytes)));
+    outcome.unwrap_or_else(|panic| resume_unwind(panic));
     let bound = 1024 * bytes.len() as u64 + (1 << 16);
     let shown = bytes.get(..200).unwrap_or(bytes).escape_ascii();
     assert!(cost.bytes_max <= bound, "{name}: {} for {}: {shown}", cost.bytes_max, bytes.len());

@@ -238,6 +238,17 @@ fn what_is_not_known_is_kept() {
 }
 
 #[test]
+fn results_in_an_answer_are_sent_back() {
+    let output = json!([
+        {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}", "status": "completed"},
+        {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
+        {"type": "custom_tool_call_output", "call_id": "d", "output": "y", "id": "ctco_1", "status": "completed"},
+    ]);
+    let answer = responses::answer(&json!({"output": output}).to_string()).unwrap();
+    assert_eq!(json_of(&[answer]), output);
+}
+
+#[test]
 fn odd_histories_are_read() {
     let body = json!({"instructions": "s", "input": [
         {"role": "system", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]},
@@ -297,6 +308,10 @@ fn errors_name_the_place() {
             "error: the provider answered an error: sorry",
         ),
         (r#"{"output": [{}]}"#, "output[0].type: missing"),
+        (
+            r#"{"output": [{"type": "function_call_output", "output": "x"}]}"#,
+            "output[0].call_id: missing",
+        ),
     ];
     for (json, error) in cases {
         let refused = responses::answer(json).unwrap_err();

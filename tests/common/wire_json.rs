@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
+use std::collections::BTreeMap;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -47,50 +49,119 @@ pub fn odd_json() -> BoxedStrategy<Value> {
     .boxed()
 }
 
-/// One of these documents with something wrong: a value replaced, or bytes cut or changed.
+/// One of these documents with up to three things wrong, one after the other.
 pub fn mutated(documents: Vec<String>) -> BoxedStrategy<String> {
-    let document = proptest::sample::select(documents);
-    (document, any::<Index>(), odd_json(), 0..4u8)
-        .prop_map(|(document, at, odd, how)| match how {
-            0 => {
-                let cut = (0..=at.index(document.len() + 1)).rev();
-                let cut = cut.into_iter().find(|&i| document.is_char_boundary(i)).unwrap_or(0);
-                document[..cut].to_owned()
-            }
-            1 => {
-                let mut chars: Vec<char> = document.chars().collect();
-                let at = at.index(chars.len());
-                chars[at] = ['{', '"', '[', '0', ','][at % 5];
-                chars.into_iter().collect()
-            }
-            _ => {
-                // Not every event of a stream is JSON.
-                let Ok(mut value) = serde_json::from_str(&document) else { return document };
-                let places = count(&value);
-                replace(&mut value, &mut at.index(places), &odd);
-                value.to_string()
-            }
+    let faults = vec(fault(&documents), 1..4);
+    (proptest::sample::select(documents), faults)
+        .prop_map(|(document, faults)| {
+            faults.iter().fold(document, |document, fault| fault.put(document))
         })
         .boxed()
 }
 
-fn count(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(list) => list.iter().map(count).sum(),
-        Value::Object(map) => map.values().map(count).sum(),
-        _ => 0,
+/// What can go wrong with a document, somewhere in it.
+#[derive(Debug, Clone)]
+enum Fault {
+    CutOff(Index),
+    Changed(Index),
+    Replaced(Index, Value),
+    /// What belongs elsewhere stands in a list, perhaps without one of its fields.
+    Strayed(Index, Value),
+}
+
+impl Fault {
+    fn put(&self, mut document: String) -> String {
+        // Not every event of a stream is JSON, nor is what was cut off.
+        let mut value = serde_json::from_str(&document).unwrap_or(Value::Null);
+        match self {
+            Fault::CutOff(at) => {
+                let end = at.index(document.len() + 1);
+                document.truncate(document.floor_char_boundary(end));
+                return document;
+            }
+            Fault::Changed(at) => {
+                let at = at.index(document.len() + 1);
+                let wrong = ["{", "\"", "[", "0", ","][at % 5];
+                let (start, end) =
+                    (document.floor_char_boundary(at), document.ceil_char_boundary(at + 1));
+                document.replace_range(start..end, wrong);
+                return document;
+            }
+            Fault::Replaced(at, with) => {
+                let at = at.index(count(&value, |_| true));
+                place(&mut value, |_| true, at).unwrap().clone_from(with);
+            }
+            Fault::Strayed(at, object) => {
+                let lists = count(&value, Value::is_array);
+                if lists > 0 {
+                    let list = place(&mut value, Value::is_array, at.index(lists)).unwrap();
+                    list.as_array_mut().unwrap().push(object.clone());
+                }
+            }
+        }
+        value.to_string()
     }
 }
 
-fn replace(value: &mut Value, at: &mut usize, with: &Value) -> bool {
-    if *at == 0 {
-        *value = with.clone();
-        return true;
+/// A fault of a document that has something of these others in it.
+fn fault(documents: &[String]) -> BoxedStrategy<Fault> {
+    let values = documents.iter().flat_map(|document| serde_json::from_str::<Value>(document));
+    let objects: BTreeMap<String, Value> = values
+        .flat_map(|mut value| {
+            let all = count(&value, Value::is_object);
+            let mut nth = move |i| place(&mut value, Value::is_object, i).unwrap().clone();
+            (0..all).map(move |i| nth(i))
+        })
+        .map(|object| (object.to_string(), object))
+        .collect();
+    let objects: Vec<Value> = objects.into_values().collect();
+    let without =
+        (proptest::sample::select(objects), any::<Index>()).prop_map(|(mut object, field)| {
+            let fields = object.as_object_mut().unwrap();
+            // One time out of so many it stays whole.
+            if let Some(name) = fields.keys().nth(field.index(fields.len() + 1)).cloned() {
+                fields.remove(&name);
+            }
+            object
+        });
+    prop_oneof![
+        any::<Index>().prop_map(Fault::CutOff),
+        any::<Index>().prop_map(Fault::Changed),
+        (any::<Index>(), odd_json()).prop_map(|(at, odd)| Fault::Replaced(at, odd)),
+        (any::<Index>(), without).prop_map(|(at, object)| Fault::Strayed(at, object)),
+    ]
+    .boxed()
+}
+
+/// How many such values there are in this one, itself among them.
+fn count(value: &Value, such: fn(&Value) -> bool) -> usize {
+    let inside = match value {
+        Value::Array(list) => list.iter().map(|value| count(value, such)).sum(),
+        Value::Object(map) => map.values().map(|value| count(value, such)).sum(),
+        _ => 0,
+    };
+    inside + usize::from(such(value))
+}
+
+/// One of them.
+fn place(value: &mut Value, such: fn(&Value) -> bool, mut at: usize) -> Option<&mut Value> {
+    if such(value) {
+        if at == 0 {
+            return Some(value);
+        }
+        at -= 1;
     }
-    *at -= 1;
-    match value {
-        Value::Array(list) => list.iter_mut().any(|value| replace(value, at, with)),
-        Value::Object(map) => map.values_mut().any(|value| replace(value, at, with)),
-        _ => false,
-    }
+    let inside: Vec<&mut Value> = match value {
+        Value::Array(list) => list.iter_mut().collect(),
+        Value::Object(map) => map.values_mut().collect(),
+        _ => Vec::new(),
+    };
+    inside.into_iter().find_map(|value| {
+        let here = count(value, such);
+        if at >= here {
+            at -= here;
+            return None;
+        }
+        place(value, such, at)
+    })
 }

@@ -311,8 +311,14 @@ fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
             parts.push(call(fields, "input")?.into());
             Ok(())
         }
-        Some(_) => {
+        Some(kind) => {
+            let results = ["function_call_output", "custom_tool_call_output"];
+            let (is_result, at) = (results.contains(&kind), fields.at);
             let item = Value::Object(fields.whole());
+            if is_result {
+                // Sent back, it is read as a result: half of one would spoil the whole history.
+                result(Fields::of(item.clone(), at)?, false, None)?;
+            }
             let fields = Attributes::from_iter([("item".to_owned(), item)]);
             parts.push(other_part(FORMAT, fields).into());
             Ok(())
