@@ -1,4 +1,5 @@
 #![no_main]
+#![allow(dead_code)] // each target runs one of the checks
 
 #[path = "../../tests/common/decoding.rs"]
 mod decoding;
