@@ -72,34 +72,31 @@ enum Fault {
 impl Fault {
     fn put(&self, mut document: String) -> String {
         // Not every event of a stream is JSON, nor is what was cut off.
-        let mut value = serde_json::from_str(&document).unwrap_or(Value::Null);
-        match self {
-            Fault::CutOff(at) => {
+        let value = serde_json::from_str::<Value>(&document);
+        match (self, value) {
+            (Self::CutOff(at), _) => {
                 let end = at.index(document.len() + 1);
                 document.truncate(document.floor_char_boundary(end));
-                return document;
             }
-            Fault::Changed(at) => {
-                let at = at.index(document.len() + 1);
-                let wrong = ["{", "\"", "[", "0", ","][at % 5];
-                let (start, end) =
-                    (document.floor_char_boundary(at), document.ceil_char_boundary(at + 1));
-                document.replace_range(start..end, wrong);
-                return document;
+            (Self::Changed(at), _) => {
+                let at = document.floor_char_boundary(at.index(document.len() + 1));
+                let end = document.ceil_char_boundary(at + 1);
+                document.replace_range(at..end, ["{", "\"", "[", "0", ","][at % 5]);
             }
-            Fault::Replaced(at, with) => {
+            (Self::Replaced(at, with), Ok(mut value)) => {
                 let at = at.index(count(&value, |_| true));
                 place(&mut value, |_| true, at).unwrap().clone_from(with);
+                document = value.to_string();
             }
-            Fault::Strayed(at, object) => {
-                let lists = count(&value, Value::is_array);
-                if lists > 0 {
-                    let list = place(&mut value, Value::is_array, at.index(lists)).unwrap();
-                    list.as_array_mut().unwrap().push(object.clone());
-                }
+            (Self::Strayed(at, object), Ok(mut value)) if count(&value, Value::is_array) > 0 => {
+                let at = at.index(count(&value, Value::is_array));
+                let list = place(&mut value, Value::is_array, at).unwrap();
+                list.as_array_mut().unwrap().push(object.clone());
+                document = value.to_string();
             }
+            _ => {}
         }
-        value.to_string()
+        document
     }
 }
 
@@ -109,8 +106,8 @@ fn fault(documents: &[String]) -> BoxedStrategy<Fault> {
     let objects: BTreeMap<String, Value> = values
         .flat_map(|mut value| {
             let all = count(&value, Value::is_object);
-            let mut nth = move |i| place(&mut value, Value::is_object, i).unwrap().clone();
-            (0..all).map(move |i| nth(i))
+            let nth = move |i| place(&mut value, Value::is_object, i).unwrap().clone();
+            (0..all).map(nth)
         })
         .map(|object| (object.to_string(), object))
         .collect();
