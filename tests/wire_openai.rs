@@ -297,6 +297,10 @@ fn what_is_not_known_is_kept() {
     let messages = openai::history(&request.to_string()).unwrap();
     assert_eq!(json_of(&messages), request);
 
+    let narrated = r#"[{"role": "narrator", "attributes": {"mood": "low"}, "content": "Rain."}]"#;
+    let narrated = openai::history(narrated).unwrap();
+    assert_storable(&narrated, "narrator");
+
     let answer = openai::answer(
         r#"{"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}], "y": 1}"#,
     )

@@ -10,7 +10,7 @@
 //! These shapes never change, and neither do the indices: new kinds come last, and a new field is a new
 //! version of the envelope in [`codec`](crate::codec).
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::ai::Body;
 use super::custom::CustomBody;
@@ -73,7 +73,7 @@ impl<'de> Deserialize<'de> for Detail {
 /// Mirrors of the types: the compiler checks that they have the same fields.
 #[allow(clippy::struct_field_names)] // the names are those of the types
 mod shape {
-    use super::{json_text, normal_body, normal_rare};
+    use super::{json_text, nameless_rare, normal_body, normal_custom, normal_rare};
     use crate::message as m;
     use crate::message::ai::Body as AiBody;
     use crate::message::details::{Attributes, Rare};
@@ -128,13 +128,14 @@ mod shape {
         call_id: String,
         tool_name: String,
         is_error: bool,
-        #[serde(deserialize_with = "normal_rare")]
+        #[serde(deserialize_with = "nameless_rare")]
         details: Rare,
     }
 
     #[derive(Serialize, Deserialize)]
     #[serde(remote = "m::CustomMessage")]
     pub(super) struct CustomMessage {
+        #[serde(deserialize_with = "normal_custom")]
         body: Box<custom::CustomBody>,
     }
 
@@ -271,6 +272,19 @@ mod json_text {
 
 fn normal_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
     Ok(Rare::deserialize(from)?.and_then(|details| details.into_rare()))
+}
+
+/// A tool message is named by its tool, and has no other name.
+fn nameless_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
+    let rare = normal_rare(from)?;
+    if rare.as_ref().is_some_and(|details| details.name.is_some()) {
+        return Err(de::Error::custom("tool: a name beside that of the tool"));
+    }
+    Ok(rare)
+}
+
+fn normal_custom<'de, D: Deserializer<'de>>(from: D) -> Result<Box<CustomBody>, D::Error> {
+    CustomBody::deserialize(from).map(|body| Box::new(body.normal()))
 }
 
 fn normal_body<'de, D: Deserializer<'de>>(from: D) -> Result<Body, D::Error> {

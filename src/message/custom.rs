@@ -22,6 +22,25 @@ pub(crate) struct CustomBody {
     pub(crate) unknown: Attributes,
 }
 
+/// Nobody knows what a field `attributes` stands for in an unknown role: a map with something in it
+/// is taken for attributes, all else is a field like any other.
+pub(crate) fn are_attributes(value: &Value) -> bool {
+    value.as_object().is_some_and(|map| !map.is_empty())
+}
+
+impl CustomBody {
+    /// With its attributes where they are when it is written and read again.
+    pub(crate) fn normal(mut self) -> Self {
+        if self.attributes.is_empty()
+            && self.unknown.get("attributes").is_some_and(are_attributes)
+            && let Some(Value::Object(map)) = self.unknown.remove("attributes")
+        {
+            self.attributes = map;
+        }
+        self
+    }
+}
+
 impl CustomMessage {
     /// A message with these attributes.
     pub fn new(attributes: impl IntoIterator<Item = (String, Value)>) -> Self {
@@ -36,7 +55,8 @@ impl CustomMessage {
 
     /// A message of a role that is not known, with all else that was read.
     pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
-        Self { body: Box::new(CustomBody { role, attributes: Attributes::new(), unknown }) }
+        let body = CustomBody { role, attributes: Attributes::new(), unknown };
+        Self { body: Box::new(body.normal()) }
     }
 
     /// The role as JSON names it: `custom`, or the unknown role that was read.

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::ai::Body;
-use crate::message::custom::CustomBody;
+use crate::message::custom::{CustomBody, are_attributes};
 use crate::message::details::{Attributes, Details, bounded};
 use crate::message::tool::Answer;
 use crate::message::{
@@ -379,12 +379,8 @@ impl FromObject for Message {
             role => {
                 let role = role.to_owned();
                 let mut fields = Fields::<Part>::of(object)?;
-                // Nobody knows what the name stands for in another role: what is no attributes, or
-                // would not be written as attributes, is a field like any other.
-                let is_field =
-                    |value: &mut Value| value.as_object().is_none_or(Attributes::is_empty);
                 if role != "custom"
-                    && let Some(value) = fields.attributes.take_if(is_field)
+                    && let Some(value) = fields.attributes.take_if(|value| !are_attributes(value))
                 {
                     fields.unknown.insert("attributes".to_owned(), value);
                 }
