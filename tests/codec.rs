@@ -594,6 +594,10 @@ fn envelope_errors() {
             "codec: a length is beyond the end of the bytes",
         ),
         (
+            b"\xB1\x01\x01\x03\x00\x00\x00\x00\x00\x01\x01\x01n\x00\x00",
+            "codec: tool: a name beside that of the tool",
+        ),
+        (
             b"\xFF\xFE",
             "codec: neither bincode nor text: invalid utf-8 sequence of 1 bytes from index 0",
         ),

@@ -12,6 +12,9 @@ use crate::wire::common::{At, DataUrl, Fields, expected, keep, keep_signed, othe
 
 /// Reads a response: its whole body, or the list of items that is its `output`.
 ///
+/// Items that this version does not know are kept, and sent back as they came. So are results of
+/// tools among them, if they are whole: half of one could not be read again, and is an error.
+///
 /// ```
 /// use memory_prompt::wire::responses;
 ///
@@ -312,8 +315,8 @@ fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
             Ok(())
         }
         Some(kind) => {
-            let results = ["function_call_output", "custom_tool_call_output"];
-            let (is_result, at) = (results.contains(&kind), fields.at);
+            let is_result = matches!(kind, "function_call_output" | "custom_tool_call_output");
+            let at = fields.at;
             let item = Value::Object(fields.whole());
             if is_result {
                 // Sent back, it is read as a result: half of one would spoil the whole history.
