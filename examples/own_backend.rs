@@ -74,13 +74,9 @@ impl ChatMemory for ListMemory {
         let before = before.unwrap_or(u64::MAX);
         let past = list.rows.partition_point(|row| row.0 < before);
         let rows = list.rows[past.saturating_sub(n)..past].iter().cloned();
-        Ok(Snapshot {
-            system: list.system.clone(),
-            records: Records::from_rows(rows),
-            start: list.rows.first().map_or(list.end, |row| row.0),
-            end: list.end,
-            unreadable: Vec::new(),
-        })
+        let start = list.rows.first().map_or(list.end, |row| row.0);
+        let snapshot = Snapshot::new(start..list.end, Records::from_rows(rows));
+        Ok(snapshot.with_system(list.system.clone()))
     }
 
     fn evict(&self, before: u64) -> Result<u64> {

@@ -30,18 +30,28 @@
 //!   input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes about what
 //!   it is long; 256 is for tens of thousands of the emptiest objects there can be.)
 //!
+//! # What an error tells
+//!
+//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field it is.
+//! Never what was said: no error here, nor its causes, quotes a text, a number or an unknown name, so that
+//! errors can go where conversations must not.
+//!
 //! # Numbers
 //!
 //! Attributes and unknown fields hold what [`serde_json::Value`] holds: integers from `i64::MIN` to
 //! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may be nested
 //! 100 levels deep. Tool-call arguments are text and survive byte for byte.
 
+mod envelope;
+
 use bincode::config::standard;
+use bincode::de::read::Reader;
 use bincode::error::{DecodeError, EncodeError};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
+use envelope::{Envelope, Version};
 
 /// The version of the envelope that is written, and the last one that can be read.
 const VERSION: u8 = 1;
@@ -97,7 +107,7 @@ impl Codec {
 /// # Errors
 ///
 /// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they hold more
-/// or less than one message. For JSON, the error says where.
+/// or less than one message. The error says where, and does not quote what is there.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
     let mut messages = decode_all(bytes)?;
     match messages.pop() {
@@ -118,7 +128,7 @@ pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
         [] => Err(codec("there are no bytes")),
         [MAGIC, VERSION, body @ ..] => from_bincode(body),
         [MAGIC] => Err(codec("the bytes end too early")),
-        [MAGIC, version, ..] => Err(too_new(u64::from(*version))),
+        [MAGIC, version, ..] => Err(unknown_version(u64::from(*version))),
         _ => from_json(bytes),
     }
 }
@@ -127,8 +137,15 @@ fn codec(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Codec, "codec", message)
 }
 
-fn too_new(version: u64) -> Error {
-    codec(format!("this is version {version}; versions up to {VERSION} can be read"))
+fn unknown_version(version: u64) -> Error {
+    codec(match version {
+        0 => "this says version 0, and versions begin with 1: `Codec::encode` and `encode_all` write \
+              an envelope as it must be"
+            .to_owned(),
+        later @ 1..=255 => format!("this is version {later}; versions up to {VERSION} can be read"),
+        // No version, more likely, but a number of somebody's.
+        _ => format!("this is a later version; versions up to {VERSION} can be read"),
+    })
 }
 
 // ---- JSON ----------------------------------------------------------------------------------------
@@ -140,12 +157,9 @@ enum Written<'a> {
     All { v: u8, messages: &'a [&'a Message] },
 }
 
-#[derive(Deserialize)]
-struct Envelope {
-    v: u64,
-    message: Option<Message>,
-    messages: Option<Vec<Message>>,
-}
+/// What people have who have JSON of their own.
+const BARE: &str = "messages without an envelope are read with serde_json, as `Message` or \
+                    `Vec<Message>`; with one they are {\"v\":1,\"messages\":[..]}";
 
 fn to_json(envelope: &Written<'_>) -> Result<Vec<u8>> {
     serde_json::to_vec(envelope).map_err(|error| codec(error.to_string()).with_source(error))
@@ -154,15 +168,19 @@ fn to_json(envelope: &Written<'_>) -> Result<Vec<u8>> {
 fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
     let text = str::from_utf8(bytes)
         .map_err(|error| codec(format!("neither bincode nor text: {error}")).with_source(error))?;
+    if text.trim_start().starts_with('[') {
+        return Err(codec(format!("this is a list, and an envelope is an object: {BARE}")));
+    }
     let envelope = serde_json::from_str::<Envelope>(text).map_err(|error| {
-        // Whatever is wrong with it: if it is of a later version, then that is what is wrong.
+        // Whatever is wrong with it: if it is of another version, then that is what is wrong.
         match version(text) {
-            Some(later) if later > u64::from(VERSION) => too_new(later),
+            Some(other) if other != u64::from(VERSION) => unknown_version(other),
             _ => codec(error.to_string()).with_source(error),
         }
     })?;
     match envelope {
-        Envelope { v, .. } if v != u64::from(VERSION) => Err(too_new(v)),
+        Envelope { v: None, .. } => Err(codec(format!("an envelope has a version, `v`: {BARE}"))),
+        Envelope { v: Some(v), .. } if v != u64::from(VERSION) => Err(unknown_version(v)),
         Envelope { message: Some(message), messages: None, .. } => Ok(vec![message]),
         Envelope { message: None, messages: Some(messages), .. } => Ok(messages),
         _ => Err(codec("an envelope holds either `message` or `messages`")),
@@ -170,11 +188,7 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
 }
 
 fn version(text: &str) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Version {
-        v: u64,
-    }
-    serde_json::from_str::<Version>(text).ok().map(|envelope| envelope.v)
+    serde_json::from_str::<Version>(text).ok()?.0
 }
 
 // ---- bincode -------------------------------------------------------------------------------------
@@ -196,19 +210,58 @@ fn to_bincode(messages: &[&Message]) -> Result<Vec<u8>> {
 }
 
 fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
-    let (messages, read) = read_body(body).map_err(|error| {
-        let text = match &error {
-            DecodeError::UnexpectedEnd { .. } => "the bytes end too early".to_owned(),
-            DecodeError::LimitExceeded => "a length is beyond the end of the bytes".to_owned(),
-            DecodeError::Utf8 { inner } => format!("a text is not UTF-8: {inner}"),
-            DecodeError::OtherString(text) => text.clone(),
-            other => format!("the bytes are damaged: {other}"),
+    let mut rest = Rest(body);
+    let messages = read_body(body.len(), &mut rest).map_err(|error| {
+        let at = body.len() - rest.0.len() + 2; // behind the magic and the version
+        let (text, source) = match error {
+            DecodeError::UnexpectedEnd { .. } => {
+                ("the bytes end too early".to_owned(), Some(error))
+            }
+            DecodeError::LimitExceeded => {
+                (format!("a length is beyond the end of the bytes, before byte {at}"), Some(error))
+            }
+            DecodeError::Utf8 { inner } => {
+                (format!("a text is not UTF-8, before byte {at}: {inner}"), Some(error))
+            }
+            // serde's own, which quotes the number.
+            DecodeError::OtherString(text) if text.starts_with("invalid value: integer") => {
+                (format!("there is no kind of this number, before byte {at}"), None)
+            }
+            DecodeError::OtherString(text) => (format!("{text}, before byte {at}"), None),
+            _ => (format!("the bytes are damaged, before byte {at}"), None),
         };
-        codec(text).with_source(error)
+        let error = codec(text);
+        source.into_iter().fold(error, Error::with_source)
     })?;
-    match body.len() - read {
+    match rest.0.len() {
         0 => Ok(messages),
         rest => Err(codec(format!("{rest} bytes too many at the end"))),
+    }
+}
+
+/// What has not been read yet: so an error can say how far reading came.
+struct Rest<'a>(&'a [u8]);
+
+impl Reader for Rest<'_> {
+    #[inline]
+    fn read(&mut self, bytes: &mut [u8]) -> Result<(), DecodeError> {
+        let Some((read, rest)) = self.0.split_at_checked(bytes.len()) else {
+            let additional = bytes.len() - self.0.len();
+            return Err(DecodeError::UnexpectedEnd { additional });
+        };
+        bytes.copy_from_slice(read);
+        self.0 = rest;
+        Ok(())
+    }
+
+    #[inline]
+    fn peek_read(&mut self, n: usize) -> Option<&[u8]> {
+        self.0.get(..n)
+    }
+
+    #[inline]
+    fn consume(&mut self, n: usize) {
+        self.0 = self.0.get(n..).unwrap_or_default();
     }
 }
 
@@ -218,12 +271,12 @@ fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
 /// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read. So 8
 /// times the input is enough for any honest one. The limit is a type, so there are a few of them, each
 /// 8 times the one before, and a lie can cost 64 times the input at most.
-fn read_body(body: &[u8]) -> Result<(Vec<Message>, usize), DecodeError> {
+fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeError> {
     macro_rules! first_that_fits {
         ($($bits:literal)*) => {
-            match body.len() {
+            match length {
                 $(length if length <= limit($bits) / 8 => {
-                    bincode::serde::decode_from_slice(body, standard().with_limit::<{ limit($bits) }>())
+                    bincode::serde::decode_from_reader(rest, standard().with_limit::<{ limit($bits) }>())
                 })*
                 _ => Err(DecodeError::LimitExceeded), // more than 8 GiB
             }

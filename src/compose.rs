@@ -19,32 +19,37 @@
 mod assemble;
 mod budget;
 mod cache;
+mod choose;
 mod counts;
 mod cuts;
 mod plain;
 mod provider;
+mod system;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::composed::{Content, Prompt};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message::Message;
-use crate::provider::{Opens, Provider};
-use crate::record::{Records, Snapshot};
+use crate::provider::Provider;
+use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::{Opening, Reach, ToolGroups, Window, whole_groups};
-use assemble::{Assembly, System};
+use crate::window::{Reach, ToolGroups, Window};
+use assemble::Assembly;
 pub use budget::Budget;
 use budget::Limit;
 pub use cache::ComposerCache;
+use choose::Choice;
 use cuts::Cuts;
+use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
 ///
 /// Every setting is a method that returns the composer again, so settings are chained or changed
 /// one by one, at any time.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Composer {
     system: Option<Arc<Message>>,
     /// Unset: the last 10, or with a token budget everything that fits.
@@ -60,7 +65,8 @@ pub struct Composer {
 ///
 /// Wherever that is, they split no tool group, and a temporary tool result that answers a call at the
 /// end of the history stands directly behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Placement {
     /// Behind everything else, so that a provider's cached prefix survives them.
@@ -188,18 +194,35 @@ impl Composer {
 
     /// Composes a prompt from a snapshot of the newest records, or says how many more it takes.
     ///
+    /// ```
+    /// use memory_prompt::{
+    ///     ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, Message, Window,
+    /// };
+    ///
+    /// let memory = DefaultChatMemory::new();
+    /// memory.add_all(["one", "two", "three"].map(Message::user))?;
+    /// let mut composer = Composer::new();
+    /// composer.window(Window::turns(1));
+    ///
+    /// let mut n = composer.first_read();
+    /// let prompt = loop {
+    ///     match composer.compose(memory.read(None, n)?, &[])? {
+    ///         Composition::Ready(prompt) => break prompt,
+    ///         Composition::ReadMore(more) => n = more,
+    ///     }
+    /// };
+    /// assert_eq!(prompt.len(), 3); // three messages in a row are one turn
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
     /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a token
     /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns;
     /// with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
-    pub fn compose(
-        &self,
-        snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
-    ) -> Result<Composition> {
-        Ok(self.draft(snapshot, temporaries, None)?.with(|| snapshot.records.clone()))
+    pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
+        self.draft(snapshot, temporaries, None)
     }
 
     /// Does the same with what earlier prompts of the conversation counted and cut.
@@ -209,11 +232,11 @@ impl Composer {
     /// As [`compose`](Self::compose).
     pub fn compose_cached(
         &self,
-        snapshot: &Snapshot,
+        snapshot: Snapshot,
         temporaries: &[Arc<Message>],
         cache: &mut ComposerCache,
     ) -> Result<Composition> {
-        Ok(self.draft(snapshot, temporaries, Some(cache))?.with(|| snapshot.records.clone()))
+        self.draft(snapshot, temporaries, Some(cache))
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -222,22 +245,68 @@ impl Composer {
     ///
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
-        let content = self.draft_whole(snapshot, temporaries, None)?;
-        Ok(Prompt::new(content, &mut snapshot.records.clone()))
+        let whole = Snapshot { start: snapshot.oldest_row(), ..snapshot.clone() };
+        match self.draft(whole, temporaries, None)? {
+            Composition::Ready(prompt) => Ok(prompt),
+            // Never asked for by a history that holds all there is.
+            Composition::ReadMore(_) => Err(Error::invalid("compose", "the snapshot has a gap")),
+        }
     }
 
-    /// What is to become a prompt as soon as it is given the records of the snapshot.
-    pub(crate) fn draft(
+    fn draft(
+        &self,
+        mut snapshot: Snapshot,
+        temporaries: &[Arc<Message>],
+        mut cache: Option<&mut ComposerCache>,
+    ) -> Result<Composition> {
+        // How many records before the history are not sent.
+        let before = |content: &Content| content.report.older + content.report.over_budget;
+        let content = self.content(&snapshot, temporaries, cache.as_deref_mut());
+        let reaches_back = match &content {
+            Ok(Reach::Found(content)) => before(content) < 2,
+            Ok(Reach::ReadMore(_)) => false,
+            Err(_) => true,
+        };
+        // A system record that opens the history is the system message if the prompt reaches back to it.
+        if reaches_back && self.system.is_none() && snapshot.system.is_none() {
+            if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
+                // It may be the one that is missing.
+                return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
+            }
+            if let Some(mut opened) = system::opening_record(&snapshot) {
+                match self.content(&opened, temporaries, cache) {
+                    Ok(Reach::Found(mut content)) if before(&content) == 0 => {
+                        content.report.stored += 1;
+                        content.report.sent += 1;
+                        return Ok(Composition::Ready(Prompt::new(content, &mut opened.records)));
+                    }
+                    Err(error) if content.is_ok() => return Err(error),
+                    _ => {}
+                }
+            }
+        }
+        Ok(match content? {
+            Reach::Found(content) => {
+                Composition::Ready(Prompt::new(content, &mut snapshot.records))
+            }
+            // Rows that can't be read come on top of the records that it takes.
+            Reach::ReadMore(n) => {
+                let missing = n.saturating_sub(snapshot.records.len()).max(1);
+                Composition::ReadMore(snapshot.rows().saturating_add(missing))
+            }
+        })
+    }
+
+    /// The content of the prompt, in terms of the records of this snapshot.
+    fn content(
         &self,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         cache: Option<&mut ComposerCache>,
     ) -> Result<Reach<Box<Content>>> {
         if let Some(limit) = &self.limit {
-            return match cache {
-                Some(cache) => limit.compose(self, snapshot, temporaries, cache),
-                None => limit.compose(self, snapshot, temporaries, &mut ComposerCache::new()),
-            };
+            let mut nothing = ComposerCache::new();
+            return limit.compose(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.is_empty()
             && let Some(content) = self.plain(snapshot)
@@ -247,29 +316,15 @@ impl Composer {
             }
             return Ok(Reach::Found(content));
         }
-        match self.opening(snapshot) {
-            Reach::Found(opening) => {
+        let window = self.effective_window();
+        let mut room = choose::Messages::new(window.most(), window.half());
+        match self.choose(snapshot, &mut room)? {
+            Reach::Found(choice) => {
                 let system = self.system_message(snapshot, temporaries);
                 let cuts = cache.map(|cache| &mut cache.cuts);
-                self.assemble(snapshot, system, temporaries, opening, cuts).map(Reach::Found)
+                self.assemble(snapshot, system, temporaries, choice, cuts).map(Reach::Found)
             }
             Reach::ReadMore(n) => Ok(Reach::ReadMore(n)),
-        }
-    }
-
-    /// The same from a snapshot that holds all there is, even where its oldest rows could not be read.
-    pub(crate) fn draft_whole(
-        &self,
-        snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
-        mut cache: Option<&mut ComposerCache>,
-    ) -> Result<Box<Content>> {
-        match self.draft(snapshot, temporaries, cache.as_deref_mut())? {
-            Reach::Found(content) => Ok(content),
-            Reach::ReadMore(_) => {
-                let whole = Snapshot { start: snapshot.oldest(), ..snapshot.clone() };
-                self.draft_whole(&whole, temporaries, cache)
-            }
         }
     }
 
@@ -282,61 +337,32 @@ impl Composer {
         snapshot: &Snapshot,
         system: System,
         temporaries: &[Arc<Message>],
-        opening: Opening,
+        choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Content>> {
         // What a processor decides is its own affair each time.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
-        let mut assembly = Assembly::new(self, snapshot, system, cuts);
-        assembly.history(opening)?;
+        let mut assembly = Assembly::new(self, snapshot, system, choice, cuts);
+        assembly.history()?;
         assembly.temporaries(temporaries)?;
         assembly.finish(temporaries)?;
         Ok(assembly.content)
     }
-
-    fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
-        let window = self.effective_window();
-        let opening = match self.window_opening(snapshot) {
-            Reach::Found(opening) if self.tool_groups != ToolGroups::Off => opening,
-            other => return other,
-        };
-        match whole_groups(snapshot, opening.start, window.is_stable()) {
-            Reach::Found(start) => {
-                let parted = start.saturating_sub(opening.start);
-                Reach::Found(Opening { start, parted, ..opening })
-            }
-            Reach::ReadMore(n) => Reach::ReadMore(n),
-        }
-    }
-
-    /// Where the window opens, before tool groups are looked at.
-    ///
-    /// Where the provider wants the user first, a window that has cut something off opens on a user
-    /// message; one that sends all there is leaves nothing out for that.
-    fn window_opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
-        let window = self.effective_window();
-        match window.opening(snapshot) {
-            Reach::Found(opening) if self.opens_with_user(snapshot, opening.start) => {
-                window.starting_with_user().opening(snapshot)
-            }
-            other => other,
-        }
-    }
-
-    /// Whether the history, cut at `start`, must open on a user message.
-    fn opens_with_user(&self, snapshot: &Snapshot, start: usize) -> bool {
-        self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
-            && !(start == 0 && snapshot.is_complete())
-    }
 }
 
-impl Reach<Box<Content>> {
-    fn with(self, records: impl FnOnce() -> Records) -> Composition {
-        match self {
-            Self::Found(content) => Composition::Ready(Prompt::new(content, &mut records())),
-            Self::ReadMore(n) => Composition::ReadMore(n),
-        }
+impl fmt::Debug for Composer {
+    /// Says how it is configured; of the system message only how long it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Composer")
+            .field("system_bytes", &self.system.as_ref().map(|system| system.text().len()))
+            .field("window", &self.window)
+            .field("limit", &self.limit)
+            .field("truncate", &self.truncate)
+            .field("tool_groups", &self.tool_groups)
+            .field("placement", &self.placement)
+            .field("provider", &self.provider)
+            .finish()
     }
 }
 

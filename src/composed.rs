@@ -10,13 +10,13 @@ use std::{fmt, mem, slice};
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
-use crate::message::Message;
-use crate::record::{Records, Slot};
+use crate::message::{Message, Role};
+use crate::record::{Cell, Records};
 pub(crate) use pieces::{Held, Item, Pieces};
 use pieces::{Next, Walk};
 pub use prefix::{Break, SharedPrefix};
 pub use report::{
-    Adapted, Details, How, LeftOut, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+    Adapted, How, LeftOut, Moved, Repaired, Report, SystemSource, Tokens, Truncated, Why,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
@@ -63,6 +63,8 @@ pub enum Origin {
     Truncated(u64),
     /// The answer to a call whose result nobody recorded.
     Repair,
+    /// A note of the user, for this prompt alone, that results have arrived further up.
+    Note,
     /// A temporary message.
     Temporary,
     /// The history: a copy of the record at this position, changed as the provider demands.
@@ -83,6 +85,12 @@ impl Prompt {
         Self { content }
     }
 
+    /// The same prompt, whose report names temporaries that were dropped before it.
+    pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
+        self.content.report.dropped_temporaries = roles;
+        self
+    }
+
     /// How many messages there are.
     pub fn len(&self) -> usize {
         self.content.pieces.len()
@@ -96,7 +104,7 @@ impl Prompt {
     /// The messages, in order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter { slots: [].iter(), walk: self.walk(), left: self.len() }
+        Iter { cells: [].iter(), walk: self.walk(), left: self.len() }
     }
 
     /// The `i`th message.
@@ -144,7 +152,7 @@ impl Prompt {
 #[derive(Clone)]
 pub struct Iter<'a> {
     /// The next messages, as far as they lie side by side, and what comes behind them.
-    slots: slice::Iter<'a, Slot>,
+    cells: slice::Iter<'a, Cell>,
     walk: Walk<'a>,
     left: usize,
 }
@@ -155,15 +163,15 @@ impl<'a> Iterator for Iter<'a> {
     #[inline]
     fn next(&mut self) -> Option<&'a Message> {
         loop {
-            if let Some(slot) = self.slots.next() {
+            if let Some(cell) = self.cells.next() {
                 self.left -= 1;
-                return slot.get().map(|entry| &entry.message);
+                return cell.get().map(|entry| &entry.message);
             }
             if self.left == 0 {
                 return None;
             }
             match self.walk.stretch()? {
-                Next::Slots(slots) => self.slots = slots.iter(),
+                Next::Cells(cells) => self.cells = cells.iter(),
                 Next::One(message) => {
                     self.left -= 1;
                     return Some(message);
@@ -173,8 +181,8 @@ impl<'a> Iterator for Iter<'a> {
     }
 
     fn nth(&mut self, n: usize) -> Option<&'a Message> {
-        let near = n.min(self.slots.len());
-        self.slots = self.slots.as_slice()[near..].iter();
+        let near = n.min(self.cells.len());
+        self.cells = self.cells.as_slice()[near..].iter();
         self.walk.advance(n - near);
         self.left = self.left.saturating_sub(n);
         self.next()
@@ -235,9 +243,10 @@ impl Serialize for Prompt {
 }
 
 impl fmt::Debug for Prompt {
+    /// Says what was done, not what was said: logs are no place for conversations.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
-            .field("messages", &self.iter())
+            .field("messages", &self.len())
             .field("durable", &self.durable())
             .field("report", self.report())
             .finish()
@@ -245,7 +254,8 @@ impl fmt::Debug for Prompt {
 }
 
 impl fmt::Debug for Iter<'_> {
+    /// Says how many messages are left.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.clone()).finish()
+        f.debug_struct("Iter").field("left", &self.left).finish()
     }
 }

@@ -8,10 +8,17 @@
 //! |---|---|---|
 //! | `memory` | [`Fixture`] | one conversation: order, batches, snapshots, eviction, hostile text … |
 //! | `store` | [`StoreFixture`] | many conversations: ids, deleting, purging |
+//! | `ids` | [`Fixture`] | appends that are recognised by an id |
+//! | `slots` | [`Fixture`] | slots, single records, incarnations |
+//! | `times` | [`Fixture`] | messages that bring their times |
+//! | `moving` | [`StoreFixture`] | prefixes, `info`, restoring, importing, copying |
 //! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
 //! | `damage` | [`DamageFixture`] | rows that can't be read |
 //! | `faults` | [`FaultFixture`] | errors at any moment |
 //! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks ([`conformance_async!`](crate::conformance_async!)) |
+//! | `shared_slots`, `slot_faults`, `asynchronous_ids` | as `shared`, `faults`, `asynchronous` | the same, of slots and ids |
+//!
+//! A memory of five methods names `memory`, and of the last row nothing.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -62,11 +69,15 @@ pub mod asynchronous;
 mod countdown;
 pub mod damage;
 pub mod faults;
+pub mod ids;
 pub mod memory;
 mod model;
+pub mod moving;
 pub mod shared;
+pub mod slots;
 pub mod store;
 mod support;
+pub mod times;
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -201,6 +212,8 @@ macro_rules! __conformance {
             evicting_forgets_what_is_before
             clearing_forgets_everything
             times_of_append_are_kept
+            the_larger_forms_do_what_the_plain_ones_do
+            what_a_memory_does_not_keep_is_an_error
             one_hundred_thousand_messages
             a_message_of_10_megabytes
             every_kind_of_message_comes_back_as_it_was
@@ -251,6 +264,78 @@ macro_rules! __conformance {
             an_append_that_is_dropped_is_done_or_not_done
         );
     };
+    (@ids $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture ids
+            the_same_id_again_changes_nothing
+            equal_messages_are_no_repetition
+            the_newest_64_ids_are_recognised
+            an_id_is_recognised_after_evict_and_clear
+            the_id_of_a_failed_append_is_new
+            an_append_of_nothing_is_not_remembered
+            a_repetition_undoes_nothing
+            an_id_belongs_to_one_conversation
+            hostile_ids_are_appends_of_their_own
+            what_is_no_id_is_refused
+            of_many_appends_under_one_id_one_is_done
+        );
+    };
+    (@slots $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture slots
+            a_slot_is_written_replaced_and_removed
+            a_slot_is_compared_before_it_is_changed
+            an_append_is_done_with_its_slots_or_not_at_all
+            a_version_is_never_used_again
+            of_many_writers_of_one_version_one_succeeds
+            a_read_brings_the_slots_that_it_names
+            slots_are_listed_with_their_versions
+            evicting_leaves_slots_and_clearing_removes_them
+            slots_and_single_records_are_of_the_moment_of_the_read
+            hostile_names_are_slots_of_their_own
+            a_slot_holds_any_bytes
+            what_is_no_slot_is_refused
+            debug_output_holds_no_slot
+            an_append_may_expect_what_was_seen
+            single_records_come_with_the_newest
+            an_incarnation_stays_while_the_conversation_exists
+            any_list_of_changes_gives_what_a_map_gives
+        );
+    };
+    (@times $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture times
+            each_message_keeps_the_time_that_it_brings
+            the_time_of_a_system_message_is_passed_over
+            there_is_one_time_for_each_message
+            a_closing_appends_nothing
+        );
+    };
+    (@moving $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture moving
+            ids_with_a_prefix_are_paged
+            deleting_by_prefix_forgets_those_and_no_other
+            info_tells_where_a_conversation_stands
+            appends_are_activity_and_nothing_else_is
+            a_slot_creates_its_conversation
+            a_new_beginning_knows_nothing_of_before
+            a_restored_conversation_goes_on
+            an_import_is_active_until_it_is_closed
+            a_copy_keeps_everything
+        );
+    };
+    (@shared_slots $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@shared_laws $attributes $fixture
+            slots_and_ids_are_there_after_reopening
+        );
+    };
+    (@slot_faults $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture faults
+            an_error_leaves_slots_and_ids_as_they_were
+        );
+    };
+    (@asynchronous_ids $attributes:tt $fixture:tt) => {
+        $crate::__conformance!(@laws $attributes $fixture asynchronous
+            an_append_that_is_dropped_can_be_done_again
+        );
+    };
     (@laws $attributes:tt $fixture:tt $group:ident $($law:ident)+) => {
         $($crate::__conformance!(@law $attributes $fixture $group $law);)+
     };
@@ -291,6 +376,10 @@ mod tests {
             include_str!("conformance/shared.rs"),
             include_str!("conformance/damage.rs"),
             include_str!("conformance/faults.rs"),
+            include_str!("conformance/ids.rs"),
+            include_str!("conformance/slots.rs"),
+            include_str!("conformance/times.rs"),
+            include_str!("conformance/moving.rs"),
             include_str!("conformance/asynchronous.rs"),
         ];
         let list: Vec<&str> = include_str!("conformance.rs").lines().map(str::trim).collect();
@@ -301,6 +390,6 @@ mod tests {
             assert!(list.contains(&name), "no macro runs {name}");
             laws += 1;
         }
-        assert!(laws > 45, "{laws}");
+        assert!(laws > 90, "{laws}");
     }
 }

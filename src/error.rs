@@ -59,7 +59,16 @@ pub enum ErrorKind {
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
-    /// What the wire format in question can't express.
+    /// A slot is not what the caller expected: of another version, there or not there. Nothing was
+    /// changed.
+    SlotConflict,
+    /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it was
+    /// cleared or evicted. Nothing was changed.
+    Forgotten,
+    /// There is such a conversation already. Nothing was changed.
+    Exists,
+    /// What the wire format in question can't express, or what the memory or store does not do; the
+    /// error then names the method that is to be written for it. Nothing was changed.
     Unsupported,
     /// The place where the memory is kept failed, or could not be reached. The operation changed
     /// nothing, unless its own documentation says otherwise.
@@ -90,6 +99,11 @@ impl Error {
 
     pub(crate) fn invalid(operation: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, operation, message)
+    }
+
+    /// The same error where it is about a field of something that was read.
+    pub(crate) fn in_field(&self, field: &str) -> String {
+        format!("{}: `{field}`: {}", self.0.operation, self.0.message)
     }
 
     /// What kind of error this is.

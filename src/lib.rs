@@ -33,8 +33,8 @@
 //! | [`Record`] | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
-//! | tool group | an AI message with tool calls and the tool messages that answer it: indivisible |
-//! | turn | a user message and all that follows it up to the next one |
+//! | tool group | an AI message with tool calls and the results that answer it, wherever they stand: indivisible |
+//! | turn | a user message, or several in a row, and all that follows up to the next one |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
@@ -59,10 +59,57 @@
 //! | the conversation | the window |
 //! |---|---|
 //! | is short, or the provider does not cache prompts | [`Window::last`], the default |
-//! | is an agent's, with tool loops | [`Window::turns`], or `last(n).anchored()` |
+//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`], which keeps the question |
 //! | is long, and the provider caches prompts | [`Window::stepped_for`] with the provider's prices |
 //! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`]; with [`Budget::stepped`] where prompts are cached |
 //! | has an end | [`Window::all`] |
+//!
+//! # In a configuration file
+//!
+//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A value
+//! that the setting's own method would refuse is refused with its reason, and an unknown field by name.
+//!
+//! ```
+//! use memory_prompt::{
+//!     Budget, Composer, Keep, Placement, Prices, Provider, ToolGroups, Truncate, Unit, Window,
+//! };
+//!
+//! #[derive(serde::Serialize, serde::Deserialize)]
+//! struct Settings {
+//!     window: Window,        // {"last":20}, {"turns":5}, "all", {"stepped":{"low":40,"step":38}}
+//!     max_tokens: Budget,    // 8000, or as below
+//!     truncate: Truncate,
+//!     temporaries: Placement,
+//!     tool_groups: ToolGroups,
+//!     provider: Provider,
+//!     prices: Prices,        // by which `window` could say {"stepped":{"low":40,"prices":..}}
+//!     keep: Keep,
+//!     unit: Unit,
+//! }
+//!
+//! let file = r#"{
+//!     "window": {"stepped": {"low": 40, "step": 38}},
+//!     "max_tokens": {"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}},
+//!     "truncate": {"limit": 800, "keep": "ends", "marker": " … "},
+//!     "temporaries": "end",
+//!     "tool_groups": "repair",
+//!     "provider": "anthropic",
+//!     "prices": {"write": 1.0, "read": 0.1},
+//!     "keep": "tail",
+//!     "unit": "bytes"
+//! }"#;
+//! let settings: Settings = serde_json::from_str(file)?;
+//! assert_eq!(settings.window, Window::stepped_for(40, settings.prices)?);
+//! let written = serde_json::to_value(&settings)?;
+//! assert_eq!(written, serde_json::from_str::<serde_json::Value>(file)?);
+//!
+//! let mut composer = Composer::new();
+//! composer.window(settings.window).truncate(settings.truncate).for_provider(settings.provider);
+//!
+//! let error = serde_json::from_str::<Truncate>(r#"{"limit": 0}"#).unwrap_err().to_string();
+//! assert!(error.starts_with("truncate: `limit`: a limit of 0 would leave no text"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 //!
 //! # Crate features
 //!
@@ -114,28 +161,28 @@ pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
 pub use compose::{Budget, Composer, ComposerCache, Composition, Placement};
 pub use composed::{
-    Adapted, Break, Details, How, Iter, LeftOut, Origin, Prompt, Repaired, Report, SharedPrefix,
+    Adapted, Break, How, Iter, LeftOut, Moved, Origin, Prompt, Repaired, Report, SharedPrefix,
     SystemSource, Tokens, Truncated, Why,
 };
 pub use error::{Error, ErrorKind, Result};
+pub use memory::{
+    Append, Appended, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Limits, MemoryId,
+    MessageWindowChatMemory, Read, TokenWindowChatMemory,
+};
 #[cfg(feature = "async")]
 pub use memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
-pub use memory::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId, MessageWindowChatMemory,
-    TokenWindowChatMemory,
-};
 pub use message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
-    Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, OtherPart, Part,
+    Reasoning, Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 pub use prompt::MemoryPrompt;
 pub use provider::Provider;
-pub use record::{Record, Records, Snapshot, Unreadable};
+pub use record::{Incarnation, Record, Records, Slot, SlotVersion, Snapshot, Unreadable};
 #[cfg(feature = "async")]
-pub use store::AsyncChatMemoryStore;
+pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 #[cfg(feature = "cassandra")]
 pub use store::{CassandraOptions, CassandraStore};
-pub use store::{ChatMemoryStore, InMemoryStore};
+pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteOptions, SqliteStore};
 #[cfg(feature = "postgres")]

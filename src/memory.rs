@@ -1,5 +1,6 @@
 //! One conversation: the [`ChatMemory`] contract.
 
+mod append;
 #[cfg(feature = "async")]
 mod asynchronous;
 mod default;
@@ -7,27 +8,43 @@ mod evicting;
 mod ext;
 mod forward;
 mod id;
+mod limits;
 mod message_window;
+mod read;
+mod slots;
 mod token_window;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
+pub use append::{Append, Appended, Since};
+#[cfg(feature = "async")]
+pub(crate) use asynchronous::share_async;
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
+pub(crate) use forward::share;
 pub use id::MemoryId;
+pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
+pub use read::Read;
+pub use slots::{Expected, SlotChange};
 pub use token_window::TokenWindowChatMemory;
 
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::Snapshot;
+use crate::record::{SlotVersion, Snapshot, places};
+use append::unsupported;
+use read::Picked;
 
 /// One conversation, shared by whoever talks in it.
 ///
-/// Five methods are required; everything else is in [`ChatMemoryExt`], which works on every memory.
+/// Five methods are required. Four more have defaults for a memory that keeps messages and nothing
+/// else: ids of appends, slots and times of its own want [`append_with`](Self::append_with),
+/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) written.
+/// Everything else is in [`ChatMemoryExt`], which works on every memory.
 ///
 /// # Contract
 ///
@@ -45,9 +62,34 @@ use crate::record::Snapshot;
 ///   an empty memory is legal everywhere.
 /// - **An error** leaves the memory as it was, and the batch with the caller. Where the answer of a
 ///   server got lost, and with it the knowledge whether the change was made, the error is
-///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend does not
-///   repeat an append by itself unless it knows that it was not done.
+///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend does
+///   not repeat an append by itself unless it knows that it was not done.
+/// - **A slot** is a small named document beside the records, with a version that is never used
+///   again. Slots are written and removed by appends, [with them or not at all](Append), and read by
+///   name in the snapshot of a read; a read that names none transfers none. Writing one creates the
+///   conversation and is activity like an append of messages; removing one is activity and creates
+///   none but under an id. `clear` removes all. `evict` leaves them: a summary of what was evicted
+///   stays, and may refer to positions before `start`. The system message is the oldest slot, and
+///   goes its own way: `System` messages write it, and every snapshot has it.
+/// - **The id of an append** is recognised where it comes again, whatever has been appended, evicted
+///   or cleared since: at least the newest 64 ids of a conversation are. The same id changes nothing,
+///   takes the messages and returns what the first append returned, even if its expectations no
+///   longer hold.
+/// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists names
+///   it, and after a delete and a new beginning it is another one.
 /// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
+///
+/// # What composing makes of records
+///
+/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider takes.
+/// So a memory need not repair anything:
+///
+/// - A tool result may be appended whenever it comes. It is sent behind its call: see
+///   [`ToolGroups`](crate::ToolGroups).
+/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private)) may
+///   stand anywhere. Nobody is sent them, and they take no place in a window.
+/// - A memory that has no slot for the system message may keep it as its first record: it is the system
+///   message of every prompt that reaches back to it.
 ///
 /// # Example
 ///
@@ -91,4 +133,82 @@ pub trait ChatMemory: Debug + Send + Sync {
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
     fn clear(&self) -> Result<()>;
+
+    /// Appends the messages of `append` with all that goes with them, and takes them out of it.
+    ///
+    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else it is
+    /// activity and, unless it only removes or [closes](Append::closing) and has no id, begins the
+    /// conversation.
+    ///
+    /// Unless it is written, it calls [`append`](Self::append), says in its answer that ids are not
+    /// recognised, and refuses what needs more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`append`](Self::append), and
+    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where a slot is not what was
+    /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) where the conversation is no
+    /// more that was [seen](Append::since), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) as
+    /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
+    /// the memory does not do it. Whatever fails changes nothing, and `append` is as it was. Where
+    /// several expectations do not hold, one of them is told.
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        append.must_be_plain()?;
+        self.append(&mut append.messages, append.expected).map(Appended::new)
+    }
+
+    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    ///
+    /// Unless it is written, slots are refused, and single records are read one stretch after the
+    /// other: they are then not of one moment, and may be missing though the snapshot's `start` is
+    /// before them.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a name
+    /// that no slot can have, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
+    /// slots are asked for and the memory has none.
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
+        if !read.slots.is_empty() {
+            return Err(unsupported("read", "slots", "read_with"));
+        }
+        let snapshot = self.read(read.before, read.n)?;
+        if read.positions.is_empty() {
+            return Ok(snapshot);
+        }
+        let mut picked = Picked::default();
+        for stretch in read.stretches(snapshot.start..snapshot.end) {
+            let n = places(stretch.end - stretch.start);
+            picked.add(&stretch, self.read(Some(stretch.end), n)?);
+        }
+        Ok(picked.into(snapshot))
+    }
+
+    /// The names of all slots with their versions, in the order of the names' bytes; the system message
+    /// is not among them.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed, and
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where it has no slots.
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        Err(unsupported("slots", "slots", "slots"))
+    }
+
+    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
+    /// It asks nobody.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// The memory that a pointer shares already: whoever takes any memory takes this one as it is
+    /// and puts no pointer around it. Only pointers have one; to a memory of its own kind leave it.
+    #[doc(hidden)]
+    fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
+    where
+        Self: 'static,
+    {
+        None
+    }
 }

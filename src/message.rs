@@ -48,9 +48,11 @@ mod content;
 mod custom;
 mod details;
 mod json;
+mod other;
 mod system;
 mod tool;
 mod user;
+mod weight;
 
 use std::borrow::Cow;
 
@@ -59,6 +61,9 @@ pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub use custom::CustomMessage;
 pub use details::Attributes;
+pub(crate) use details::is_shallow;
+pub(crate) use json::refuse::refuse;
+pub use other::OtherPart;
 pub use system::SystemMessage;
 pub use tool::ToolMessage;
 pub use user::UserMessage;
@@ -67,7 +72,11 @@ pub use user::UserMessage;
 ///
 /// Messages are immutable: a changed message is a new one. They are `Send + Sync` and small on the
 /// stack (40 bytes), with everything rare behind one pointer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers. What
+/// holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their place, and
+/// errors name places; so log those, and messages only where a conversation may be read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Message {
     /// What the model is told to be. A conversation has at most one, and it is sent first.
@@ -195,6 +204,18 @@ impl Message {
     /// The `Tool` message, where it is one.
     pub fn as_tool(&self) -> Option<&ToolMessage> {
         if let Self::Tool(m) = self { Some(m) } else { None }
+    }
+
+    /// Returns whether this is a user message that begins a turn: one that is not
+    /// [steered](UserMessage::steered).
+    pub fn begins_turn(&self) -> bool {
+        matches!(self, Self::User(m) if !m.is_steered())
+    }
+
+    /// Returns whether this is a record of the application alone, which no provider is ever sent: see
+    /// [`CustomMessage::is_private`].
+    pub fn is_private(&self) -> bool {
+        matches!(self, Self::Custom(m) if m.is_private())
     }
 
     /// Whether this is a `User` message.

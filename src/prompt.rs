@@ -12,13 +12,13 @@ use parking_lot::Mutex;
 use crate::compose::{Budget, Composer, ComposerCache, Composition, Placement};
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::memory::{ChatMemory, ChatMemoryExt};
-use crate::message::Message;
+use crate::memory::{ChatMemory, ChatMemoryExt, share};
+use crate::message::{Message, Role};
 use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::{Reach, ToolGroups, Window};
+use crate::window::{ToolGroups, Window};
 
 /// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
 ///
@@ -53,13 +53,24 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
+    /// How many of the first of them a build that did not succeed has seen.
+    seen: usize,
+    /// The kinds of those that were dropped with a memory, for the next report.
+    dropped: Vec<Role>,
     /// Held for no longer than a composition takes, and only where it is of use.
     cache: Mutex<ComposerCache>,
 }
 
 impl<M: ?Sized> MemoryPrompt<M> {
     fn over(memory: Arc<M>) -> Self {
-        Self { memory, composer: Composer::new(), temporaries: Vec::new(), cache: Mutex::default() }
+        Self {
+            memory,
+            composer: Composer::new(),
+            temporaries: Vec::new(),
+            seen: 0,
+            dropped: Vec::new(),
+            cache: Mutex::default(),
+        }
     }
 
     /// The prompt with this system message, which takes the place of the memory's.
@@ -156,28 +167,58 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.iter().map(AsRef::as_ref)
     }
 
+    /// Takes back the messages that wait for the next build, for example those of a build that failed.
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// prompt.add_temporary(Message::user("Today is Friday."));
+    /// assert_eq!(prompt.take_temporaries(), [Message::user("Today is Friday.")]);
+    /// assert_eq!(prompt.build()?.len(), 0);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn take_temporaries(&mut self) -> Vec<Message> {
+        self.seen = 0;
+        let taken = mem::take(&mut self.temporaries);
+        taken.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+
     /// Forgets the messages that wait for the next build.
     pub fn clear_temporaries(&mut self) {
+        self.seen = 0;
         self.temporaries.clear();
     }
 
-    /// What all shells do with what they read; a prompt takes its records.
-    fn compose(&self, snapshot: &mut Snapshot, n: usize) -> Result<Composition> {
-        let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
-        let cache = cache.as_deref_mut();
-        let content = if snapshot.rows() < n {
-            // All that the memory has, even where it could not read its oldest rows.
-            self.composer.draft_whole(snapshot, &self.temporaries, cache)?
+    /// What all shells do with what they read when they asked for `n` records.
+    fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
+        if snapshot.rows() < n {
+            // A memory that answers with less has no more, even where it does not list what it lost.
+            snapshot.start = snapshot.oldest_row();
+        }
+        if self.composer.uses_cache() {
+            let cache = &mut self.cache.lock();
+            self.composer.compose_cached(snapshot, &self.temporaries, cache)
         } else {
-            match self.composer.draft(snapshot, &self.temporaries, cache)? {
-                Reach::Found(content) => content,
-                Reach::ReadMore(more) => return Ok(Composition::ReadMore(more)),
-            }
-        };
-        Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records)))
+            self.composer.compose(snapshot, &self.temporaries)
+        }
+    }
+
+    /// A build begins: what it does not spend belongs to this memory from now on.
+    fn begin_build(&mut self) {
+        self.seen = self.temporaries.len();
+    }
+
+    /// A build has succeeded and spends the temporaries.
+    fn spend(&mut self, prompt: Prompt) -> Prompt {
+        self.seen = 0;
+        self.temporaries.clear();
+        prompt.with_dropped(mem::take(&mut self.dropped))
     }
 
     fn replace_memory(&mut self, memory: Arc<M>) -> Arc<M> {
+        let dropped = self.temporaries.drain(..mem::take(&mut self.seen));
+        self.dropped.extend(dropped.map(|message| message.role()));
         self.cache = Mutex::default();
         mem::replace(&mut self.memory, memory)
     }
@@ -194,7 +235,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
     /// [`memory`](Self::memory).
     pub fn new(memory: impl ChatMemory + 'static) -> Self {
-        Self::over(Arc::new(memory))
+        Self::over(share(memory))
     }
 
     /// Appends a message to the memory; returns its position.
@@ -220,11 +261,11 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// # Errors
     ///
     /// As [`Composer::compose`] and [`ChatMemory::read`]. A build that fails changes nothing:
-    /// temporaries wait for the next one.
+    /// temporaries wait for the next one, unless the memory is [swapped](Self::set_memory) before.
     pub fn build(&mut self) -> Result<Prompt> {
+        self.begin_build();
         let prompt = self.preview()?;
-        self.temporaries.clear();
-        Ok(prompt)
+        Ok(self.spend(prompt))
     }
 
     /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
@@ -235,27 +276,27 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            // By reference: what was read stays where it was written.
-            let composition = match self.memory.read(None, n) {
-                Ok(ref mut snapshot) => self.compose(snapshot, n)?,
-                Err(error) => return Err(error),
-            };
-            match composition {
+            match self.compose(self.memory.read(None, n)?, n)? {
                 Composition::Ready(prompt) => return Ok(prompt),
-                Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
+                Composition::ReadMore(more) => n = more,
             }
         }
     }
 
-    /// Puts another memory in the place of this one and returns the old one. Configuration and
-    /// temporaries stay.
+    /// Puts another memory in the place of this one and returns the old one. The configuration stays,
+    /// and so do temporaries that no build has seen.
+    ///
+    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps another
+    /// user's: they are dropped, and the next [report](crate::Report::dropped_temporaries) says so. To keep
+    /// them, [take](Self::take_temporaries) them first.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
-        self.replace_memory(Arc::new(memory))
+        self.replace_memory(share(memory))
     }
 }
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
+    /// Says how it is configured and how much waits, not what was said: logs are no place for that.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryPrompt")
             .field("memory", &&*self.memory)

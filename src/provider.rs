@@ -2,7 +2,7 @@
 
 mod rules;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 pub(crate) use rules::{Blank, Ids, Opens, Rules};
 
@@ -23,17 +23,20 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 ///
 /// # What the composer does about it
 ///
-/// The window opens on a user message, as [`starting_with_user`](crate::Window::starting_with_user)
-/// does: forward to the next one, or with the question of the turn before it. A window that cuts
-/// nothing off leaves nothing out for that: where the conversation itself begins with an answer (a
-/// greeting, an agent that nobody asked), or has no user message at all, a user message
-/// `(start of the conversation)` is put before it.
+/// A window that opens in the middle of a turn is sent with the question of that turn before it, as
+/// [`starting_with_user`](crate::Window::starting_with_user) does. A window that cuts nothing off leaves
+/// nothing out for that: where the conversation itself begins with an answer (a greeting, an agent that
+/// nobody asked), or has no user message at all, a user message `(start of the conversation)` is put
+/// before it. Where that would be all there is to send, the build is an error.
 ///
 /// All else is repaired in copies, and each repair is in the [`Report`](crate::Report):
 ///
 /// - A user message that is blank becomes `(empty message)`, a silent tool result `(no output)`; an
 ///   answer that says nothing is left out, and so are blank texts beside others.
-/// - Neighbours of one side become one message, their texts as paragraphs of one text, media as parts.
+/// - Neighbours of one side become one message, their texts as paragraphs of one text, media as parts;
+///   for Anthropic and Gemini answers with calls that stand side by side do, with all results behind.
+/// - A system message among the records stays in its place for OpenAI and Ollama, and is left out for the
+///   others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids are replaced, at the call and its result alike.
 ///
@@ -58,7 +61,7 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// The providers' references and clients' sources, and public reports of the errors, as of 2026; for
 /// Mistral its own `mistral-common` validator and the chat templates that it publishes, which vLLM and
 /// llama.cpp run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Provider {

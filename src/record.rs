@@ -2,22 +2,29 @@
 //!
 //! A memory that hands out its newest ten messages must not touch ten reference counts, and a prompt
 //! that is kept must not keep the next append waiting. So messages live in blocks of write-once
-//! slots: a reader holds the block and the range that was filled when it looked, a writer fills the
-//! next slot beside it.
+//! cells: a reader holds the block and the range that was filled when it looked, a writer fills the
+//! next cell beside it.
 
 mod cursor;
+mod extra;
 mod few;
 mod run;
+mod slot;
+mod stamp;
 
-use std::sync::{Arc, OnceLock};
+use std::ops::Range;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{fmt, mem};
 
 use crate::error::Error;
-use crate::message::Message;
+use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
+pub(crate) use extra::Extra;
 pub(crate) use few::Few;
-pub(crate) use run::{Block, Entry, Run, Slot};
+pub(crate) use run::{Block, Cell, Entry, MAX_BYTES, Run};
+pub use slot::Slot;
+pub use stamp::{Incarnation, SlotVersion};
 
 /// One message as a memory holds it: what was said, where it stands, and when it came.
 ///
@@ -38,8 +45,11 @@ pub struct Records {
 }
 
 /// What a memory answers when it is read: its system message, its newest records, and where the
-/// conversation begins and ends.
-#[derive(Clone, Debug, Default)]
+/// conversation begins and ends; slots and single records where they were asked for.
+///
+/// A memory of your own makes one with [`Snapshot::new`], and sets what else it has.
+#[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Snapshot {
     /// The system message, which has a slot of its own and no position.
     pub system: Option<Arc<Message>>,
@@ -52,10 +62,14 @@ pub struct Snapshot {
     /// The rows among those that were asked for which the memory holds and can't read. They do not
     /// hide the others.
     pub unreadable: Vec<Unreadable>,
+    /// Which life of the conversation this is: another one after a delete and a new beginning. None
+    /// where the memory does not know, or where there is no conversation.
+    pub incarnation: Option<Incarnation>,
+    pub(crate) extra: Option<Box<Extra>>,
 }
 
 /// A row that a memory holds and can't read.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Unreadable {
     /// Its position.
     pub seq: u64,
@@ -84,16 +98,29 @@ impl<'a> Record<'a> {
         self.entry.at
     }
 
-    /// Whether this is the record that `run` begins with: the same one, not an equal one.
-    pub(crate) fn is(&self, run: &Run) -> bool {
-        run.seq == self.seq && run.record(0).is_some_and(|it| std::ptr::eq(it.entry, self.entry))
+    /// Whether this is the record behind `mark`: the same one, not an equal one.
+    pub(crate) fn is(&self, mark: &Mark) -> bool {
+        let (block, cell) = self.cell();
+        mark.cell == cell && std::ptr::addr_eq(mark.block.as_ptr(), Arc::as_ptr(block))
     }
 
-    /// This record as a run of one, which holds its block.
-    pub(crate) fn to_run(self) -> Run {
-        let from = self.run.from + places(self.seq - self.run.seq);
-        Run { block: Arc::clone(&self.run.block), seq: self.seq, from, len: 1 }
+    /// What tells this record from all others, and keeps nothing of it in memory.
+    pub(crate) fn mark(self) -> Mark {
+        let (block, cell) = self.cell();
+        Mark { block: Arc::downgrade(block), cell }
     }
+
+    /// The block in which it lies, and where.
+    fn cell(&self) -> (&'a Block, usize) {
+        (&self.run.block, self.run.from + places(self.seq - self.run.seq))
+    }
+}
+
+/// The identity of a record. The address of its block is used for nothing else as long as this is held,
+/// though its messages may be gone.
+pub(crate) struct Mark {
+    block: Weak<[Cell]>,
+    cell: usize,
 }
 
 impl Records {
@@ -113,24 +140,39 @@ impl Records {
     pub fn from_rows(rows: impl IntoIterator<Item = (u64, SystemTime, Message)>) -> Self {
         let mut rows: Vec<_> = rows.into_iter().collect();
         rows.sort_by_key(|row| row.0);
-        let seqs: Vec<u64> = rows.iter().map(|row| row.0).collect();
-        let block: Block = rows
-            .into_iter()
-            .map(|(_, at, message)| OnceLock::from(Entry { at: millis(at), message }))
-            .collect();
         let mut records = Self::default();
-        for (from, seq) in seqs.into_iter().enumerate() {
-            match records.runs.last_mut() {
-                Some(run) if run.seq + run.len as u64 == seq => run.len += 1,
-                _ => records.push(Run { block: Arc::clone(&block), seq, from, len: 1 }),
+        let mut rows = rows.into_iter();
+        while !rows.as_slice().is_empty() {
+            let n = share_a_block(rows.as_slice());
+            let seqs: Vec<u64> = rows.as_slice().iter().take(n).map(|row| row.0).collect();
+            let block: Block = rows
+                .by_ref()
+                .take(n)
+                .map(|(_, at, message)| OnceLock::from(Entry { at: millis(at), message }))
+                .collect();
+            for (from, seq) in seqs.into_iter().enumerate() {
+                match records.runs.last_mut() {
+                    Some(run) if from > 0 && run.seq + run.len as u64 == seq => run.len += 1,
+                    _ => records.push(Run { block: Arc::clone(&block), seq, from, len: 1 }),
+                }
             }
         }
         records
     }
 
+    /// No records.
+    pub(crate) const fn none() -> Self {
+        Self { runs: Few::none() }
+    }
+
     /// Adds records that stand behind all others.
     pub(crate) fn push(&mut self, run: Run) {
         self.runs.push(run);
+    }
+
+    /// Adds other records, which stand behind all of these.
+    pub(crate) fn extend(&mut self, records: Self) {
+        records.runs.into_iter().for_each(|run| self.push(run));
     }
 
     /// Parts the records in two: those before the position `seq`, and those from it on.
@@ -171,9 +213,9 @@ impl Records {
     pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
         let (mut skip, mut i) = (skip, 0);
         while let Some(run) = self.runs.get(i) {
-            let slots = run.slots().get(skip..).unwrap_or_default();
-            let mut unwanted = |slot: &Slot| !slot.get().is_some_and(|it| wanted(&it.message));
-            if slots.iter().any(&mut unwanted) {
+            let cells = run.cells().get(skip..).unwrap_or_default();
+            let mut unwanted = |cell: &Cell| !cell.get().is_some_and(|it| wanted(&it.message));
+            if cells.iter().any(&mut unwanted) {
                 return false;
             }
             skip = skip.saturating_sub(run.len);
@@ -182,20 +224,24 @@ impl Records {
         true
     }
 
-    /// Lets go of the first blocks, as far as nothing of them is among the first `n` records. Returns
-    /// how many records that were.
-    pub(crate) fn forget(&mut self, n: usize) -> usize {
-        let (mut runs, mut records) = (0, 0);
-        while let Some(run) = self.runs.get(runs).filter(|run| records + run.len <= n) {
-            runs += 1;
-            records += run.len;
-        }
-        if self.runs.get(runs).is_none() {
-            self.runs = Few::default();
-        } else if runs > 0 {
-            self.runs = mem::take(&mut self.runs).into_iter().skip(runs).collect();
-        }
-        records
+    /// The places of the records of each block.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        self.runs.iter().scan(0, |start, run| {
+            let places = *start..*start + run.len;
+            *start = places.end;
+            Some(places)
+        })
+    }
+
+    /// Lets go of these [blocks](Self::blocks).
+    pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
+        let mut start = 0;
+        let runs = mem::take(&mut self.runs).into_iter().filter(|run| {
+            let is_gone = gone.iter().any(|block| block.start == start);
+            start += run.len;
+            !is_gone
+        });
+        self.runs = runs.collect();
     }
 
     /// The `i`th record.
@@ -208,6 +254,13 @@ impl Records {
             i -= run.len;
         }
         None
+    }
+
+    /// The record at this position.
+    pub(crate) fn find(&self, seq: u64) -> Option<Record<'_>> {
+        let run =
+            self.runs.iter().find(|run| (run.seq..run.seq + run.len as u64).contains(&seq))?;
+        run.record(places(seq - run.seq))
     }
 
     /// The messages, oldest first.
@@ -233,22 +286,63 @@ impl From<Run> for Records {
 }
 
 impl Snapshot {
+    /// A conversation at these positions, of which these records were asked for.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory):
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::time::UNIX_EPOCH;
+    /// use memory_prompt::{Message, Records, Snapshot};
+    ///
+    /// let records = Records::from_rows([(7, UNIX_EPOCH, Message::user("hi"))]);
+    /// let system = Some(Arc::new(Message::system("Be brief.")));
+    /// let snapshot = Snapshot::new(3..8, records).with_system(system);
+    /// assert_eq!((snapshot.start, snapshot.end), (3, 8));
+    /// ```
+    pub fn new(positions: Range<u64>, records: Records) -> Self {
+        Self { records, start: positions.start, end: positions.end, ..Self::default() }
+    }
+
+    /// The snapshot with this system message.
+    #[must_use]
+    pub fn with_system(mut self, system: Option<Arc<Message>>) -> Self {
+        self.system = system;
+        self
+    }
+
     /// A conversation of these messages, from position 0 on: for composing without a memory.
     ///
-    /// A `System` message among them becomes the system message; the last one, where there are
-    /// several.
+    /// The `System` messages that open it become the system message, joined as paragraphs of one text
+    /// where there are several; the first keeps its name and attributes. A later one is a record in its
+    /// place.
+    ///
+    /// ```
+    /// use memory_prompt::{Message, Snapshot};
+    ///
+    /// let list = ["You are terse.", "You speak French."].map(Message::system);
+    /// let snapshot = Snapshot::from_messages(list.into_iter().chain([Message::user("hi")]));
+    /// let system = snapshot.system.as_ref().map(|message| message.text().into_owned());
+    /// assert_eq!(system.as_deref(), Some("You are terse.\n\nYou speak French."));
+    /// assert_eq!(snapshot.records.len(), 1);
+    /// ```
     pub fn from_messages(messages: impl IntoIterator<Item = Message>) -> Self {
-        let mut system = None;
+        let mut system: Option<SystemMessage> = None;
         let mut rows = Vec::new();
         for message in messages {
-            if message.is_system() {
-                system = Some(Arc::new(message));
-            } else {
-                rows.push((rows.len() as u64, UNIX_EPOCH, message));
+            match message {
+                Message::System(next) if rows.is_empty() => {
+                    system = Some(match system {
+                        Some(before) => before.joined(next.text()),
+                        None => next,
+                    });
+                }
+                message => rows.push((rows.len() as u64, UNIX_EPOCH, message)),
             }
         }
         let end = rows.len() as u64;
-        Self { system, records: Records::from_rows(rows), start: 0, end, unreadable: Vec::new() }
+        let system = system.map(|system| Arc::new(Message::System(system)));
+        Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
     /// The position of the oldest of these records.
@@ -271,11 +365,27 @@ impl Snapshot {
         self.records.len() + self.unreadable.len()
     }
 
-    /// Whether nothing older than these records is in the memory.
+    /// The position of the oldest row that was read, readable or not; the end where no row was.
+    #[inline]
+    pub(crate) fn oldest_row(&self) -> u64 {
+        if self.unreadable.is_empty() { self.oldest() } else { self.covered().unwrap_or(self.end) }
+    }
+
+    /// Returns whether the memory holds nothing older than what was read.
     #[inline]
     pub(crate) fn is_complete(&self) -> bool {
-        self.oldest() <= self.start
+        self.oldest_row() <= self.start
     }
+}
+
+/// How many of the first rows share a block.
+fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
+    let mut bytes = 0_usize;
+    let fits = rows.iter().take_while(|(_, _, message)| {
+        bytes = bytes.saturating_add(run::cell_bytes(message));
+        bytes <= MAX_BYTES
+    });
+    fits.count().max(1)
 }
 
 /// A number of records in memory, from a difference of positions.
@@ -300,14 +410,48 @@ impl PartialEq for Records {
     }
 }
 
+// What is printed goes to logs, which are no place for conversations: positions, roles and numbers.
+
+/// How many bytes of text a message has.
+fn text_bytes(message: &Message) -> usize {
+    message.texts().map(str::len).sum()
+}
+
 impl fmt::Debug for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", self.seq, self.message())
+        let message = self.message();
+        write!(f, "{} {} ({} bytes)", self.seq, message.role(), text_bytes(message))
     }
 }
 
 impl fmt::Debug for Records {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("Snapshot");
+        shown
+            .field("positions", &(self.start..self.end))
+            .field("system_bytes", &self.system.as_deref().map(text_bytes))
+            .field("records", &self.records)
+            .field("unreadable", &self.unreadable)
+            .field("incarnation", &self.incarnation);
+        if self.extra.is_some() {
+            shown
+                .field("slots", &self.slots())
+                .field("picked", self.picked())
+                .field("picked_unreadable", &self.picked_unreadable());
+        }
+        shown.finish()
+    }
+}
+
+impl fmt::Debug for Unreadable {
+    /// Says of the error only of which kind it is: its text may quote the row.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({:?})", self.seq, self.error.kind())
     }
 }

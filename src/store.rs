@@ -27,7 +27,10 @@ mod asynchronous;
 pub mod cassandra;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod common;
+mod copy;
+mod ext;
 mod in_memory;
+mod info;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -42,17 +45,21 @@ use std::time::SystemTime;
 #[cfg(feature = "redis")]
 pub use self::redis::{RedisMemory, RedisOptions, RedisStore};
 #[cfg(feature = "async")]
-pub use asynchronous::AsyncChatMemoryStore;
+pub use asynchronous::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 #[cfg(feature = "cassandra")]
 pub use cassandra::{CassandraMemory, CassandraOptions, CassandraStore};
+pub use copy::Copied;
+pub use ext::ChatMemoryStoreExt;
 pub use in_memory::{InMemory, InMemoryStore};
+pub use info::Info;
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresMemory, PostgresOptions, PostgresStore};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteMemory, SqliteOptions, SqliteStore};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{ChatMemory, MemoryId};
+use crate::record::Incarnation;
 
 /// Many conversations, each under its id.
 ///
@@ -71,17 +78,23 @@ use crate::memory::{ChatMemory, MemoryId};
 ///   the while is listed once, whatever else comes and goes.
 /// - **Delete** forgets a conversation and its positions. Memories that were handed out for it stay
 ///   usable: the next append begins a new conversation at 0.
+/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is another
+///   one, and none that there was before.
 /// - **Purge** deletes the conversations to which nothing was appended since a time, and no other:
 ///   not one that is appended to meanwhile.
 ///
+/// Four methods are required. Of the others, those that can't be made of these are errors that name the
+/// method to write.
+///
 /// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text as
-/// an id and returns its own kind of memory; the one here is for stores behind `dyn`.
+/// an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores behind
+/// `dyn`.
 pub trait ChatMemoryStore: Debug + Send + Sync {
     /// The memory of the conversation under this id.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the store can't hold such an id.
+    /// [`ErrorKind::Invalid`] where the store can't hold such an id.
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>>;
 
     /// The next `n` ids after this one, or the first `n`.
@@ -91,14 +104,14 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the store failed.
+    /// [`ErrorKind::Storage`] where the store failed.
     fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
 
     /// Forgets the conversation under this id; returns whether there was one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the store failed.
+    /// [`ErrorKind::Storage`] where the store failed.
     fn delete(&self, id: &MemoryId) -> Result<bool>;
 
     /// Deletes each conversation whose last append is older than this time; returns how many.
@@ -108,17 +121,121 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the store failed. Some conversations may
+    /// [`ErrorKind::Storage`] where the store failed. Some conversations may
     /// then be deleted and others not yet, but none by half.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
+
+    /// The next `n` ids that begin with this text, after this one, or the first `n` of them.
+    ///
+    /// As [`ids`](Self::ids), in the same order. Unless it is written, all ids are listed and looked at.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where the store failed.
+    fn ids_with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&MemoryId>,
+        n: usize,
+    ) -> Result<Vec<MemoryId>> {
+        let mut found = Vec::new();
+        let mut after = after.cloned();
+        while found.len() < n {
+            let page = self.ids(after.as_ref(), PAGE)?;
+            let last = page.len() < PAGE;
+            after = page.last().cloned();
+            let left = n - found.len();
+            found.extend(page.into_iter().filter(|id| id.as_str().starts_with(prefix)).take(left));
+            if last {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the conversation under this id begins and ends and when it was last active; none where
+    /// there is no conversation.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where the store failed, and
+    /// [`ErrorKind::Unsupported`] unless the method is written.
+    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+        let _ = id;
+        Err(unsupported("info"))
+    }
+
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
+    /// begin meanwhile may stay.
+    ///
+    /// Unless it is written, they are listed and deleted one by one.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where the store failed: some conversations may
+    /// then be deleted and others not yet, but none by half. [`ErrorKind::Invalid`]
+    /// where the prefix is empty, which would delete everything.
+    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+        check_prefix(prefix)?;
+        let (mut deleted, mut after) = (0, None);
+        loop {
+            let page = self.ids_with_prefix(prefix, after.as_ref(), PAGE)?;
+            for id in &page {
+                deleted += u64::from(self.delete(id)?);
+            }
+            if page.len() < PAGE {
+                return Ok(deleted);
+            }
+            after = page.into_iter().last();
+        }
+    }
+
+    /// Begins a conversation under this id whose first record will have the position `start`: to go
+    /// on with one that was kept elsewhere. Its incarnation is this one, or a new one.
+    ///
+    /// It holds nothing, and is active by the clock.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Exists`] where there is a conversation under this id,
+    /// [`ErrorKind::Invalid`] where the store can't hold such an id or
+    /// position, [`ErrorKind::Storage`] where it failed, and
+    /// [`ErrorKind::Unsupported`] unless the method is written.
+    fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+        let _ = (id, start, incarnation);
+        Err(unsupported("restore"))
+    }
+}
+
+/// How many ids are looked at at a time.
+const PAGE: usize = 256;
+
+/// Refuses the prefix of all ids, which is more likely a variable that was not set.
+fn check_prefix(prefix: &str) -> Result<()> {
+    if prefix.is_empty() {
+        let text = "an empty prefix would delete every conversation";
+        return Err(Error::invalid("delete_prefix", text));
+    }
+    Ok(())
+}
+
+fn unsupported(method: &'static str) -> Error {
+    let text = format!("this store can't: `{method}` is to be written for that");
+    Error::new(ErrorKind::Unsupported, method, text)
+}
+
+/// The error of restoring what is there.
+fn exists(backend: &str, id: &MemoryId) -> Error {
+    let text = format!("{backend}: there is a conversation {id:?} already");
+    Error::new(ErrorKind::Exists, "restore", text)
 }
 
 macro_rules! forward {
-    ($($pointer:ty),*) => {$(
+    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
         // A method that is added to the trait and forgotten here would lose the inner store's own
         // version of it.
         #[deny(clippy::missing_trait_methods)]
-        impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for $pointer {
+        impl<$($generic)*> ChatMemoryStore for $pointer {
             fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
                 (**self).memory(id)
             }
@@ -131,8 +248,36 @@ macro_rules! forward {
             fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
                 (**self).purge_inactive(older_than)
             }
+            fn ids_with_prefix(
+                &self,
+                prefix: &str,
+                after: Option<&MemoryId>,
+                n: usize,
+            ) -> Result<Vec<MemoryId>> {
+                (**self).ids_with_prefix(prefix, after, n)
+            }
+            fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+                (**self).info(id)
+            }
+            fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+                (**self).delete_prefix(prefix)
+            }
+            fn restore(
+                &self,
+                id: &MemoryId,
+                start: u64,
+                incarnation: Option<Incarnation>,
+            ) -> Result<()> {
+                (**self).restore(id, start, incarnation)
+            }
         }
     )*};
 }
 
-forward!(&S, Box<S>, Arc<S>);
+// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come before
+// that of the store itself, which takes any text.
+forward! {
+    impl[S: ChatMemoryStore + ?Sized] for &S,
+    impl['a] for Box<dyn ChatMemoryStore + 'a>,
+    impl['a] for Arc<dyn ChatMemoryStore + 'a>,
+}

@@ -64,7 +64,10 @@ const LEFT_OUT: &str = "{left_out}";
 /// assert_eq!(count(family, Unit::Utf16), 8);
 /// assert_eq!(count(family, Unit::Bytes), 18);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
     /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one for each 32
@@ -102,7 +105,14 @@ impl Unit {
 }
 
 /// Which end of a text survives a cut.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+///
+/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of a
+/// failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better choice, or
+/// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user just said.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "lowercase")]
 pub enum Keep {
     /// The beginning.
     #[default]

@@ -1,5 +1,7 @@
 //! Shortening copies of messages that are too long.
 
+mod settings;
+
 use std::error::Error as StdError;
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -30,12 +32,14 @@ use crate::text::{Cut, Keep, Plan, Unit};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// A [processor](Self::processor) decides by itself what becomes of a message.
+/// A [processor](Self::processor) decides by itself what becomes of a message. It is code: serialising a
+/// `Truncate` that has one is an error.
 #[derive(Clone)]
 pub struct Truncate {
     cut: Cut,
     processor: Option<Arc<dyn TruncateProcessor>>,
     bounded: bool,
+    spares_question: bool,
 }
 
 /// Decides what becomes of a message of the history on its way into a prompt.
@@ -136,7 +140,7 @@ impl Truncate {
     }
 
     const fn of(cut: Cut) -> Self {
-        Self { cut, processor: None, bounded: false }
+        Self { cut, processor: None, bounded: false, spares_question: false }
     }
 
     /// The same with this end of the text kept; [`Keep::Head`] unless set.
@@ -168,6 +172,33 @@ impl Truncate {
         self
     }
 
+    /// The same with the newest question left whole: the user messages with which the newest turn
+    /// begins are not shortened, so that the order at the end of a pasted page is not lost.
+    ///
+    /// Once the next turn begins, the question is shortened like any other message, and the prompt's
+    /// cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where a
+    /// [budget](crate::Budget) can't be held otherwise it is shortened even so. Where a cache matters more,
+    /// keep both ends with [`Keep::Ends`] instead.
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+    ///
+    /// let page = "word ".repeat(1000) + "Translate this.";
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    ///     .truncate(Truncate::chars(800)?.sparing_question());
+    /// prompt.add(Message::user(page))?;
+    /// assert!(prompt.build()?[0].text().ends_with("Translate this."));
+    /// prompt.add(Message::ai("mot mot mot"))?;
+    /// prompt.add(Message::user("Thanks!"))?;
+    /// assert_eq!(prompt.build()?[0].text().len(), 800);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn sparing_question(mut self) -> Self {
+        self.spares_question = true;
+        self
+    }
+
     /// A shortened copy of `message`, or `None` where it fits. The processor is not asked.
     pub fn shorten(&self, message: &Message) -> Option<Message> {
         match message {
@@ -192,7 +223,13 @@ impl Truncate {
     /// The same with half the limit, enforced on what a processor returns too; `None` at a limit of 1.
     pub(crate) fn halved(&self) -> Option<Self> {
         let limit = NonZeroUsize::new(self.limit() / 2)?;
-        Some(Self { cut: self.cut.clone().limited(limit), bounded: true, ..self.clone() })
+        let cut = self.cut.clone().limited(limit);
+        Some(Self { cut, bounded: true, spares_question: false, ..self.clone() })
+    }
+
+    /// Whether the newest question is left whole.
+    pub(crate) fn spares_question(&self) -> bool {
+        self.spares_question
     }
 
     /// Whether a processor decides, and not the cut alone.
@@ -323,6 +360,7 @@ impl fmt::Debug for Truncate {
             .field("cut", &self.cut)
             .field("processor", &self.processor.is_some())
             .field("bounded", &self.bounded)
+            .field("spares_question", &self.spares_question)
             .finish()
     }
 }

@@ -1,12 +1,17 @@
 //! Which records are sent: index arithmetic, and nothing else.
 
+mod answers;
 mod groups;
+mod settings;
+mod turns;
 
+pub(crate) use answers::{Answers, Fate};
 pub use groups::ToolGroups;
-pub(crate) use groups::{OpenCalls, whole_groups};
+pub(crate) use groups::whole_groups;
+pub(crate) use turns::{Row, last_row};
 
 use crate::error::{Error, Result};
-use crate::record::{Record, Snapshot};
+use crate::record::{Snapshot, places};
 
 /// Which records of the history are sent.
 ///
@@ -18,23 +23,48 @@ use crate::record::{Record, Snapshot};
 /// | [`stepped(low, step)`](Self::stepped) | at least the last `low`, and up to `step - 1` more | long conversations with a provider that caches prompts |
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
 ///
-/// The system message and temporaries are not counted. A window is then moved so that it does not
-/// open in the middle of a tool group: see [`ToolGroups`].
+/// The system message and temporaries are not counted, and neither are the application's own
+/// [records](crate::CustomMessage::is_private), which nobody is sent.
+///
+/// # What stays besides
+///
+/// - **Tool groups** are whole. A window that would open on the results of an older call leaves them out;
+///   one that ends in a group larger than itself sends all of it. A result that came late takes the group
+///   of its call along, from wherever that stands.
+/// - **The question.** In a long tool loop the window may hold calls and results and no user message. The
+///   question of the newest turn is then sent before it (of a question in several pieces the newest, up
+///   to half of the window), and the oldest messages give way, so that `last(n)` still sends `n`. Only the
+///   newest group and the question stay in any case. In a `stepped` window nothing gives way.
+///   [`exactly`](Self::exactly) switches this off.
+///
+/// Both are looked for among the 64 records before the window and four times as many as it reads at
+/// first. Where that search ends without success, the [report](crate::Report::search_ended) says so.
 ///
 /// ```
-/// use memory_prompt::Window;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
 ///
-/// let window = Window::last(20).starting_with_user().anchored();
-/// assert_eq!(window.to_string(), "the last 20 messages, starting with the user, anchored");
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::last(4));
+/// prompt.add(Message::user("Which of these twenty files is the oldest?"))?;
+/// for i in 0..20 {
+///     let id = format!("c{i}");
+///     prompt.add(Message::ai_calls([ToolCall::new(&id, "stat", "{}")]))?;
+///     prompt.add(Message::tool(&id, "stat", "2024-01-01"))?;
+/// }
+/// let sent = prompt.build()?;
+/// assert_eq!(sent[0].text(), "Which of these twenty files is the oldest?");
+/// assert_eq!(sent.len(), 3); // and one group, for two would be five messages
+/// assert_eq!(sent.report().question, [0]);
+/// assert_eq!(Window::last(4).exactly().to_string(), "the last 4 messages, exactly");
+/// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
     kind: Kind,
     starting_with_user: bool,
-    anchored: bool,
+    exactly: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Last(usize),
     Turns(usize),
@@ -51,7 +81,7 @@ enum Kind {
 /// assert_eq!(Window::stepped_for(40, tenth)?, Window::stepped(40, 38)?);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
 pub struct Prices {
     /// A token that is not in the cache, and is written to it.
     pub write: f64,
@@ -59,15 +89,15 @@ pub struct Prices {
     pub read: f64,
 }
 
-/// Where a window begins among the records of a snapshot.
+/// Where a window opens among the records of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
-    /// The index of the first record that is sent.
+    /// The place of the first record that the window covers.
+    pub(crate) covers: usize,
+    /// The place of the first record that is sent: behind tool results on which no window opens.
     pub(crate) start: usize,
-    /// How many tool results before it the window covers, but may not open on.
-    pub(crate) parted: usize,
-    /// The index of the user message that is sent before it, though the window has passed it.
-    pub(crate) anchor: Option<usize>,
+    /// Whether records of the application took so much room that the search for others ended.
+    pub(crate) ended: bool,
 }
 
 /// An answer, or how many of the newest records it takes to give one.
@@ -82,10 +112,16 @@ impl Window {
         Self::of(Kind::Last(n))
     }
 
-    /// The last `n` turns. A turn is a user message and all that follows it up to the next one.
+    /// The last `n` turns, each whole.
     ///
-    /// What stands before the first user message belongs to no turn; in a history without any user
-    /// message there is no turn to count, and all of it is sent.
+    /// A turn is a user message and all that follows it up to the next one. User messages in a row,
+    /// with no answer between them, begin one turn together, and a
+    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user message,
+    /// a greeting for example, belongs to the first turn, unless it is longer than some hundred messages.
+    ///
+    /// In a history without any user message each answer with its tool results is a turn of its own,
+    /// and so is any other message. To know that, all of it is read: take [`last`](Self::last) for an
+    /// agent that nobody asks anything.
     pub const fn turns(n: usize) -> Self {
         Self::of(Kind::Turns(n))
     }
@@ -99,9 +135,9 @@ impl Window {
     /// only once every `step` messages.
     ///
     /// In between prompts only grow at their end, so the provider's prompt cache serves all that was
-    /// sent before. The start is `floor((end - low) / step) * step` in positions: a pure function of
-    /// where the conversation stands, the same in every process. Where it falls into a tool group,
-    /// the whole group is sent.
+    /// sent before. The start is `floor(p / step) * step`, where `p` is the position of the `low`th
+    /// newest message: a pure function of where the conversation stands, the same in every process.
+    /// Where it falls into a tool group, the whole group is sent.
     ///
     /// # Errors
     ///
@@ -145,25 +181,25 @@ impl Window {
     }
 
     const fn of(kind: Kind) -> Self {
-        Self { kind, starting_with_user: false, anchored: false }
+        Self { kind, starting_with_user: false, exactly: false }
     }
 
-    /// The same window, with its start moved forward to a user message.
+    /// The same window, for a model that wants the user to speak first.
     ///
-    /// Where no user message is left in the window, as in a long tool loop, the current turn's user
-    /// message is sent before it, as [`anchored`](Self::anchored) does.
+    /// Where the window opens in the middle of a turn, the question of that turn is sent before it; the
+    /// oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn would be left
+    /// behind its question, or the question is too far away, the rest of the turn is left out. With a
+    /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked for.
     #[must_use]
     pub const fn starting_with_user(self) -> Self {
         Self { starting_with_user: true, ..self }
     }
 
-    /// The same window, with the current turn's user message kept when a long tool loop has pushed
-    /// it out: the model does not forget the question while it works on it.
-    ///
-    /// The message is sent before the window and is not counted.
+    /// The same window without a question put before it, and without others giving way. Tool groups stay
+    /// whole all the same.
     #[must_use]
-    pub const fn anchored(self) -> Self {
-        Self { anchored: true, ..self }
+    pub const fn exactly(self) -> Self {
+        Self { exactly: true, ..self }
     }
 
     /// How many of the newest records to read at first.
@@ -180,49 +216,55 @@ impl Window {
     /// How many records this window sends, where it is nothing but the newest.
     pub(crate) const fn newest(&self) -> Option<usize> {
         match self.kind {
-            Kind::Last(n) if !self.starting_with_user && !self.anchored => Some(n),
+            Kind::Last(n) if !self.starting_with_user => Some(n),
             _ => None,
         }
     }
 
-    /// Where this window opens in `snapshot`, before tool groups are looked at.
-    pub(crate) fn opening(&self, snapshot: &Snapshot) -> Reach<Opening> {
-        let have = snapshot.records.len();
-        let complete = snapshot.is_complete();
-        let start = match self.kind {
-            Kind::Last(n) if have >= n || complete => have.saturating_sub(n),
-            Kind::Last(n) => return Reach::ReadMore(n),
-            Kind::Turns(0) => have,
-            Kind::Turns(n) => match nth_last_user(snapshot, n) {
-                Some(start) => start,
-                None if complete => first_user(snapshot, 0).unwrap_or(0),
-                None => return Reach::ReadMore(more(have)),
-            },
-            Kind::All if complete => 0,
-            Kind::All => return Reach::ReadMore(usize::MAX),
-            Kind::Stepped { low, step } => {
-                let (low, step) = (low as u64, step as u64);
-                let position = snapshot.end.saturating_sub(low) / step * step;
-                if snapshot.oldest() > position && !complete {
-                    return Reach::ReadMore(more(have));
-                }
-                snapshot.records.iter().take_while(|r| r.seq() < position).count()
-            }
+    /// How many messages are sent at most, where the window says so and has others give way.
+    pub(crate) const fn most(&self) -> Option<usize> {
+        match self.kind {
+            Kind::Last(n) if !self.exactly => Some(n),
+            _ => None,
+        }
+    }
+
+    /// How many messages of a question in pieces are put before the window: up to half of it, and
+    /// at least the last.
+    pub(crate) const fn half(&self) -> usize {
+        let n = match self.kind {
+            Kind::Last(n) => n,
+            Kind::Stepped { low, .. } => low,
+            Kind::Turns(_) | Kind::All => usize::MAX,
         };
-        if start == have && self.sends_nothing() {
-            return Reach::Found(Opening { start, parted: 0, anchor: None });
-        }
-        let user = if self.starting_with_user { first_user(snapshot, start) } else { None };
-        let start = user.unwrap_or(start);
-        if user.is_some() || !(self.anchored || self.starting_with_user) {
-            return Reach::Found(Opening { start, parted: 0, anchor: None });
-        }
-        match nth_last_user(snapshot, 1) {
-            Some(last) => {
-                Reach::Found(Opening { start, parted: 0, anchor: (last < start).then_some(last) })
+        if n < 2 { 1 } else { n / 2 }
+    }
+
+    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how many
+    /// records of the application it looks past.
+    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Reach<Opening> {
+        let have = snapshot.records.len();
+        match self.kind {
+            Kind::All if snapshot.is_complete() => found(0),
+            Kind::All => Reach::ReadMore(usize::MAX),
+            Kind::Last(0) | Kind::Turns(0) => found(have),
+            Kind::Last(n) => nth_newest(snapshot, n, bound),
+            Kind::Turns(n) => turns::opening(snapshot, n, bound),
+            Kind::Stepped { low, step } => {
+                let Opening { start, ended, .. } = match nth_newest(snapshot, low, bound) {
+                    Reach::Found(opening) => opening,
+                    Reach::ReadMore(n) => return Reach::ReadMore(n),
+                };
+                let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
+                let position = low / step as u64 * step as u64;
+                if snapshot.oldest_row() > position && !snapshot.is_complete() {
+                    return Reach::ReadMore(places(snapshot.end - position));
+                }
+                // Back from the low mark: what lies between is at most a step.
+                let back = snapshot.records.iter().rev().skip(have - start);
+                let start = start - back.take_while(|record| record.seq() >= position).count();
+                Reach::Found(Opening { covers: start, start, ended })
             }
-            None if complete => Reach::Found(Opening { start, parted: 0, anchor: None }),
-            None => Reach::ReadMore(more(have)),
         }
     }
 
@@ -232,9 +274,19 @@ impl Window {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
-    /// Whether the start of this window depends on where the user said something.
-    pub(crate) const fn opens_on_user(&self) -> bool {
-        self.starting_with_user || matches!(self.kind, Kind::Turns(_))
+    /// Whether the window opens on the beginning of a turn.
+    pub(crate) const fn is_turns(&self) -> bool {
+        matches!(self.kind, Kind::Turns(_))
+    }
+
+    /// Whether the user has to speak first.
+    pub(crate) const fn wants_user_first(&self) -> bool {
+        self.starting_with_user
+    }
+
+    /// Whether nothing is put before the window.
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.exactly
     }
 
     /// Whether this window sends no history at all, not even a question.
@@ -263,8 +315,8 @@ impl std::fmt::Display for Window {
         if self.starting_with_user {
             f.write_str(", starting with the user")?;
         }
-        if self.anchored {
-            f.write_str(", anchored")?;
+        if self.exactly {
+            f.write_str(", exactly")?;
         }
         Ok(())
     }
@@ -275,19 +327,33 @@ pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
 }
 
-fn is_user(record: &Record<'_>) -> bool {
-    record.message().is_user()
+const fn found(start: usize) -> Reach<Opening> {
+    Reach::Found(Opening { covers: start, start, ended: false })
 }
 
-/// The index of the `n`th user message from the end, counted from 1.
-fn nth_last_user(snapshot: &Snapshot, n: usize) -> Option<usize> {
-    let mut back = snapshot.records.iter().rev().enumerate().filter(|(_, r)| is_user(r));
-    let (from_end, _) = back.nth(n.checked_sub(1)?)?;
-    Some(snapshot.records.len() - 1 - from_end)
-}
-
-/// The index of the first user message at `start` or after it.
-fn first_user(snapshot: &Snapshot, start: usize) -> Option<usize> {
-    let found = snapshot.records.iter().skip(start).position(|r| is_user(&r))?;
-    Some(start + found)
+/// The place of the `n`th newest record that a provider may be sent, looked for past at most `bound`
+/// others.
+fn nth_newest(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Opening> {
+    let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
+    let start = have.saturating_sub(n);
+    if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
+    {
+        return found(start); // as nearly always
+    }
+    let most = n.saturating_add(bound);
+    let (mut sent, mut start) = (0, have);
+    for record in snapshot.records.iter().rev().take(most) {
+        start -= 1;
+        sent += usize::from(!record.message().is_private());
+        if sent == n {
+            return found(start);
+        }
+    }
+    if have >= most {
+        Reach::Found(Opening { covers: start, start, ended: start > 0 || !complete })
+    } else if complete {
+        found(0)
+    } else {
+        Reach::ReadMore(if have < n { n } else { more(have).min(most) })
+    }
 }

@@ -63,7 +63,9 @@
 //!
 //! Decoders take any input: they return an error that names the place, such as
 //! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
-//! allocate more than the input is worth.
+//! allocate more than the input is worth. No error repeats what the input says, but for words that the
+//! formats themselves are made of, such as `overloaded_error`: what a provider says about an error is in
+//! the body that the caller has, and may quote what it was sent.
 
 pub mod anthropic;
 mod common;
@@ -72,6 +74,7 @@ pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
 pub mod responses;
+mod words;
 
 /// The names of the formats, under which each keeps what no other understands.
 const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];

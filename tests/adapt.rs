@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Blocking, BoxFuture, ChatMemory,
-    ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore, MemoryId,
-    MemoryPrompt, Message, Result, Snapshot, Unblock,
+    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Blocking, BoxFuture,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    MemoryId, MemoryPrompt, Message, Result, Snapshot, Unblock,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -209,6 +209,105 @@ fn an_append_whose_future_is_dropped_leaves_the_batch() {
     });
 }
 
+/// A memory whose appends take their text's number of milliseconds.
+#[derive(Debug)]
+struct Delayed(Arc<dyn ChatMemory>);
+
+impl ChatMemory for Delayed {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        let text = batch[0].text().into_owned();
+        let millis = text.split(' ').next().unwrap().parse().unwrap();
+        std::thread::sleep(Duration::from_millis(millis));
+        self.0.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.0.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.0.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        self.0.clear()
+    }
+}
+
+/// A store of such memories.
+#[derive(Debug)]
+struct DelayedStore(InMemoryStore);
+
+impl ChatMemoryStore for DelayedStore {
+    fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
+        Ok(Arc::new(Delayed(Arc::new(self.0.memory(id)?))))
+    }
+    fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
+        self.0.ids(after, n)
+    }
+    fn delete(&self, id: &MemoryId) -> Result<bool> {
+        self.0.delete(id)
+    }
+    fn purge_inactive(&self, older_than: std::time::SystemTime) -> Result<u64> {
+        self.0.purge_inactive(older_than)
+    }
+}
+
+/// An append that had timed out was done after later ones were acknowledged, and stood behind them.
+#[test]
+fn what_was_dropped_is_not_done_after_what_came_later() {
+    multi_thread().block_on(async {
+        let store = Unblock::new(DelayedStore(InMemoryStore::new()));
+        let memory = || store.memory("a:b:c").unwrap();
+        let mut numbers = 1_u64;
+        let mut random = |below: u64| {
+            numbers = numbers.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (numbers >> 33) % below
+        };
+        let mut dropped = 0;
+        for i in 0..200 {
+            let message = Message::user(format!("{} {i}", random(4)));
+            let memory = memory();
+            let timeout = Duration::from_micros(random(4000));
+            let gave_up = if random(2) == 0 {
+                tokio::time::timeout(timeout, memory.add(message)).await.is_err()
+            } else {
+                let mut append = Append::new([message]);
+                tokio::time::timeout(timeout, memory.append_with(&mut append)).await.is_err()
+            };
+            dropped += u64::from(gave_up);
+        }
+        memory().add(Message::user("0 200")).await.unwrap();
+        let records = memory().all().await.unwrap();
+        let order: Vec<u64> = records
+            .messages()
+            .map(|message| message.text().split(' ').nth(1).unwrap().parse().unwrap())
+            .collect();
+        assert!(order.is_sorted(), "{order:?}");
+        assert!(order.contains(&200) && dropped > 20 && order.len() > 20, "{dropped} {order:?}");
+        // Another conversation waits for none of this.
+        let slow = Message::user("500 last");
+        let late = tokio::time::timeout(Duration::from_millis(100), memory().add(slow)).await;
+        late.unwrap_err();
+        let started = Instant::now();
+        store.memory("d:e:f").unwrap().add(Message::user("0 other")).await.unwrap();
+        assert!(started.elapsed() < Duration::from_millis(250), "{:?}", started.elapsed());
+        // And a delete is a change too: what was dropped before it does not come back.
+        assert!(store.delete(&"a:b:c".into()).await.unwrap());
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        assert_eq!(memory().end().await.unwrap(), 0);
+        // So is a delete of many.
+        let slow = Message::user("300 last");
+        let late = tokio::time::timeout(Duration::from_millis(50), memory().add(slow)).await;
+        late.unwrap_err();
+        assert_eq!(store.delete_prefix("d:").await.unwrap(), 1); // which waits for none of this
+        assert_eq!(memory().end().await.unwrap(), 0);
+        assert_eq!(store.delete_prefix("a:b:").await.unwrap(), 1);
+        assert_eq!(memory().end().await.unwrap(), 0);
+        println!("{dropped} of 200 appends were dropped");
+    });
+}
+
 #[test]
 fn a_panic_of_a_blocking_memory_reaches_the_awaiter() {
     current_thread().block_on(async {
@@ -258,4 +357,38 @@ fn debug_output_is_that_of_what_is_inside() {
     let text = format!("{memory:?} {:?}", Unblock::new(DefaultChatMemory::with_id("a:b:c")));
     assert!(text.starts_with("Blocking(Remote(DefaultChatMemory {"), "{text}");
     assert!(!text.contains("secret"), "{text}");
+}
+
+/// A memory behind an adapter is swapped as any other: it came back in one more `Arc` each time, and a
+/// build ended in a stack overflow. What a store hands out behind `dyn` is shared already as well.
+#[test]
+fn adapters_that_go_in_and_out_do_not_nest() {
+    let swaps = || {
+        let blocking: Arc<dyn ChatMemoryStore> =
+            Arc::new(Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) }).unwrap());
+        let mut prompt = MemoryPrompt::new(blocking.memory("a".into()).unwrap());
+        let first = Arc::clone(prompt.memory());
+        for _ in 0..100_000 {
+            let old = prompt.set_memory(Arc::clone(&first));
+            prompt.set_memory(old);
+        }
+        assert!(Arc::ptr_eq(prompt.memory(), &first));
+        prompt.add(Message::user("hi")).unwrap();
+        assert_eq!(prompt.build().unwrap().len(), 1);
+
+        let unblock: Arc<dyn AsyncChatMemoryStore> = Arc::new(Unblock::new(InMemoryStore::new()));
+        let mut prompt = MemoryPrompt::new_async(unblock.memory("a".into()).unwrap());
+        let first = Arc::clone(prompt.memory());
+        for _ in 0..100_000 {
+            let old = prompt.set_memory(Unblock::new(DefaultChatMemory::new()));
+            prompt.set_memory(old);
+        }
+        assert!(Arc::ptr_eq(prompt.memory(), &first));
+        current_thread().block_on(async {
+            prompt.add(Message::user("hi")).await.unwrap();
+            assert_eq!(prompt.build().await.unwrap().len(), 1);
+        });
+    };
+    let small = std::thread::Builder::new().stack_size(256 * 1024);
+    small.spawn(swaps).unwrap().join().unwrap();
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use conversations::*;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Origin, Prompt, Result, Snapshot, TokenCounter, Truncate, Window,
+    Message, Moved, Origin, Prompt, Result, TokenCounter, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -28,7 +28,9 @@ fn total(prompt: &Prompt) -> usize {
 
 fn compose(composer: &Composer, history: &[Message], temporaries: &[Message]) -> Result<Prompt> {
     let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
-    composer.compose_all(&Snapshot::from_messages(history.to_vec()), &temporaries)
+    let memory = DefaultChatMemory::new();
+    memory.add_all(history.to_vec())?;
+    composer.compose_all(&memory.read(None, usize::MAX)?, &temporaries)
 }
 
 fn positions(prompt: &Prompt) -> Vec<u64> {
@@ -81,7 +83,8 @@ proptest! {
                 prop_assert_eq!(report.tokens.unwrap().budget, available);
                 prop_assert_eq!(
                     report.stored,
-                    report.sent as u64 + report.older + report.over_budget + report.left_out.len() as u64,
+                    report.sent as u64 + report.older + report.over_budget + report.private
+                        + report.left_out.len() as u64,
                     "{}", report
                 );
                 // Temporaries are never dropped.
@@ -93,8 +96,9 @@ proptest! {
                 if let Some(question) = stored.iter().rposition(Message::is_user).filter(|_| !nothing) {
                     prop_assert!(sent.contains(&(question as u64)), "{sent:?}");
                 }
-                if stored.last().is_some_and(|last| !last.is_tool()) && !nothing {
-                    prop_assert_eq!(sent.last(), Some(&(stored.len() as u64 - 1)));
+                let end = stored.iter().rposition(|m| !m.is_private());
+                if let Some(end) = end.filter(|end| !stored[*end].is_tool() && !nothing) {
+                    prop_assert_eq!(sent.last(), Some(&(end as u64)));
                 }
                 if report.orphan_temporaries.is_empty() {
                     let wrong = broken_groups(&prompt);
@@ -117,16 +121,23 @@ proptest! {
         conversation in conversation(16), tokens in 20usize..600,
     ) {
         let plain: Vec<_> = stored(&conversation).into_iter()
-            .filter(|m| !m.is_tool() && !m.has_tool_calls()).collect();
+            .filter(|m| !m.is_tool() && !m.has_tool_calls() && !m.is_private()).collect();
         let Ok(prompt) = compose(Composer::new().max_tokens(tokens, letters), &plain, &[]) else { return Ok(()) };
         let sent = positions(&prompt);
-        let anchored = usize::from(prompt.report().anchored.is_some());
-        let tail = &sent[anchored..];
-        prop_assert!(tail.windows(2).all(|pair| pair[0] + 1 == pair[1]));
-        if let Some(next) = tail.first().and_then(|first| first.checked_sub(1)) {
+        let report = prompt.report();
+        let alone: Vec<u64> = report.left_out.iter().map(|left| left.seq).collect();
+        // What was left out alone has more than half of all the room.
+        for seq in &alone {
+            let tokens_of_it = letters.count(&plain[usize::try_from(*seq).unwrap()]).unwrap();
+            prop_assert!(tokens_of_it > (tokens - 3) / 2, "{seq}: {tokens_of_it}");
+        }
+        let tail = &sent[report.question.len()..];
+        let gap = |pair: &[u64]| (pair[0] + 1..pair[1]).all(|seq| alone.contains(&seq));
+        prop_assert!(tail.windows(2).all(gap), "{}", report);
+        let next = (0..*tail.first().unwrap_or(&0)).rev().find(|seq| !alone.contains(seq));
+        if let Some(next) = next.filter(|next| !report.question.contains(next)) {
             let more = letters.count(&plain[usize::try_from(next).unwrap()]).unwrap();
-            let anchor_is_next = anchored == 1 && sent[0] == next;
-            prop_assert!(anchor_is_next || total(&prompt) + more > tokens);
+            prop_assert!(total(&prompt) + more > tokens, "{}", report);
         }
     }
 
@@ -171,7 +182,10 @@ proptest! {
         }
         let whole = prompt.memory().read(None, usize::MAX).unwrap();
         match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
-            (Ok(steps), Ok(whole)) => prop_assert_eq!(steps, whole),
+            (Ok(steps), Ok(whole)) => prop_assert!(
+                steps == whole, "{}\n{}\n{}\n{}\n{}", brief(prompt.memory().all().unwrap().messages()),
+                brief(&steps), brief(&whole), steps.report(), whole.report()
+            ),
             (steps, whole) => prop_assert_eq!(steps.unwrap_err().kind(), whole.unwrap_err().kind()),
         }
     }
@@ -187,7 +201,7 @@ proptest! {
         composer.system("s").max_tokens(budget, letters);
         composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
         let stored = stored(&conversation);
-        let mut before: Option<(Vec<Message>, Option<u64>)> = None;
+        let mut before: Option<(Vec<Message>, u64, Others)> = None;
         for end in 0..=stored.len() {
             let Ok(prompt) = compose(&composer, &stored[..end], &[]) else { before = None; continue };
             let now = prompt.to_messages();
@@ -195,17 +209,24 @@ proptest! {
                 before = None; // what had to stay was cut to fit this once
                 continue;
             }
-            let anchored = prompt.report().anchored;
-            let first = positions(&prompt).get(usize::from(anchored.is_some())).copied();
-            if let Some((prefix, start)) = before.take()
-                && start == first && anchored.is_none()
+            let report = prompt.report();
+            let put_before = !report.question.is_empty();
+            let first = report.older + report.over_budget;
+            // What is left out alone leaves once; a late result comes once.
+            let alone = report.left_out.iter().map(|left| left.seq).collect::<Vec<_>>();
+            let others = (alone, report.moved.clone());
+            if let Some((prefix, start, before)) = before.take()
+                && start == first && !put_before && others == before
             {
-                prop_assert!(now.starts_with(&prefix), "at {end}: {prefix:#?}\n{now:#?}");
+                prop_assert!(now.starts_with(&prefix), "at {end} of {}:\n{}\n{}\n{}", brief(&stored), brief(&prefix), brief(&now), prompt.report());
             }
-            before = (anchored.is_none()).then(|| (now[..prompt.durable()].to_vec(), first));
+            before = (!put_before).then(|| (now[..prompt.durable()].to_vec(), first, others));
         }
     }
 }
+
+/// What moves once: the positions of what is left out alone, and late results.
+type Others = (Vec<u64>, Vec<Moved>);
 
 /// Counts how often it is asked.
 struct Asked(Arc<AtomicUsize>);

@@ -11,11 +11,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread;
+use std::time::SystemTime;
 
 use conversations::*;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryId, MemoryPrompt,
-    Message, MessageWindowChatMemory, Records, Result, Snapshot, TokenCounter,
+    Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, Expected, MemoryId,
+    MemoryPrompt, Message, MessageWindowChatMemory, Read, Records, Result, Snapshot, TokenCounter,
     TokenWindowChatMemory, ToolCall, Unreadable,
 };
 use proptest::prelude::*;
@@ -1134,7 +1135,7 @@ fn rows_that_cannot_be_read_weigh_nothing_and_are_passed_over() {
                 .iter()
                 .map(|(seq, _)| Unreadable { seq: *seq, error: Arc::clone(&error) })
                 .collect();
-            let now = std::time::SystemTime::now();
+            let now = SystemTime::now();
             snapshot.records = Records::from_rows(whole.into_iter().map(|(seq, m)| (seq, now, m)));
             Ok(snapshot)
         }
@@ -1227,6 +1228,52 @@ mod contract {
         }
     }
 
-    memory_prompt::conformance!(message_window: Windows<false>, [memory, faults]);
-    memory_prompt::conformance!(token_window: Windows<true>, [memory, faults]);
+    memory_prompt::conformance!(message_window: Windows<false>, [memory, ids, slots, times, faults, slot_faults]);
+    memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, times, faults, slot_faults]);
+}
+
+#[test]
+fn ids_slots_and_times_are_those_of_the_memory_inside() {
+    let inside = Arc::new(DefaultChatMemory::new());
+    let memory = MessageWindowChatMemory::new(Arc::clone(&inside), 3).unwrap();
+    let turn = |i: u64| {
+        let change = Append::new([Message::user(i.to_string())]).with_id(format!("turn {i}"));
+        change.set_slot("last", i.to_string(), Expected::Any).with_times([SystemTime::UNIX_EPOCH])
+    };
+    for i in 0..10 {
+        let appended = memory.append_with(&mut turn(i)).unwrap();
+        assert_eq!((appended.positions, appended.repeated), (i..i + 1, false));
+    }
+    // The window moves with these appends, too, and a repetition does not move it.
+    assert_eq!((inside.all().unwrap().len(), inside.end().unwrap()), (3, 10));
+    assert_eq!(memory.append_with(&mut turn(2)).unwrap().positions, 2..3);
+    assert_eq!(memory.slot("last").unwrap().unwrap().text(), Some("9"));
+    assert_eq!(memory.slots().unwrap(), inside.slots().unwrap());
+    assert_eq!(memory.limits(), inside.limits());
+    let at = memory.all().unwrap().first().map(|record| record.appended_at());
+    assert_eq!(at, Some(SystemTime::UNIX_EPOCH));
+}
+
+#[test]
+fn single_records_are_read_within_the_window() {
+    let inside = Arc::new(DefaultChatMemory::new());
+    inside.add_all((0..10).map(|i| Message::user(i.to_string()))).unwrap();
+    let memory = MessageWindowChatMemory::new(Arc::clone(&inside), 3).unwrap();
+    // Nothing is evicted yet: the memory inside would give more.
+    let snapshot = memory.read_with(&Read::newest(1).positions([0, 6, 7, 9, 10])).unwrap();
+    let picked: Vec<_> = snapshot.picked().iter().map(|record| record.seq()).collect();
+    assert_eq!((picked, snapshot.start), (vec![7, 9], 7));
+    assert_eq!(inside.all().unwrap().len(), 10);
+}
+
+/// What a repetition brings is not what is stored: a window that weighs it would be too short.
+#[test]
+fn a_repetition_weighs_nothing() {
+    let inside = Arc::new(DefaultChatMemory::new());
+    inside.add_all((0..5).map(|i| Message::user(i.to_string()))).unwrap();
+    let turn = |text: &str| Append::new([Message::user(text)]).with_id("turn");
+    assert_eq!(inside.append_with(&mut turn("5")).unwrap().positions, 5..6);
+    let memory = TokenWindowChatMemory::new(Arc::clone(&inside), 4, Letters).unwrap();
+    assert!(memory.append_with(&mut turn("much longer than what is stored")).unwrap().repeated);
+    assert_eq!(memory.all().unwrap().len(), 4);
 }

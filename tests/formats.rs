@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use memory_prompt::{
-    AiMessage, AiPart, Attributes, Codec, CustomMessage, Detail, Media, Message, Part, Reasoning,
-    SystemMessage, ToolCall, ToolMessage, UserMessage, codec,
+    AiMessage, AiPart, Attributes, Codec, CustomMessage, Detail, Media, Message, OtherPart, Part,
+    Reasoning, SystemMessage, ToolCall, ToolMessage, UserMessage, codec,
 };
 use serde_json::json;
 
@@ -56,7 +56,7 @@ fn messages() -> Vec<(&'static str, Message)> {
                 Part::Video(Media::url("https://e.x/a.mp4").with_media_type("video/mp4")),
                 Part::File(Media::file_id("file-1").with_name("a.pdf")),
                 Part::File(annotated),
-                Part::Other(widget),
+                Part::Other(OtherPart::new(widget).unwrap()),
             ])
             .with_name("Klaus")
             .with_attribute("channel", "mail")

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// From the ground up. A room is a file under `src/` with the folder of the same name.
 const FLOORS: &[&[&str]] = &[
-    &["error", "message", "text"],
+    &["error"],
+    &["message", "text"],
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],
     &["compose", "memory", "wire"],
@@ -19,7 +20,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.
-const PURE: usize = 3;
+const PURE: usize = 4;
 
 fn floor(room: &str) -> usize {
     let found = FLOORS.iter().position(|rooms| rooms.contains(&room));

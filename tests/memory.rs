@@ -4,7 +4,12 @@
 
 use std::sync::Arc;
 
-use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryId, Message, Records};
+use memory_prompt::token::Estimate;
+use memory_prompt::{
+    AiMessage, Attributes, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind,
+    Expected, InMemoryStore, Media, MemoryId, Message, MessageWindowChatMemory, OtherPart, Part,
+    Read, Reasoning, Records, TokenWindowChatMemory, ToolCall, Unreadable, UserMessage,
+};
 use proptest::prelude::*;
 
 fn rows(records: &Records) -> Vec<(u64, Message)> {
@@ -55,6 +60,86 @@ fn the_same_system_message_again_changes_nothing() {
     assert_eq!(memory.system().unwrap().unwrap().text(), "Be kind.");
 }
 
+/// A message with this text in every place where a message can have some.
+fn everywhere(text: &str) -> Vec<Message> {
+    let extra = || Attributes::from_iter([(text.to_owned(), text.into())]);
+    let signed = |text: &str| Some(text.to_owned());
+    let kind = ("type".to_owned(), text.into());
+    let other = OtherPart::new(extra().into_iter().chain([kind]).collect()).unwrap();
+    let call =
+        ToolCall { extra: extra(), signature: signed(text), ..ToolCall::new(text, text, text) };
+    let thought = Reasoning { text: text.to_owned(), signature: signed(text), extra: extra() };
+    let parts = vec![
+        Part::text(text),
+        Part::Image(Media::base64(text, text).with_name(text)),
+        Part::Other(other),
+    ];
+    vec![
+        Message::system(text),
+        UserMessage::new(text).with_name(text).with_attribute(text, text).into(),
+        Message::user(parts),
+        AiMessage::new(text).with_reasoning(thought).with_tool_call(call).into(),
+        Message::tool(text, text, text),
+        Message::custom(extra()),
+    ]
+}
+
+/// A snapshot was logged when a read looked wrong, and the log held what the user had said. The error of
+/// a row that can't be read says it too: decoders quote what they did not expect.
+#[test]
+fn debug_output_holds_positions_and_no_text() {
+    let secret = "my secret";
+    let memory = DefaultChatMemory::new();
+    memory.add_all(everywhere(secret)).unwrap();
+    let version = memory.set_slot("notes", secret, Expected::Absent).unwrap();
+    let mut snapshot = memory.read_with(&Read::newest(9).slots(["notes"]).positions([1])).unwrap();
+    let error = Error::new(ErrorKind::Codec, "read", format!("unexpected {secret}"));
+    snapshot.unreadable.push(Unreadable { seq: 7, error: Arc::new(error) });
+    let records = "[0 user (9 bytes), 1 user (9 bytes), 2 assistant (9 bytes), 3 tool (9 bytes), \
+                   4 custom (0 bytes)]";
+    assert_eq!(format!("{:?}", snapshot.records), records);
+    assert_eq!(
+        format!("{snapshot:?}"),
+        format!(
+            "Snapshot {{ positions: 0..5, system_bytes: Some(9), records: {records}, \
+             unreadable: [7 (Codec)], incarnation: {:?}, slots: [Slot {{ name: \"notes\", version: \
+             {version:?}, bytes: 9 }}], picked: [1 user (9 bytes)], picked_unreadable: [] }}",
+            snapshot.incarnation
+        )
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_secret_shows_in_debug_output(secret in "zq[a-z]{6} [ -~]{6,20}") {
+        let store = InMemoryStore::new();
+        let memories: [Box<dyn ChatMemory>; 4] = [
+            Box::new(DefaultChatMemory::with_id("a")),
+            Box::new(MessageWindowChatMemory::new(DefaultChatMemory::with_id("a"), 9).unwrap()),
+            Box::new(TokenWindowChatMemory::new(DefaultChatMemory::with_id("a"), 9999, Estimate).unwrap()),
+            Box::new(store.memory("a").unwrap()),
+        ];
+        for memory in memories {
+            memory.add_all(everywhere(&secret)).unwrap();
+            memory.set_slot("notes", secret.as_str(), Expected::Absent).unwrap();
+            let wanted = Read::newest(9).slots(["notes"]).positions([1]);
+            let snapshot = memory.read_with(&wanted).unwrap();
+            prop_assert_eq!(snapshot.records.len(), 5);
+            prop_assert_eq!((snapshot.slots().len(), snapshot.picked().len()), (1, 1));
+            let last = snapshot.records.last().unwrap();
+            let pages = memory.pages(2);
+            for shown in [
+                format!("{snapshot:?} {:?} {last:?} {pages:?} {memory:?} {store:?}", snapshot.records),
+                format!("{snapshot:#?} {:#?} {last:#?} {pages:#?} {memory:#?}", snapshot.records),
+            ] {
+                // However it is escaped, its first word would show.
+                let word = &secret[..8];
+                prop_assert!(!shown.contains(&secret) && !shown.contains(word), "{shown}");
+            }
+        }
+    }
+}
+
 #[test]
 fn debug_output_holds_no_text() {
     let memory = DefaultChatMemory::with_id("a:b:c");
@@ -83,7 +168,7 @@ fn public_types_cross_threads() {
     check::<memory_prompt::MemoryPrompt>();
     check::<memory_prompt::Prompt>();
     check::<memory_prompt::Composer>();
-    check::<memory_prompt::Error>();
+    check::<Error>();
     check::<Message>();
     check::<Records>();
 }

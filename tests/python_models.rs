@@ -12,6 +12,8 @@
 
 #[path = "common/conversations.rs"]
 mod conversations;
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "provider/setups.rs"]
 mod setups;
 
@@ -19,6 +21,7 @@ use std::io::{BufWriter, Write};
 use std::process::{Command, Stdio};
 
 use conversations::*;
+use counted::cases;
 use memory_prompt::Provider;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -71,4 +74,5 @@ fn generated_prompts_fit_the_typed_models_of_the_python_clients() {
         "openai {wanted}\nopenai_responses {wanted}\nanthropic {wanted}\ngemini {wanted}\n"
     );
     assert_eq!(told.replace('\r', ""), expected);
+    print!("counted: prompts that fit their models, a provider\n{expected}");
 }

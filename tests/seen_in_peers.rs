@@ -7,7 +7,7 @@ use std::thread;
 
 use memory_prompt::{
     AiMessage, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Prompt, ToolCall, Truncate, TruncateContext, TruncateProcessor, Unit, Verdict,
+    Prompt, ToolCall, Truncate, TruncateContext, TruncateProcessor, Unit, Verdict, Window,
 };
 
 fn texts(prompt: &Prompt) -> Vec<String> {
@@ -67,8 +67,11 @@ fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
     ])
     .max_messages(2);
     assert_eq!(texts(&prompt.build().unwrap()), ["It is sunny."]);
-    prompt.configure().max_messages(3);
+    prompt.configure().window(Window::last(3).exactly());
     assert_eq!(texts(&prompt.build().unwrap()), ["", "sunny", "It is sunny."]);
+    // Unless told otherwise, the question stays and the oldest group gives way for it.
+    prompt.configure().max_messages(3);
+    assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
 }
 
 /// LangChain4j's message window counts each parallel result: when one answer asks for more tools than
@@ -81,8 +84,9 @@ fn more_parallel_results_than_the_window_holds_are_sent_whole() {
         prompt_over([Message::user("Look!"), Message::ai_calls(calls)]).max_messages(5);
     prompt.add_all(results).unwrap();
     let built = prompt.build().unwrap();
-    assert_eq!(built.len(), 21);
-    assert!(built[0].as_ai().is_some_and(AiMessage::has_tool_calls));
+    assert_eq!(built.len(), 22);
+    assert_eq!(built[0].text(), "Look!");
+    assert!(built[1].as_ai().is_some_and(AiMessage::has_tool_calls));
 }
 
 /// A memory that keeps its system message among the others sends it twice as soon as the prompt has

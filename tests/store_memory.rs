@@ -32,7 +32,7 @@ impl FaultFixture for Default {
     }
 }
 
-memory_prompt::conformance!(default: Default, [memory, faults]);
+memory_prompt::conformance!(default: Default, [memory, ids, slots, times, faults, slot_faults]);
 
 struct InProcess(InMemoryStore);
 
@@ -53,7 +53,7 @@ impl StoreFixture for InProcess {
     }
 }
 
-memory_prompt::conformance!(in_memory: InProcess, [memory, store]);
+memory_prompt::conformance!(in_memory: InProcess, [memory, store, ids, slots, times, moving]);
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
@@ -81,7 +81,7 @@ mod asynchronous {
         }
     }
 
-    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, asynchronous]);
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
 #[test]
@@ -91,4 +91,16 @@ fn debug_output_says_how_much_and_not_what() {
     memory.append(&mut vec![Message::user("my secret")], None).unwrap();
     assert_eq!(format!("{store:?}"), "InMemoryStore { conversations: 1 }");
     assert_eq!(format!("{memory:?}"), r#"InMemory { id: "a:b:c", .. }"#);
+}
+
+/// The trait's `memory` takes an id, a store's own any text. While every `Arc<S>` was a store itself, the
+/// trait's came first wherever the trait was in scope, and `store.memory("a:b:c")` did not compile.
+#[test]
+fn a_store_behind_a_pointer_takes_any_text() {
+    let (shared, boxed) = (Arc::new(InMemoryStore::new()), Box::new(InMemoryStore::new()));
+    shared.memory("a:b:c").unwrap().append(&mut vec![Message::user("hi")], None).unwrap();
+    boxed.memory("a:b:c").unwrap().append(&mut vec![Message::user("hi")], None).unwrap();
+    let shared: Arc<dyn ChatMemoryStore> = shared;
+    assert_eq!(shared.ids(None, 10).unwrap(), boxed.ids(None, 10).unwrap());
+    assert_eq!(shared.memory("a:b:c".into()).unwrap().read(None, 1).unwrap().end, 1);
 }

@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used)] // a test fails where a value is missing
 
+#[path = "common/counted.rs"]
+mod counted;
+
 use std::borrow::Cow;
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
+use counted::counted;
 use memory_prompt::text::{Cut, Keep, Plan, Unit, count, fits};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -193,8 +197,8 @@ fn check_laws(texts: &[&str], cut: &Cut) {
     assert_eq!(cut.plan(&again), None, "{result:?}");
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+counted! {
+    #![cases(500, ProptestConfig::default())]
 
     #[test]
     fn measures_as_the_oracle_does(text in any_text()) {

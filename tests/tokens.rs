@@ -185,7 +185,7 @@ fn media_never_count_as_text() {
         Part::File(Media::base64("text/plain", data.as_str())),
         Part::File(Media::base64("application/pdf", data.as_str())),
         Part::File(Media::file_id("file-1")),
-        Part::Other([("type".to_owned(), data.as_str().into())].into_iter().collect()),
+        serde_json::from_value(serde_json::json!({"type": "x", "data": data})).unwrap(),
     ];
     let tokens: Vec<usize> = parts.iter().map(media_tokens).collect();
     assert_eq!(

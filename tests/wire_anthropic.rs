@@ -4,8 +4,8 @@
 
 use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
 use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
-    Snapshot, Source, TextPart, ToolCall, ToolMessage, Window,
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, OtherPart, Part,
+    Reasoning, Snapshot, Source, TextPart, ToolCall, ToolMessage, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -362,7 +362,7 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             format!("messages[1].content[1]: a file {no}"),
         ),
         (
-            Message::user([Part::text("see"), Part::Other(Map::new())]),
+            Message::user([Part::text("see"), values::widget()]),
             json!("[part: not supported by this format]"),
             format!("messages[1].content[1]: a part of unknown kind {no}"),
         ),
@@ -424,7 +424,7 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
 #[test]
 fn errors_say_where() {
     let cases = [
-        ("{", "not valid JSON"),
+        ("{", "not valid JSON at line 1 column 1"),
         ("3", "expected an object, found a number"),
         ("{}", "messages: missing"),
         (r#"{"messages":{}}"#, "messages: expected an array, found an object"),
@@ -462,7 +462,7 @@ fn errors_say_where() {
         ),
         (
             r#"[{"role":"user","when":1,"content":[{"type":"tool_result","tool_use_id":"c"}]}]"#,
-            "messages[0].when: unknown field",
+            "messages[0]: a field that is not known",
         ),
     ];
     for (json, expected) in cases {
@@ -473,7 +473,7 @@ fn errors_say_where() {
     let cases = [
         (
             r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
-            "error: the provider answered an error: Overloaded",
+            "error: the provider answered an error (`overloaded_error`)",
         ),
         (r#"{"role":"user","content":"x"}"#, "role: expected `assistant`, found `user`"),
         (r#"{"content":[{"type":"thinking"}]}"#, "content[0].thinking: missing"),
@@ -501,7 +501,7 @@ fn streams_that_break_say_so() {
                 start,
                 r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#,
             ],
-            "error: the provider answered an error: Overloaded",
+            "error: the provider answered an error (`overloaded_error`)",
         ),
         (
             &[
@@ -568,7 +568,8 @@ fn untyped(media: Media) -> Media {
 /// Conversations that the format can hold: one message a turn, but for results and a text after them.
 fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let other = json!({"type": "anthropic", "anthropic": {"type": "web_search_tool_result", "content": []}});
-    let other = Part::Other(other.as_object().cloned().unwrap_or_default());
+    let other =
+        Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
     let part = prop_oneof![
         4 => values::text_part("anthropic", "citations"),
         1 => values::media("image/webp").prop_map(untyped).prop_map(Part::Image),

@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "common/golden.rs"]
 mod golden;
 #[path = "common/wire_decoding.rs"]
@@ -10,14 +12,18 @@ mod wire_decoding;
 #[path = "common/wire_json.rs"]
 mod wire_json;
 
+use std::error::Error as StdError;
 use std::fs;
 use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 
+use counted::counted;
 use golden::documents;
 use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
+use memory_prompt::{Error, Message};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use serde_json::Value;
 use wire_decoding::{TARGETS, Target};
 use wire_json::{mutated, odd_json};
 
@@ -138,14 +144,156 @@ fn decoded(target: &Target, documents: &[String]) {
     cheaply(target, format!("s{}\n{ends}", documents.join("\n")).as_bytes());
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+const SECRET: &str = "hunter2";
+
+/// `Debug` of a view printed all of its messages, so that a log line about a request held the whole
+/// conversation.
+#[test]
+fn views_show_numbers() {
+    let messages = [Message::system(SECRET), Message::user(SECRET), Message::ai(SECRET)];
+    for shown in [
+        format!("{:?}", openai::Messages::of(&messages)),
+        format!("{:?}", responses::Input::of(&messages)),
+        format!("{:?}", anthropic::Messages::of(&messages)),
+        format!("{:?}", anthropic::System::of(&messages).unwrap()),
+        format!("{:?}", gemini::Contents::of(&messages)),
+        format!("{:?}", gemini::SystemInstruction::of(&messages).unwrap()),
+        format!("{:?}", ollama::Messages::of(&messages)),
+        format!("{:?}", langchain4j::Messages::of(&messages)),
+    ] {
+        assert!(shown.contains("3 messages") && !shown.contains(SECRET), "{shown}");
+    }
+}
+
+/// The same with the secret in texts and names, in one of so many.
+fn spill(value: &mut Value, n: &mut usize, one_in: usize) {
+    let mut hit = || {
+        *n += 1;
+        n.is_multiple_of(one_in)
+    };
+    match value {
+        Value::String(text) if hit() => {
+            text.insert_str(text.floor_char_boundary(text.len() / 2), SECRET);
+        }
+        Value::Number(number) if hit() => *number = 4_929_111_222_u64.into(),
+        Value::Array(list) => list.iter_mut().for_each(|value| spill(value, n, one_in)),
+        Value::Object(map) => {
+            for (mut key, mut value) in std::mem::take(map) {
+                *n += 1;
+                if n.is_multiple_of(one_in * 3) {
+                    key.push_str(SECRET);
+                }
+                spill(&mut value, n, one_in);
+                map.insert(key, value);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// All that any decoder says of a text, each error with its causes.
+fn complaints(text: &str) -> Vec<String> {
+    fn chain(error: Error) -> Vec<String> {
+        let error: Box<dyn StdError> = Box::new(error);
+        let causes = std::iter::successors(Some(&*error), |error| (*error).source());
+        causes.flat_map(|error| [error.to_string(), format!("{error:?}")]).collect()
+    }
+    let mut errors = Vec::new();
+    macro_rules! ask {
+        ($($format:ident)*) => {$(
+            errors.extend($format::answer(text).err());
+            errors.extend($format::history(text).err());
+            let mut stream = $format::Stream::new();
+            for line in text.lines() {
+                errors.extend(stream.push(line).err());
+            }
+            assert!(!format!("{stream:?}").contains(SECRET), "{stream:?}");
+            errors.extend(stream.finish().err());
+        )*};
+    }
+    ask!(openai responses anthropic gemini ollama);
+    errors.extend(langchain4j::history(text).err());
+    errors.into_iter().flat_map(chain).collect()
+}
+
+fn assert_silent(text: &str) {
+    for told in complaints(text) {
+        assert!(!told.contains(SECRET), "{told}");
+        assert!(!told.contains("4929111222"), "{told}");
+        assert!(told.len() <= 1024, "{} bytes: {told:.200}", told.len());
+    }
+}
+
+/// What a provider says of an error quotes what it was sent, and a document's own names went into the
+/// path of an error: all of it, however long it was.
+#[test]
+fn no_error_repeats_a_document() {
+    let long = SECRET.repeat(50_000);
+    for text in [
+        format!(r#"{{"error":{{"type":"{long}","message":"{long}"}}}}"#),
+        format!(r#"{{"error":"{long}"}}"#),
+        format!(r#"{{"type":"error","message":"{long}","code":"{long}"}}"#),
+        format!(r#"{{"role":"{long}"}}"#),
+        format!(r#"[{{"role":"{long}","content":1}}]"#),
+        format!(r#"[{{"type":"{long}"}}]"#),
+        format!(r#"{{"messages":[{{"role":"system","content":[{{"type":"{long}"}}]}}]}}"#),
+        format!(r#"{{"messages":[{{"role":"system","content":"","{long}":1}}]}}"#),
+        format!(r#"{{"contents":[],"systemInstruction":{{"parts":[{{"text":"","{long}":1}}]}}}}"#),
+        format!(r#"{{"promptFeedback":{{"blockReason":"{long}"}}}}"#),
+        format!(r#"{{"candidates":[{{"finishReason":"{long}"}}]}}"#),
+        format!(r#"{{"candidates":[{{"content":{{"role":"{long}"}}}}]}}"#),
+        format!(
+            "{{\"choices\":[{{\"delta\":{{\"{long}\":{{\"{long}\":\"\"}}}}}}]}}\n\
+             {{\"choices\":[{{\"delta\":{{\"{long}\":{{\"{long}\":1}}}}}}]}}"
+        ),
+        format!("{{\"{long}"),
+        long,
+    ] {
+        assert!(!complaints(&text).is_empty());
+        assert_silent(&text);
+    }
+    let told = complaints(r#"{"error":{"type":"overloaded_error","code":529,"message":"no"}}"#);
+    assert!(
+        told.iter().any(|told| told.ends_with("an error (`overloaded_error`, 529)")),
+        "{told:?}"
+    );
+}
+
+/// What is nested so deep that no codec could write it was read, and could not be stored.
+#[test]
+fn what_is_too_deep_to_be_stored_is_not_read() {
+    for (levels, is_read) in [(80, true), (120, false)] {
+        let deep = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+        let text = format!(r#"{{"role":"assistant","content":"hi","odd":{deep}}}"#);
+        for target in &TARGETS {
+            decoded(target, &[text.clone(), format!("[{text}]")]);
+        }
+        assert_eq!(openai::answer(&text).is_ok(), is_read);
+        assert_eq!(ollama::history(&format!("[{text}]")).is_ok(), is_read);
+    }
+}
+
+counted! {
+    #![cases(512, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn odd_json_does_no_harm(all in vec(odd_json(), 1..6)) {
         let all: Vec<_> = all.iter().map(ToString::to_string).collect();
         for target in &TARGETS {
             decoded(target, &all);
+        }
+    }
+
+    #[test]
+    fn no_error_says_what_a_document_said(
+        spoilt in proptest::sample::select(&TARGETS[..]).prop_flat_map(|target| {
+            mutated(documents(target.0.trim_start_matches("wire_")))
+        }),
+        one_in in 1usize..6,
+    ) {
+        if let Ok(mut value) = serde_json::from_str(&spoilt) {
+            spill(&mut value, &mut 0, one_in);
+            assert_silent(&value.to_string());
         }
     }
 
@@ -157,5 +305,25 @@ proptest! {
         }),
     ) {
         decoded(&target, &all);
+    }
+}
+
+/// A message of the role `ai`, which OpenAI does not know and this crate does, was read and could not be
+/// written as JSON.
+#[test]
+fn roles_that_only_this_crate_knows_are_kept_as_they_are() {
+    for role in ["ai", "custom", "system", "user", "assistant", "tool", "function", "model", ""] {
+        for beside in [
+            r#""content":"x""#,
+            r#""text":"x","attributes":5"#,
+            r#""attributes":{},"role2":1"#,
+            r#""attributes":{"a":1},"content":null"#,
+            r#""attributes":{"a":1},"tool_call_id":"","name":"n","content":[],"parts":[],"type":"x""#,
+        ] {
+            let text = format!(r#"{{"role":"{role}",{beside}}}"#);
+            for target in &TARGETS {
+                decoded(target, &[text.clone(), format!("[{text}]")]);
+            }
+        }
     }
 }

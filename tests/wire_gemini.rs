@@ -4,8 +4,8 @@
 
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
 use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, Part, Reasoning, Snapshot,
-    TextPart, ToolCall, ToolMessage, Window,
+    AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, OtherPart, Part, Reasoning,
+    Snapshot, TextPart, ToolCall, ToolMessage, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -321,7 +321,7 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
         (untyped(Part::Audio), "[audio: not supported by this format]", "audio"),
         (untyped(Part::Video), "[video: not supported by this format]", "video"),
         (untyped(Part::File), "[file: not supported by this format]", "a file"),
-        (Part::Other(Map::new()), "[part: not supported by this format]", "a part of unknown kind"),
+        (values::widget(), "[part: not supported by this format]", "a part of unknown kind"),
     ];
     for (part, placeholder, kind) in cases {
         for (message, path) in [
@@ -415,7 +415,7 @@ fn made_up_ids_do_not_change() {
 #[test]
 fn errors_say_where() {
     let cases = [
-        ("{", "not valid JSON"),
+        ("{", "not valid JSON at line 1 column 1"),
         ("3", "expected an object, found a number"),
         ("{}", "contents: missing"),
         (r#"{"contents":{}}"#, "contents: expected an array, found an object"),
@@ -462,7 +462,7 @@ fn errors_say_where() {
     let cases = [
         (
             r#"{"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}}"#,
-            "error: the provider answered an error: The model is overloaded.",
+            "error: the provider answered an error (`UNAVAILABLE`, 503)",
         ),
         ("{}", "candidates: missing"),
         (
@@ -531,7 +531,8 @@ fn unknown_fields_are_kept() {
 /// Conversations that the format can hold.
 fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let other = json!({"type": "gemini", "gemini": {"executableCode": {"code": "1"}}});
-    let other = Part::Other(other.as_object().cloned().unwrap_or_default());
+    let other =
+        Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
     let part = prop_oneof![
         4 => values::text_part("gemini", "thoughtSignature"),
         1 => values::media("image/webp").prop_map(Part::Image),

@@ -5,8 +5,8 @@
 use memory_prompt::wire::langchain4j::{self, ATTRIBUTE, Messages};
 use memory_prompt::wire::{anthropic, gemini};
 use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
-    Snapshot, Source, SystemMessage, ToolCall, ToolMessage, UserMessage, Window,
+    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, OtherPart, Part,
+    Reasoning, Snapshot, Source, SystemMessage, ToolCall, ToolMessage, UserMessage, Window,
 };
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -204,7 +204,7 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             "a file",
         ),
         (Part::File(Media::file_id("f")), "[file: not supported by this format]", "a file"),
-        (Part::Other(Map::new()), "[part: not supported by this format]", "a part of unknown kind"),
+        (values::widget(), "[part: not supported by this format]", "a part of unknown kind"),
     ];
     for (part, placeholder, kind) in cases {
         let messages = [
@@ -264,12 +264,12 @@ fn a_signature_is_written_with_its_thinking_or_neither_is() {
 #[test]
 fn errors_say_where() {
     let cases = [
-        ("{", "not valid JSON"),
+        ("{", "not valid JSON at line 1 column 1"),
         ("3", "expected an object, found a number"),
         ("{}", "type: missing"),
         (
             r#"[{"type":"USER","contents":[]},{"type":"MOOD"}]"#,
-            "messages[1].type: unknown type `MOOD`",
+            "messages[1].type: not a type of LangChain4j's",
         ),
         (r#"[{"type":"SYSTEM"}]"#, "messages[0].text: missing"),
         (r#"[{"type":"USER"}]"#, "messages[0].contents: missing"),
@@ -316,7 +316,8 @@ fn errors_say_where() {
 /// Messages that the format can hold.
 fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let other = json!({"type": "langchain4j", "langchain4j": {"type": "FORM", "form": 1}});
-    let other = Part::Other(other.as_object().cloned().unwrap_or_default());
+    let other =
+        Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
     let level = proptest::sample::select(vec![
         Detail::Low,
         Detail::High,
@@ -411,6 +412,9 @@ fn every_shape_can_be_written_and_read() {
 proptest! {
     #[test]
     fn what_is_written_is_read_again(messages in expressible()) {
+        // Several system messages that open a history become one: tests/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
         let view = Messages::of(&messages).strict().expect("it can be expressed");
         let json = serde_json::to_string(&view).expect("serialising never fails");
         prop_assert_eq!(read(&json), messages);
@@ -418,7 +422,8 @@ proptest! {
 
     #[test]
     fn conversations_survive_a_second_trip(history in conversations::conversation(12)) {
-        let json = written(&history);
+        let opening = history.iter().take_while(|m| m.is_system()).count();
+        let json = written(&history[opening.saturating_sub(1)..]);
         prop_assert_eq!(written(&read(&json)), json);
     }
 }

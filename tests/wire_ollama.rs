@@ -2,11 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "common/golden.rs"]
 mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
+use counted::counted;
 use golden::{assert_storable, events, goldens};
 use memory_prompt::wire::ollama::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
@@ -70,7 +73,7 @@ fn a_prompt_with_everything_is_this() {
     let snapshot = Snapshot::from_messages(history);
     let built = Composer::new().compose_all(&snapshot, &[]).unwrap();
     let view = ollama::messages(&built).strict().unwrap();
-    assert!(format!("{view:?}").contains("A cat."));
+    assert!(format!("{view:?}").contains(&format!("{} messages", built.len())));
     assert_eq!(
         json!({"messages": view}),
         json!({"messages": [
@@ -200,7 +203,7 @@ fn an_empty_list_of_calls_is_none() {
 #[test]
 fn errors_name_the_place() {
     let cases = [
-        ("", "not valid JSON"),
+        ("", "not valid JSON at line 1 column 0"),
         ("7", "expected an object, found a number"),
         ("{}", "messages: missing"),
         (r#"{"messages": 7}"#, "messages: expected an array, found a number"),
@@ -230,10 +233,7 @@ fn errors_name_the_place() {
     }
     let cases = [
         ("{}", "message: missing"),
-        (
-            r#"{"error": "model not found"}"#,
-            "error: the provider answered an error: model not found",
-        ),
+        (r#"{"error": "model not found"}"#, "error: the provider answered an error"),
         (r#"{"message": {"role": "user"}}"#, "message.role: expected `assistant`"),
     ];
     for (json, error) in cases {
@@ -249,7 +249,7 @@ fn streams_that_go_wrong() {
     let mut stream = Stream::new();
     assert_eq!(
         stream.push(r#"{"error": "overloaded"}"#).unwrap_err().to_string(),
-        "read ollama stream: error: the provider answered an error: overloaded"
+        "read ollama stream: error: the provider answered an error"
     );
     assert_eq!(
         stream.push(r#"{"message": 7}"#).unwrap_err().to_string(),
@@ -303,11 +303,14 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
     proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+counted! {
+    #![cases(512, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        // Several system messages that open a history become one: tests/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
         let json = serde_json::to_string(&Messages::of(&messages).strict().unwrap()).unwrap();
         prop_assert_eq!(ollama::history(&json).unwrap(), messages);
     }

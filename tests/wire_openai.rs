@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "common/golden.rs"]
 mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
+use counted::counted;
 use golden::{asks, assert_storable, events, goldens};
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
@@ -135,7 +138,7 @@ fn a_prompt_with_everything_is_this() {
     let value = serde_json::to_value(&view).unwrap();
     assert_eq!(value[0]["role"], "developer");
     assert_eq!(value[2]["reasoning_content"], "Hm.");
-    assert!(format!("{view:?}").contains("A cat."));
+    assert!(format!("{view:?}").contains(&format!("{} messages", built.len())));
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
             "messages[0].content[0]: a file can't be sent here",
         ),
         (
-            Message::user([Part::Other(serde_json::Map::new())]),
+            Message::user([serde_json::from_str(r#"{"type":"widget"}"#).unwrap()]),
             "[part: not supported by this format]",
             "messages[0].content[0]: a part of unknown kind can't be sent here",
         ),
@@ -365,7 +368,7 @@ fn a_body_and_odd_histories_are_read() {
 #[test]
 fn errors_name_the_place() {
     let cases = [
-        ("[", "not valid JSON"),
+        ("[", "not valid JSON at line 1 column 1"),
         ("7", "expected an object, found a number"),
         ("{}", "messages: missing"),
         (r#"{"messages": {}}"#, "messages: expected an array, found an object"),
@@ -410,7 +413,7 @@ fn errors_name_the_place() {
         (r#"{"role": "user", "content": "x"}"#, "role: expected `assistant`"),
         (
             r#"{"error": {"message": "slow down", "code": 429}}"#,
-            "error: the provider answered an error: slow down",
+            "error: the provider answered an error (429)",
         ),
     ];
     for (json, error) in cases {
@@ -422,10 +425,10 @@ fn errors_name_the_place() {
 #[test]
 fn streams_that_go_wrong() {
     let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
-    assert_eq!(push("{"), "read openai stream: not valid JSON");
+    assert_eq!(push("{"), "read openai stream: not valid JSON at line 1 column 1");
     assert_eq!(
         push(r#"{"error": {"message": "overloaded"}}"#),
-        "read openai stream: error: the provider answered an error: overloaded"
+        "read openai stream: error: the provider answered an error"
     );
     assert_eq!(
         push(r#"{"choices": [{"index": 1, "delta": {}}]}"#),
@@ -512,11 +515,14 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
     proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+counted! {
+    #![cases(512, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        // Several system messages that open a history become one: tests/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
         let json = serde_json::to_string(&Messages::of(&messages).reasoning().strict().unwrap()).unwrap();
         prop_assert_eq!(openai::history(&json).unwrap(), messages.clone());
         let json = serde_json::to_string(&Messages::of(&messages).reasoning_content().developer()).unwrap();

@@ -4,11 +4,14 @@
 
 use std::sync::Arc;
 
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "common/golden.rs"]
 mod golden;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
+use counted::counted;
 use golden::{asks, assert_storable, events, goldens};
 use memory_prompt::wire::openai;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
@@ -98,7 +101,8 @@ fn a_prompt_with_everything_is_this() {
     let developer = json!({"type": "message", "role": "developer", "content": "Be brief."});
     assert_eq!(value[0], developer);
     assert_eq!(value.as_array().unwrap()[1..], input.as_array().unwrap()[..]);
-    assert!(format!("{:?}", responses::input(&built)).contains("A cat."));
+    let shown = format!("{:?}", responses::input(&built));
+    assert!(shown.contains(&format!("{} messages", built.len())), "{shown}");
 
     let built = Composer::new().compose_all(&Snapshot::default(), &[]).unwrap();
     assert_eq!(responses::instructions(&built), None);
@@ -257,19 +261,19 @@ fn odd_histories_are_read() {
         {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
     ]});
     let messages = responses::history(&body.to_string()).unwrap();
-    assert_eq!(messages[..2], [Message::system("s"), Message::system("a\n\nb")]);
-    assert_eq!(messages[2].text(), "x");
-    assert_eq!(messages[3].as_tool().unwrap().tool_name(), "t");
+    assert_eq!(messages[0], Message::system("s\n\na\n\nb"));
+    assert_eq!(messages[1].text(), "x");
+    assert_eq!(messages[2].as_tool().unwrap().tool_name(), "t");
     // As the reference has it: a list for messages with an id, else a text.
     let commentary =
         json!({"type": "message", "role": "assistant", "content": "x", "phase": "commentary"});
-    assert_eq!(json_of(&messages)[2], commentary);
+    assert_eq!(json_of(&messages)[1], commentary);
 }
 
 #[test]
 fn errors_name_the_place() {
     let cases = [
-        ("{", "not valid JSON"),
+        ("{", "not valid JSON at line 1 column 1"),
         ("7", "expected an object, found a number"),
         ("{}", "input: missing"),
         (r#"{"input": 7}"#, "input: expected an array, found a number"),
@@ -305,7 +309,7 @@ fn errors_name_the_place() {
         ("{}", "output: missing"),
         (
             r#"{"error": {"code": "server_error", "message": "sorry"}, "output": []}"#,
-            "error: the provider answered an error: sorry",
+            "error: the provider answered an error (`server_error`)",
         ),
         (r#"{"output": [{}]}"#, "output[0].type: missing"),
         (
@@ -324,11 +328,11 @@ fn streams_that_go_wrong() {
     let push = |data: &str| Stream::new().push(data).unwrap_err().to_string();
     assert_eq!(
         push(r#"{"type": "error", "message": "overloaded", "code": null}"#),
-        "read responses stream: the provider answered an error: overloaded"
+        "read responses stream: the provider answered an error"
     );
     assert_eq!(
         push(r#"{"type": "response.failed", "response": {"error": {"message": "sorry"}}}"#),
-        "read responses stream: response.error: the provider answered an error: sorry"
+        "read responses stream: response.error: the provider answered an error"
     );
     assert_eq!(
         push(r#"{"type": "response.output_item.done", "output_index": "x"}"#),
@@ -403,11 +407,14 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
     proptest::collection::vec(step, 0..5).prop_map(|steps| steps.concat()).boxed()
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+counted! {
+    #![cases(512, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn nothing_is_lost_where_the_format_allows(messages in lossless()) {
+        // Several system messages that open a history become one: tests/imports.rs.
+        let opening = messages.iter().take_while(|m| m.is_system()).count();
+        let messages = messages[opening.saturating_sub(1)..].to_vec();
         let json = serde_json::to_string(&Input::of(&messages).developer().strict().unwrap()).unwrap();
         prop_assert_eq!(responses::history(&json).unwrap(), messages);
     }

@@ -3,7 +3,9 @@
 use std::hint::black_box;
 
 use memory_prompt::token::Estimate;
-use memory_prompt::{Composer, MemoryPrompt, Message, Snapshot, Truncate};
+use memory_prompt::{
+    Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, ToolCall, Truncate,
+};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::remember;
@@ -19,6 +21,46 @@ pub(crate) fn build_is_flat(claims: &mut Claims) {
     let found =
         claims.compare(Pace::FINE, names, || large.preview().unwrap(), || small.preview().unwrap());
     let claim = format!("build of the last 10 of {stored} stored / of 100 stored");
+    claims.at_most(&claim, found.ratio, 1.2);
+}
+
+/// The question is looked for at most so far before the window, however long the loop is.
+pub(crate) fn tool_loops_are_flat(claims: &mut Claims) {
+    let looping = |messages: usize| {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        prompt.add(Message::user("Which of these files is the oldest?")).unwrap();
+        for i in 0..messages / 2 {
+            let id = format!("call_{i}");
+            prompt.add(Message::ai_calls([ToolCall::new(&id, "stat", "{}")])).unwrap();
+            prompt.add(Message::tool(&id, "stat", "2024-01-01")).unwrap();
+        }
+        prompt
+    };
+    let (long, short) = (looping(5_000), looping(50));
+    let names = ["default window in a loop of 5,000", "of 50"];
+    let found =
+        claims.compare(Pace::FINE, names, || long.preview().unwrap(), || short.preview().unwrap());
+    claims.at_most("default window in a loop of 5,000 messages / of 50", found.ratio, 1.2);
+}
+
+/// Where nobody ever asked, nothing is looked for far and wide.
+pub(crate) fn no_question_is_flat(claims: &mut Claims) {
+    let stored = grouped(claims.large());
+    let unasked = |n: u64| {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        let steps = (0..n / 2).flat_map(|i| {
+            let id = format!("call_{i}");
+            let call = Message::ai_calls([ToolCall::new(&id, "stat", "{}")]);
+            [call, Message::tool(&id, "stat", "2024-01-01")]
+        });
+        prompt.add_all(steps).unwrap();
+        prompt
+    };
+    let (large, small) = (unasked(claims.large()), unasked(100));
+    let names = [&*format!("default window of {stored} without a user"), "of 100"];
+    let found =
+        claims.compare(Pace::FINE, names, || large.preview().unwrap(), || small.preview().unwrap());
+    let claim = format!("default window over {stored} records without a user / over 100");
     claims.at_most(&claim, found.ratio, 1.2);
 }
 

@@ -38,6 +38,8 @@ type Measure = fn(&mut Claims);
 /// One function a claim, or a few that share what they measure.
 const CLAIMS: &[(&str, Measure)] = &[
     ("compose: flat", compose::build_is_flat),
+    ("compose: loop", compose::tool_loops_are_flat),
+    ("compose: unasked", compose::no_question_is_flat),
     ("compose: allocations", compose::build_allocates_little),
     ("compose: nothing to cut", compose::looking_for_long_messages_is_cheap),
     ("compose: cut", compose::cutting_costs_the_limit),
@@ -54,6 +56,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("stores: sqlite read", sqlite::reading_costs_little),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite append", sqlite::appending_costs_little),
+    #[cfg(feature = "sqlite")]
+    ("stores: sqlite writers", sqlite::many_writers_share_their_commits),
 ];
 
 fn main() -> ExitCode {

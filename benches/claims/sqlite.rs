@@ -1,7 +1,10 @@
 //! SQLite beside the same rows written and read by hand.
 
 use std::cell::Cell;
+use std::iter::once;
 use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
 
 use memory_prompt::{ChatMemory, ChatMemoryExt, Codec, Durability, Message, SqliteStore, codec};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
@@ -67,6 +70,82 @@ pub(crate) fn appending_costs_little(claims: &mut Claims) {
                 found.nanos[0]
             });
     println!("      durable / safe from crashes of the process: {:.0}", full / process);
+}
+
+/// How many threads write at once, and how many turns each appends in a run.
+const WRITERS: usize = 64;
+const TURNS: u64 = 8;
+
+/// Whoever writes for many at once by hand gives the rows to a thread that commits what has come.
+pub(crate) fn many_writers_share_their_commits(claims: &mut Claims) {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("ours.db")).unwrap();
+    let memories: Vec<_> = (0..WRITERS).map(|i| store.memory(i.to_string()).unwrap()).collect();
+    let hand = by_hand(&folder.file("hand.db"), Durability::Full);
+    let (to_writer, rows) = mpsc::channel();
+    let writer = thread::spawn(move || write_together(&hand, &rows));
+    let first = Cell::new(0);
+    let pace = Pace { nanos: 0, ..DISK }; // a run is long enough
+    let found = claims.compare(
+        pace,
+        ["SQLite, durable: 64 writers append 8 turns each", "grouped by hand"],
+        || {
+            on_all(|i| {
+                for turn in 0..TURNS {
+                    let turn = [message(turn), message(turn + 1)];
+                    memories[i].append(&mut turn.to_vec(), None).unwrap();
+                }
+            });
+        },
+        || {
+            let first = first.replace(first.get() + 2 * TURNS);
+            on_all(|i| {
+                for seq in (0..TURNS).map(|turn| first + 2 * turn) {
+                    let turn = [message(seq), message(seq + 1)].map(|message| {
+                        String::from_utf8(Codec::Json.encode(&message).unwrap()).unwrap()
+                    });
+                    let (done, is_done) = mpsc::sync_channel(1);
+                    to_writer.send((i.to_string(), seq, turn, done)).unwrap();
+                    is_done.recv().unwrap();
+                }
+            });
+        },
+    );
+    drop(to_writer);
+    writer.join().unwrap();
+    let claim = "SQLite, durable: 64 writers / the same rows grouped by hand, appends a second";
+    claims.at_least(claim, 1.0 / found.ratio, 0.7);
+}
+
+fn on_all(work: impl Fn(usize) + Sync) {
+    thread::scope(|scope| {
+        for i in 0..WRITERS {
+            let work = &work;
+            scope.spawn(move || work(i));
+        }
+    });
+}
+
+type Rows = (String, u64, [String; 2], mpsc::SyncSender<()>);
+
+fn write_together(connection: &Connection, rows: &mpsc::Receiver<Rows>) {
+    while let Ok(row) = rows.recv() {
+        let transaction =
+            Transaction::new_unchecked(connection, TransactionBehavior::Immediate).unwrap();
+        let mut done = Vec::new();
+        for (id, first, payloads, sender) in once(row).chain(rows.try_iter()) {
+            let mut insert = transaction.prepare_cached(INSERT).unwrap();
+            for (seq, payload) in (first..).zip(payloads) {
+                let seq = i64::try_from(seq).unwrap();
+                insert.execute(params![id, seq, 1_700_000_000_000_i64, payload]).unwrap();
+            }
+            done.push(sender);
+        }
+        transaction.commit().unwrap();
+        for sender in done {
+            sender.send(()).unwrap();
+        }
+    }
 }
 
 /// A table as somebody would write it who needs no more than this.

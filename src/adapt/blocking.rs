@@ -10,10 +10,10 @@ use std::time::SystemTime;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, ChatMemory, MemoryId};
+use crate::memory::{Append, Appended, AsyncChatMemory, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::Snapshot;
-use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
+use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// An async memory or store as a blocking one, with a runtime of its own.
 ///
@@ -131,6 +131,7 @@ impl Drop for Engine {
     }
 }
 
+#[deny(clippy::missing_trait_methods)] // a default would do without what is inside
 impl<M: AsyncChatMemory> ChatMemory for Blocking<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -147,8 +148,27 @@ impl<M: AsyncChatMemory> ChatMemory for Blocking<M> {
     fn clear(&self) -> Result<()> {
         self.engine.wait(self.inner.clear())?
     }
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.engine.wait(self.inner.append_with(append))?
+    }
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.engine.wait(self.inner.read_with(read))?
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.engine.wait(self.inner.slots())?
+    }
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+    fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
+    where
+        Self: 'static,
+    {
+        None // what is inside is no blocking memory
+    }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: AsyncChatMemoryStore> ChatMemoryStore for Blocking<S> {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn ChatMemory>)
@@ -161,6 +181,23 @@ impl<S: AsyncChatMemoryStore> ChatMemoryStore for Blocking<S> {
     }
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         self.engine.wait(self.inner.purge_inactive(older_than))?
+    }
+    fn ids_with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&MemoryId>,
+        n: usize,
+    ) -> Result<Vec<MemoryId>> {
+        self.engine.wait(self.inner.ids_with_prefix(prefix, after, n))?
+    }
+    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+        self.engine.wait(self.inner.info(id))?
+    }
+    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+        self.engine.wait(self.inner.delete_prefix(prefix))?
+    }
+    fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+        self.engine.wait(self.inner.restore(id, start, incarnation))?
     }
 }
 

@@ -1,23 +1,32 @@
 //! Blocking memories in async code.
 
+use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
+use tokio::sync::watch::{Receiver, channel};
+use tokio::task::JoinHandle;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, BoxFuture, ChatMemory, MemoryId};
+use crate::memory::{
+    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read,
+};
 use crate::message::Message;
-use crate::record::Snapshot;
-use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
+use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
 /// so the executor goes on meanwhile.
 ///
-/// A future that is dropped does not stop the work it has begun: an append is then done or not done,
-/// and the batch is still with the caller. (So that it can be, the batch is copied.)
+/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is then
+/// done or not done, and the batch is still with the caller. (So that it can be, the batch is copied.) It
+/// is not done later, though: work that no thread has taken up yet is dropped with its future, and a later
+/// change of the same conversation, through this adapter or another one of its store, waits until what
+/// was left running has ended. A purge waits for nobody, and nobody for it.
 ///
 /// Outside a tokio runtime every operation is an error.
 ///
@@ -33,15 +42,39 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
 /// # })?;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug)]
 pub struct Unblock<T> {
     inner: Arc<T>,
+    left: Arc<LeftRunning>,
+}
+
+/// Changes whose futures were dropped while threads worked on them, until these are done.
+type LeftRunning = Mutex<Vec<(Scope, Receiver<()>)>>;
+
+/// The conversations that a change is about.
+#[derive(Clone)]
+enum Scope {
+    One(MemoryId),
+    /// Those whose ids begin so.
+    Prefix(String),
+}
+
+impl Scope {
+    /// Returns whether a conversation may be in both.
+    fn meets(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::One(a), Self::One(b)) => a == b,
+            (Self::One(id), Self::Prefix(prefix)) | (Self::Prefix(prefix), Self::One(id)) => {
+                id.as_str().starts_with(prefix.as_str())
+            }
+            (Self::Prefix(a), Self::Prefix(b)) => a.starts_with(b) || b.starts_with(a),
+        }
+    }
 }
 
 impl<T> Unblock<T> {
     /// This memory or store, for async code.
     pub fn new(inner: T) -> Self {
-        Self { inner: Arc::new(inner) }
+        Self { inner: Arc::new(inner), left: Arc::default() }
     }
 
     /// What this adapter wraps.
@@ -53,7 +86,13 @@ impl<T> Unblock<T> {
 impl<T> Clone for Unblock<T> {
     /// Another handle on the same memory or store.
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self { inner: Arc::clone(&self.inner), left: Arc::clone(&self.left) }
+    }
+}
+
+impl<T: Debug> Debug for Unblock<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unblock").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -64,7 +103,8 @@ impl<S: ChatMemoryStore> Unblock<S> {
     ///
     /// As [`ChatMemoryStore::memory`].
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<Unblock<Arc<dyn ChatMemory>>> {
-        self.inner.memory(id.into()).map(Unblock::new)
+        let memory = self.inner.memory(id.into())?;
+        Ok(Unblock { inner: Arc::new(memory), left: Arc::clone(&self.left) })
     }
 }
 
@@ -80,7 +120,8 @@ impl<T: Send + Sync + 'static> Unblock<T> {
                 Error::new(ErrorKind::Storage, operation, text).with_source(error)
             })?;
             let inner = Arc::clone(&self.inner);
-            match runtime.spawn_blocking(move || work(&inner)).await {
+            let mut task = AbortOnDrop(runtime.spawn_blocking(move || work(&inner)));
+            match (&mut task.0).await {
                 Ok(result) => result,
                 // A panic in the memory is a panic here, as if it had been called directly.
                 Err(error) if error.is_panic() => resume_unwind(error.into_panic()),
@@ -91,8 +132,73 @@ impl<T: Send + Sync + 'static> Unblock<T> {
             }
         })
     }
+
+    /// Changes these conversations, after all changes of them that were left running.
+    fn change<'a, R: Send + 'static>(
+        &'a self,
+        operation: &'static str,
+        scope: Scope,
+        work: impl FnOnce(&T) -> Result<R> + Send + 'static,
+    ) -> BoxFuture<'a, Result<R>> {
+        Box::pin(async move {
+            let before: Vec<_> = {
+                let mut left = self.left.lock();
+                left.retain(|(_, running)| is_running(running));
+                left.iter().filter(|(left, _)| left.meets(&scope)).map(|(_, r)| r.clone()).collect()
+            };
+            for mut running in before {
+                while running.changed().await.is_ok() {}
+            }
+            let (runs, running) = channel(());
+            let mut change = Change { left: &self.left, under_way: Some((scope, running)) };
+            let work = move |inner: &T| {
+                let _runs = runs; // until this is dropped, even by a panic
+                work(inner)
+            };
+            let result = self.run(operation, work).await;
+            change.under_way = None;
+            result
+        })
+    }
 }
 
+/// A change that may be left running.
+struct Change<'a> {
+    left: &'a LeftRunning,
+    under_way: Option<(Scope, Receiver<()>)>,
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(change) = self.under_way.take()
+            && is_running(&change.1)
+        {
+            self.left.lock().push(change);
+        }
+    }
+}
+
+/// Nothing is ever sent: the sender is gone when the work is done.
+fn is_running(running: &Receiver<()>) -> bool {
+    running.has_changed().is_ok()
+}
+
+/// A task that is not begun any more once nobody waits for it.
+struct AbortOnDrop<R>(JoinHandle<R>);
+
+impl<R> Drop for AbortOnDrop<R> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl<M: ChatMemory> Unblock<M> {
+    fn scope(&self) -> Scope {
+        Scope::One(self.inner.id().clone())
+    }
+}
+
+#[deny(clippy::missing_trait_methods)] // a default would do without what is inside
 impl<M: ChatMemory + 'static> AsyncChatMemory for Unblock<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -105,7 +211,7 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for Unblock<M> {
         Box::pin(async move {
             let mut copy = batch.clone();
             let work = move |memory: &M| memory.append(&mut copy, expected);
-            let positions = self.run("append", work).await?;
+            let positions = self.change("append", self.scope(), work).await?;
             batch.clear();
             Ok(positions)
         })
@@ -114,13 +220,39 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for Unblock<M> {
         self.run("read", move |memory| memory.read(before, n))
     }
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        self.run("evict", move |memory| memory.evict(before))
+        self.change("evict", self.scope(), move |memory| memory.evict(before))
     }
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        self.run("clear", ChatMemory::clear)
+        self.change("clear", self.scope(), ChatMemory::clear)
+    }
+    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+        Box::pin(async move {
+            let mut copy = append.clone();
+            let work = move |memory: &M| memory.append_with(&mut copy);
+            let appended = self.change("append", self.scope(), work).await?;
+            append.messages.clear();
+            Ok(appended)
+        })
+    }
+    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+        let read = read.clone();
+        self.run("read", move |memory| memory.read_with(&read))
+    }
+    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+        self.run("slots", ChatMemory::slots)
+    }
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+    fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
+    where
+        Self: 'static,
+    {
+        None // what is inside is no async memory
     }
 }
 
+#[deny(clippy::missing_trait_methods)]
 impl<S: ChatMemoryStore + 'static> AsyncChatMemoryStore for Unblock<S> {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
@@ -135,9 +267,37 @@ impl<S: ChatMemoryStore + 'static> AsyncChatMemoryStore for Unblock<S> {
     }
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
         let id = id.clone();
-        self.run("delete", move |store| store.delete(&id))
+        self.change("delete", Scope::One(id.clone()), move |store| store.delete(&id))
     }
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         self.run("purge_inactive", move |store| store.purge_inactive(older_than))
+    }
+    fn ids_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a MemoryId>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+        let (prefix, after) = (prefix.to_owned(), after.cloned());
+        self.run("ids", move |store| store.ids_with_prefix(&prefix, after.as_ref(), n))
+    }
+    fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
+        let id = id.clone();
+        self.run("info", move |store| store.info(&id))
+    }
+    fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
+        let prefix = prefix.to_owned();
+        let scope = Scope::Prefix(prefix.clone());
+        self.change("delete_prefix", scope, move |store| store.delete_prefix(&prefix))
+    }
+    fn restore<'a>(
+        &'a self,
+        id: &'a MemoryId,
+        start: u64,
+        incarnation: Option<Incarnation>,
+    ) -> BoxFuture<'a, Result<()>> {
+        let id = id.clone();
+        let scope = Scope::One(id.clone());
+        self.change("restore", scope, move |store| store.restore(&id, start, incarnation))
     }
 }

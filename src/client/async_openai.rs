@@ -42,9 +42,10 @@ use crate::wire::openai;
 ///
 /// [`ErrorKind::Unsupported`] where these types have no place for something.
 pub fn messages(view: &openai::Messages<'_>) -> Result<Vec<ChatCompletionRequestMessage>> {
-    let refused = |e| {
+    // Without the cause, which quotes what was said.
+    let refused = |_| {
         let text = "something has no place in its types";
-        Error::new(ErrorKind::Unsupported, "write async-openai messages", text).with_source(e)
+        Error::new(ErrorKind::Unsupported, "write async-openai messages", text)
     };
     let value = serde_json::to_value(view).map_err(refused)?;
     serde_json::from_value(value).map_err(refused)

@@ -40,9 +40,10 @@ use crate::wire::ollama;
 ///
 /// [`ErrorKind::Unsupported`] where these types have no place for something.
 pub fn messages(view: &ollama::Messages<'_>) -> Result<Vec<ChatMessage>> {
-    let refused = |e| {
+    // Without the cause, which quotes what was said.
+    let refused = |_| {
         let text = "something has no place in its types";
-        Error::new(ErrorKind::Unsupported, "write ollama-rs messages", text).with_source(e)
+        Error::new(ErrorKind::Unsupported, "write ollama-rs messages", text)
     };
     let value = serde_json::to_value(view).map_err(refused)?;
     serde_json::from_value(value).map_err(refused)

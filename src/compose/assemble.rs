@@ -1,67 +1,58 @@
 //! Putting the pieces together: system message, history, temporaries.
 
+use std::mem;
 use std::sync::Arc;
 
+use super::choose::Choice;
+use super::system::System;
 use super::{Composer, Cuts, Placement, provider};
-use crate::composed::{Content, LeftOut, Origin, Pieces, Repaired, SystemSource, Truncated, Why};
+use crate::composed::{
+    Content, Held, LeftOut, Moved, Origin, Pieces, Repaired, SystemSource, Truncated, Why,
+};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
+use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::Verdict;
-use crate::window::{OpenCalls, Opening, ToolGroups};
-
-/// The one system message.
-#[derive(Clone)]
-pub(super) struct System {
-    pub(super) message: Option<Arc<Message>>,
-    pub(super) source: SystemSource,
-    /// Whether the memory has one that is not sent.
-    pub(super) overridden: bool,
-}
-
-impl System {
-    /// The composer's own before the memory's. A temporary one adds its text.
-    pub(super) fn choose(
-        own: Option<&Arc<Message>>,
-        stored: Option<&Arc<Message>>,
-        temporaries: &[Arc<Message>],
-    ) -> Self {
-        let overridden = own.is_some() && stored.is_some();
-        let base = own.or(stored);
-        if temporaries.iter().any(|m| m.is_system()) {
-            let added = temporaries.iter().filter(|m| m.is_system());
-            let texts: Vec<_> = base.into_iter().chain(added).map(|m| m.text()).collect();
-            let message = Some(Arc::new(Message::system(texts.join("\n\n"))));
-            return Self { message, source: SystemSource::Temporary, overridden };
-        }
-        let source = match (own, stored) {
-            (Some(_), _) => SystemSource::Prompt,
-            (None, Some(_)) => SystemSource::Memory,
-            (None, None) => SystemSource::None,
-        };
-        Self { message: base.cloned(), source, overridden }
-    }
-}
+use crate::truncate::{Truncate, Verdict};
+use crate::window::{Fate, Row, ToolGroups, last_row};
 
 /// A prompt in the making.
 pub(super) struct Assembly<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
     pub(super) content: Box<Content>,
     /// Where the history begins in the prompt, and where its last user message stands.
     history_at: usize,
     last_user: Option<usize>,
-    /// The group in which the history ends, while it waits for results: temporaries may bring them.
+    /// The places of the question that is not cut.
+    spared: Row,
+    /// How many records from before the window are sent.
+    earlier: u64,
+    /// The group that was sent last, while nothing stands behind it: its missing results may yet be
+    /// among the temporaries.
     open: Option<OpenGroup<'a>>,
+    /// The first group that is yet to be sent.
+    next_group: usize,
 }
 
-/// The tool group in which a history ends.
+/// The tool group behind which nothing stands so far.
 struct OpenGroup<'a> {
-    /// The position of the message with the calls, and where its results begin in the prompt.
-    seq: u64,
+    /// Where its results begin in the prompt.
     results_at: usize,
-    calls: OpenCalls<'a>,
+    waiting: Waiting<'a>,
+}
+
+/// Calls that wait for results, each with the position of its message if it is a record.
+#[derive(Default)]
+struct Waiting<'a>(Vec<(Option<u64>, &'a ToolCall)>);
+
+impl Waiting<'_> {
+    /// Takes a result for the first call that it answers; false where there is none.
+    fn answer(&mut self, tool: &ToolMessage) -> bool {
+        let found = self.0.iter().position(|(_, call)| call.is_answered_by(tool));
+        found.map(|i| self.0.remove(i)).is_some()
+    }
 }
 
 impl<'a> Assembly<'a> {
@@ -70,6 +61,7 @@ impl<'a> Assembly<'a> {
         composer: &'a Composer,
         snapshot: &'a Snapshot,
         system: System,
+        choice: Choice<'a>,
         mut cuts: Option<&'a mut Cuts>,
     ) -> Self {
         if let Some(cuts) = &mut cuts {
@@ -83,102 +75,110 @@ impl<'a> Assembly<'a> {
             content.pieces.push(message, Origin::System);
         }
         let history_at = content.pieces.len();
-        Self { composer, snapshot, cuts, content, history_at, last_user: None, open: None }
+        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let have = snapshot.records.len();
+        let question = if spares { last_row(&snapshot.records, 0, have).0 } else { Row::new() };
+        Self {
+            composer,
+            snapshot,
+            choice,
+            cuts,
+            content,
+            history_at,
+            last_user: None,
+            spared: question,
+            earlier: 0,
+            open: None,
+            next_group: 0,
+        }
     }
 
-    /// The records of the window, and the anchored user message before them.
-    pub(super) fn history(&mut self, opening: Opening) -> Result<()> {
-        let Opening { start, parted, anchor } = opening;
+    /// The records of the window, and what is sent before them.
+    pub(super) fn history(&mut self) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
-        if let Some(place) = anchor
-            && let Some(record) = records.cursor(place).next()
-            && self.message(place, record)?
+        let Choice { covers, start, is_full, search_ended, .. } = self.choice;
+        for place in mem::take(&mut self.choice.front) {
+            let Some(record) = records.get(place) else { continue };
+            let group = self.choice.answers.group_at(place).filter(|_| self.checks_groups());
+            if let Some(group) = group {
+                self.group(group)?;
+            } else {
+                self.settle()?;
+                self.content.report.question.push(record.seq());
+                self.message(place, record)?;
+            }
+        }
+        let first = records.get(covers).map_or(snapshot.end, |record| record.seq());
+        let report = &mut self.content.report;
+        let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
+        *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
+        report.search_ended = search_ended;
+        let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
+        report.unreadable.extend(lost.map(|row| row.seq));
+        let mut rest = records.cursor(covers);
+        while rest.at() < start
+            && let Some(record) = rest.next()
         {
-            self.content.report.details_mut().anchored = Some(record.seq());
-        }
-        let mut rest = records.cursor(start - parted);
-        let first = rest.peek().map_or(snapshot.end, |record| record.seq());
-        let before = first.saturating_sub(snapshot.start);
-        self.content.report.older = before.saturating_sub(u64::from(anchor.is_some()));
-        for lost in snapshot.unreadable.iter().filter(|row| row.seq >= first) {
-            self.content.report.details_mut().unreadable.push(lost.seq);
-        }
-        for result in rest.by_ref().take(parted) {
-            self.leave_out(result, Why::Opening);
+            self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
         loop {
-            self.share_plain(&mut rest);
+            self.share_plain(&mut rest)?;
             let place = rest.at();
             let Some(record) = rest.next() else { break };
-            match record.message() {
-                Message::System(_) => self.leave_out(record, Why::SecondSystem),
-                Message::Tool(tool) if self.checks_groups() => {
-                    self.orphan(record, tool.call_id())?;
-                }
-                Message::Ai(ai) if self.checks_groups() && ai.has_tool_calls() => {
-                    self.group(place, record, ai, &mut rest)?;
-                }
-                _ => {
-                    self.message(place, record)?;
-                }
+            if let Some(why) = self.choice.omits(place) {
+                self.leave_out(record, why);
+                continue;
+            }
+            match self.choice.answers.group_at(place).filter(|_| self.checks_groups()) {
+                Some(group) => self.group(group)?,
+                None => self.other(place, record, None)?,
             }
         }
         Ok(())
     }
 
     /// The temporary messages, and what the end of the history still waits for.
-    pub(super) fn temporaries(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
-        self.content.report.temporaries = temporaries.len();
-        self.content.report.no_user_message = self.content.report.sent > 0
+    pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
+        let report = &mut self.content.report;
+        report.temporaries = temporaries.len();
+        report.no_user_message = report.sent > 0
             && self.last_user.is_none()
             && !temporaries.iter().any(|message| message.is_user());
         // Results that are still to come may be written among those that are there: in the order of
         // the calls, on some wires.
-        let waiting = self.open.as_ref().filter(|open| !open.calls.unanswered().is_empty());
+        let waiting = self.open.as_ref().filter(|open| !open.waiting.0.is_empty());
         self.content.durable = waiting.map_or(self.content.pieces.len(), |open| open.results_at);
-        if temporaries.is_empty() && self.open.is_none() {
-            return Ok(());
+        self.note();
+        if temporaries.is_empty() {
+            return self.settle();
         }
         let mut block = Pieces::default();
-        let mut asked: Option<OpenCalls<'_>> = None;
+        let mut asked = Waiting::default();
         for (index, temporary) in temporaries.iter().enumerate() {
             match temporary.as_ref() {
                 Message::System(_) => continue,
                 Message::Tool(tool) if self.checks_groups() => {
-                    let id = tool.call_id();
-                    if asked.as_mut().is_some_and(|calls| calls.answer(id)) {
+                    if asked.answer(tool) {
                         // It stays where it is, behind its call.
-                    } else if self.open.as_mut().is_some_and(|open| open.calls.answer(id)) {
+                    } else if self.open.as_mut().is_some_and(|open| open.waiting.answer(tool)) {
                         self.content.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
-                    } else if self.composer.tool_groups == ToolGroups::Strict {
-                        let text =
-                            format!("temporary {index} answers call {id:?}, which nothing made");
-                        return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-                    } else if let Some(provider) = self.composer.provider {
-                        let text = format!(
-                            "temporary {index} answers call {id:?}, which nothing made: \
-                             {provider} refuses it"
-                        );
-                        return Err(Error::new(ErrorKind::Provider, "compose", text));
                     } else {
-                        self.content.report.details_mut().orphan_temporaries.push(index);
+                        self.orphan_temporary(index, tool.call_id())?;
                     }
                 }
                 message => {
-                    self.close(asked.take().as_ref(), None, &mut block)?;
-                    asked = message.as_ai().filter(|_| self.checks_groups()).map(OpenCalls::of);
+                    self.close(mem::take(&mut asked), &mut block)?;
+                    if self.checks_groups() {
+                        asked.0.extend(message.tool_calls().map(|call| (None, call)));
+                    }
                 }
             }
             block.push(Arc::clone(temporary), Origin::Temporary);
         }
-        self.close(asked.as_ref(), None, &mut block)?;
-        if let Some(OpenGroup { seq, calls, .. }) = self.open.take() {
-            let mut placeholders = Pieces::default();
-            self.close(Some(&calls), Some(seq), &mut placeholders)?;
-            self.content.pieces.insert(self.content.pieces.len(), placeholders);
-        }
+        self.close(asked, &mut block)?;
+        self.settle()?;
         if block.len() > 0 {
             let at = match self.composer.placement {
                 Placement::AfterSystem => self.history_at,
@@ -215,35 +215,93 @@ impl<'a> Assembly<'a> {
     }
 
     fn checks_groups(&self) -> bool {
-        self.composer.tool_groups != ToolGroups::Off
+        self.composer.checks_groups()
     }
 
     /// The next records, as far as they are sent as they are and whatever stands around them.
-    fn share_plain(&mut self, rest: &mut Cursor<'_>) {
+    fn share_plain(&mut self, rest: &mut Cursor<'_>) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
+        let all_are_sent = self.choice.omitted.is_empty();
         rest.pass(|message| {
-            let pass = self.composer.sends_as_is(message);
+            let pass = self.composer.sends_as_is(message)
+                && (all_are_sent || self.choice.omits(start + passed).is_none());
             if pass && message.is_user() {
                 last_user = Some(passed);
             }
             passed += 1;
             pass
         });
+        if rest.at() == start {
+            return Ok(());
+        }
+        self.settle()?;
         if let Some(user) = last_user {
             self.last_user = Some(self.content.pieces.len() + user);
         }
         self.content.report.sent += rest.at() - start;
         self.content.pieces.share(start..rest.at());
+        Ok(())
+    }
+
+    /// A record that is no call: with `unless_sent`, results whose group is not sent are left out for
+    /// that reason.
+    fn other(&mut self, place: usize, record: Record<'a>, unless_sent: Option<Why>) -> Result<()> {
+        match record.message() {
+            message if message.is_private() => {
+                self.content.report.private += 1;
+                Ok(())
+            }
+            Message::System(_) => self.late_system(place, record),
+            Message::Tool(tool) if self.checks_groups() => {
+                match (self.choice.answers.fate(place), unless_sent) {
+                    (Fate::Sent { group, .. }, _) if self.choice.sends(group) => {}
+                    (_, Some(why)) => self.leave_out(record, why),
+                    (Fate::Sent { group, .. }, None) => {
+                        let head = self.choice.answers.groups().get(group).map(|it| it.head);
+                        let why = head.and_then(|head| self.choice.omits(head));
+                        self.leave_out(record, why.unwrap_or(Why::NoCall));
+                    }
+                    (Fate::Replaced, None) => self.leave_out(record, Why::Replaced),
+                    (Fate::Second, None) => {
+                        self.orphan(record, tool.call_id(), Why::Answered)?;
+                    }
+                    (Fate::NoCall, None) => {
+                        self.orphan(record, tool.call_id(), Why::NoCall)?;
+                    }
+                }
+                Ok(())
+            }
+            _ => {
+                self.settle()?;
+                self.message(place, record).map(drop)
+            }
+        }
+    }
+
+    /// A system message among the records: it stays in its place where the provider takes that.
+    fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
+        if self.composer.provider.is_some_and(|provider| provider.rules().late_system) {
+            self.settle()?;
+            self.content.report.kept_systems.push(record.seq());
+            self.message(place, record)?;
+        } else {
+            self.leave_out(record, Why::SecondSystem);
+        }
+        Ok(())
     }
 
     /// One record: shared where it fits, else a copy. False where the processor dropped it.
     fn message(&mut self, place: usize, record: Record<'_>) -> Result<bool> {
         let message = record.message();
-        if let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
+        self.earlier += u64::from(place < self.choice.covers);
+        let truncate = self.composer.truncate.as_ref();
+        let truncate = truncate.filter(|_| self.spared.binary_search(&place).is_err());
+        let cuts = self.cuts.as_mut().filter(|_| truncate.is_some());
+        if let Some(known) = cuts.and_then(|cuts| cuts.of(&record)) {
             self.content.replace(&known.copy, &known.report);
         } else {
-            let verdict = match &self.composer.truncate {
+            let verdict = match truncate {
                 Some(truncate) => truncate.judge(message, record.seq())?,
                 None => Verdict::Keep,
             };
@@ -275,53 +333,94 @@ impl<'a> Assembly<'a> {
         Ok(true)
     }
 
-    /// A message with tool calls and the results that follow it: all of it, or nothing.
-    fn group(
-        &mut self,
-        place: usize,
-        record: Record<'a>,
-        ai: &'a AiMessage,
-        rest: &mut Cursor<'a>,
-    ) -> Result<()> {
-        let mark = self.content.pieces.mark();
-        let (sent, truncated) = (self.content.report.sent, self.content.report.truncated.len());
-        let mut members = vec![(record, self.message(place, record)?)];
-        let results_at = self.content.pieces.len();
-        let mut calls = OpenCalls::of(ai);
-        while let Some(result) = rest.next_if(Message::is_tool) {
-            let place = rest.at() - 1;
-            let id = result.message().as_tool().map_or("", |tool| tool.call_id());
-            if calls.answer(id) {
-                members.push((result, self.message(place, result)?));
-            } else {
-                self.orphan(result, id)?;
-            }
+    /// A message with tool calls and the results that answer it: all of it, or nothing.
+    ///
+    /// For a provider that takes neighbouring answers as one, those that stand side by side go
+    /// together: all their calls, and then all results.
+    fn group(&mut self, group: usize) -> Result<()> {
+        if group < self.next_group {
+            return Ok(()); // it went with the one before it
         }
-        if members.iter().any(|(_, kept)| !kept) {
-            self.content.pieces.back_to(mark);
-            self.content.report.sent = sent;
-            self.content.report.details_mut().truncated.truncate(truncated);
-            for (member, _) in members.into_iter().filter(|(_, kept)| *kept) {
-                self.leave_out(member, Why::GroupDropped);
+        self.settle()?;
+        let end = self.neighbours(group);
+        self.next_group = end;
+        let mark = self.content.pieces.mark();
+        let report = &self.content.report;
+        let before = (report.sent, report.truncated.len(), report.moved.len());
+        let mut members = Vec::new();
+        for group in group..end {
+            let head = self.choice.answers.groups().get(group).map_or(0, |it| it.head);
+            self.member(head, &mut members)?;
+        }
+        let results_at = self.content.pieces.len();
+        let mut waiting = Waiting::default();
+        for (i, group) in (group..end).enumerate() {
+            let call = members.get(i).map_or(0, |(record, _): &(Record<'_>, bool)| record.seq());
+            for place in self.choice.answers.results_of(group) {
+                self.member(place, &mut members)?;
+                if let Fate::Sent { direct: false, .. } = self.choice.answers.fate(place)
+                    && let Some((result, _)) = members.last()
+                {
+                    self.content.report.moved.push(Moved { seq: result.seq(), call });
+                }
             }
-        } else if rest.peek().is_none() {
-            self.open = Some(OpenGroup { seq: record.seq(), results_at, calls });
-        } else {
-            let mut placeholders = Pieces::default();
-            self.close(Some(&calls), Some(record.seq()), &mut placeholders)?;
-            self.content.pieces.insert(self.content.pieces.len(), placeholders);
+            let unanswered = self.choice.answers.unanswered(group);
+            waiting.0.extend(unanswered.map(|unanswered| (Some(call), unanswered)));
+        }
+        if members.iter().all(|(_, kept)| *kept) {
+            self.open = Some(OpenGroup { results_at, waiting });
+            return Ok(());
+        }
+        self.content.pieces.back_to(mark);
+        let report = &mut self.content.report;
+        report.sent = before.0;
+        report.truncated.truncate(before.1);
+        report.moved.truncate(before.2);
+        for (member, _) in members.into_iter().filter(|(_, kept)| *kept) {
+            self.leave_out(member, Why::GroupDropped);
         }
         Ok(())
     }
 
+    /// The first group behind this one that is not joined to it.
+    fn neighbours(&self, group: usize) -> usize {
+        let joins = self.composer.provider.is_some_and(|provider| provider.rules().joins_calls);
+        let groups = self.choice.answers.groups();
+        let mut end = group + 1;
+        while joins
+            && self.choice.sends(end)
+            && let (Some(one), Some(next)) = (groups.get(end - 1), groups.get(end))
+        {
+            let mut between = self.snapshot.records.cursor(one.head + 1);
+            between.pass(Message::is_private);
+            if between.at() != next.head {
+                break;
+            }
+            end += 1;
+        }
+        end
+    }
+
+    /// A member of a group, by its place.
+    fn member(&mut self, place: usize, members: &mut Vec<(Record<'a>, bool)>) -> Result<()> {
+        if let Some(record) = self.snapshot.records.get(place) {
+            members.push((record, self.message(place, record)?));
+        }
+        Ok(())
+    }
+
+    /// Answers what nothing has answered, since something comes behind it.
+    fn settle(&mut self) -> Result<()> {
+        let Some(OpenGroup { waiting, .. }) = self.open.take() else { return Ok(()) };
+        let mut pieces = mem::take(&mut self.content.pieces);
+        let closed = self.close(waiting, &mut pieces);
+        self.content.pieces = pieces;
+        closed
+    }
+
     /// Answers in `pieces` what nothing has answered.
-    fn close(
-        &mut self,
-        calls: Option<&OpenCalls<'_>>,
-        seq: Option<u64>,
-        pieces: &mut Pieces,
-    ) -> Result<()> {
-        for call in calls.into_iter().flat_map(OpenCalls::unanswered) {
+    fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
+        for (seq, call) in waiting.0 {
             if self.composer.tool_groups == ToolGroups::Strict {
                 let who =
                     seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
@@ -329,37 +428,91 @@ impl<'a> Assembly<'a> {
                     format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
                 return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
             }
-            self.content
-                .report
-                .details_mut()
-                .repaired
-                .push(Repaired { seq, call_id: call.id.clone() });
+            self.content.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);
         }
         Ok(())
     }
 
+    /// Says at the end which results have arrived, where they were sent further up and an answer of the
+    /// model would be last: the model has not seen them, and many refuse to go on from their own words.
+    fn note(&mut self) {
+        if !self.checks_groups() {
+            return;
+        }
+        let records = &self.snapshot.records;
+        let answers = &self.choice.answers;
+        let newest = (0..records.len()).rev().zip(records.iter().rev());
+        // What nobody is sent stands between nothing.
+        let newest = newest.filter(|(place, record)| match record.message() {
+            Message::Tool(_) => matches!(answers.fate(*place), Fate::Sent { .. }),
+            message => !self.composer.never_sends(message),
+        });
+        let late = newest.map_while(|(place, record)| match answers.fate(place) {
+            Fate::Sent { group, direct: false } if self.choice.sends(group) => {
+                record.message().as_tool().map(|tool| (record.seq(), tool))
+            }
+            _ => None,
+        });
+        let mut late = late.peekable();
+        if late.peek().is_none() {
+            return;
+        }
+        let sent = self.content.pieces.walk(records).map(Held::message);
+        let last = sent.filter(|message| !self.composer.never_sends(message)).last();
+        if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
+            return;
+        }
+        let mut late: Vec<_> = late.collect();
+        late.reverse();
+        let names: Vec<String> = late.iter().map(|(_, tool)| called(tool)).collect();
+        let text = match names.as_slice() {
+            [] => return,
+            [one] => format!("The result of {one} has arrived, see above."),
+            several => format!("The results of {} have arrived, see above.", several.join(", ")),
+        };
+        self.content.report.note = late.iter().map(|(seq, _)| *seq).collect();
+        self.content.pieces.push(Arc::new(Message::user(text)), Origin::Note);
+    }
+
     /// A result without its call.
-    fn orphan(&mut self, record: Record<'_>, id: &str) -> Result<()> {
+    fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
         if self.composer.tool_groups == ToolGroups::Strict {
             let seq = record.seq();
-            let text = format!("message {seq} answers call {id:?}, which nothing before it made");
+            let text = match why {
+                Why::Answered => format!("message {seq} answers call {id:?} once more"),
+                _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
+            };
             return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
         }
-        self.leave_out(record, Why::NoCall);
+        self.leave_out(record, why);
+        Ok(())
+    }
+
+    /// A temporary result without its call.
+    fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
+        let text = format!("temporary {index} answers call {id:?}, which nothing made");
+        if self.composer.tool_groups == ToolGroups::Strict {
+            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
+        }
+        if let Some(provider) = self.composer.provider {
+            let text = format!("{text}: {provider} refuses it");
+            return Err(Error::new(ErrorKind::Provider, "compose", text));
+        }
+        self.content.report.orphan_temporaries.push(index);
         Ok(())
     }
 
     fn leave_out(&mut self, record: Record<'_>, why: Why) {
         let (seq, role) = (record.seq(), record.message().role());
-        self.content.report.details_mut().left_out.push(LeftOut { seq, role, why });
+        self.content.report.left_out.push(LeftOut { seq, role, why });
     }
 }
 
 impl Content {
     /// Sends a copy in the place of a record.
     fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
-        let truncated = &mut self.report.details_mut().truncated;
+        let truncated = &mut self.report.truncated;
         if truncated.is_empty() {
             // Where one message is long, others are too.
             truncated.reserve(MORE);
@@ -371,9 +524,17 @@ impl Content {
 }
 
 /// What stands for a result that nobody recorded.
-fn no_result(call: &ToolCall) -> Message {
+pub(super) fn no_result(call: &ToolCall) -> Message {
     let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
     Message::Tool(result.with_error(true))
+}
+
+/// What a result is called in a note: by its tool, else by its call.
+fn called(tool: &ToolMessage) -> String {
+    match tool.tool_name() {
+        "" => format!("{:?}", tool.call_id()),
+        name => name.to_owned(),
+    }
 }
 
 /// For how many cut messages room is made with the first.

@@ -1,13 +1,15 @@
 //! What one prompt finds out, for the next one.
 
+use std::fmt;
+
 use super::counts::Counts;
 use super::cuts::Cuts;
 
 /// What the prompts of one conversation have counted and cut, so that the next one neither counts nor
 /// cuts it again.
 ///
-/// It changes no prompt, only what a prompt costs. A count belongs to a position and the time of its
-/// append, a cut copy to the very record in memory; both stay true as long as counter and truncation
+/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message that was
+/// found there, a cut copy to the very record in memory; both stay true as long as counter and truncation
 /// are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a new one where either
 /// has changed, or the conversation is another one. A provider's prompt cache is something else.
 ///
@@ -19,22 +21,32 @@ use super::cuts::Cuts;
 /// let history = Snapshot::from_messages([Message::user("a long story")]);
 /// let mut cache = ComposerCache::new();
 /// for _ in 0..2 {
-///     let composed = composer.compose_cached(&history, &[], &mut cache)?; // cuts the first time
+///     let composed = composer.compose_cached(history.clone(), &[], &mut cache)?; // cuts the first time
 ///     assert!(matches!(composed, Composition::Ready(prompt) if prompt[0].text() == "a lon"));
 /// }
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
 /// [`MemoryPrompt`]: crate::MemoryPrompt
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct ComposerCache {
     pub(super) counts: Counts,
     pub(super) cuts: Cuts,
 }
 
 impl ComposerCache {
-    /// Nothing known yet.
+    /// Returns a cache that knows nothing yet.
     pub fn new() -> Self {
         Self::default()
+    }
+}
+
+impl fmt::Debug for ComposerCache {
+    /// Says how much is known, not what.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ComposerCache")
+            .field("counts", &self.counts.len())
+            .field("cuts", &self.cuts.len())
+            .finish()
     }
 }

@@ -1,6 +1,8 @@
 //! What was counted is not counted again.
 
+use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -9,7 +11,7 @@ use crate::record::Record;
 use crate::token::TokenCounter;
 
 /// The token counts of one conversation, remembered from one prompt to the next.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Counts {
     /// The counts of the records from position `first` on, as they are sent.
     records: VecDeque<Option<Counted>>,
@@ -20,17 +22,21 @@ pub(super) struct Counts {
     repairs: BTreeMap<String, usize>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
+    /// The key of the hashes: nobody can choose messages of equal hashes.
+    key: RandomState,
 }
 
-/// A position that was counted. The time of append tells a record from another one at its position, which
-/// there is where a conversation was deleted and begun anew.
-#[derive(Clone, Copy, Debug)]
+/// A position that was counted.
+#[derive(Clone, Copy)]
 struct Counted {
-    at: u64,
+    /// Tells the message that was counted from another one in its position: a row may be edited in
+    /// place, and a conversation deleted and begun anew, within a millisecond.
+    hash: u64,
+    /// Whether it was counted as it is, though others of its length are cut.
+    whole: bool,
     tokens: usize,
 }
 
-#[derive(Debug)]
 struct Shared {
     message: Arc<Message>,
     tokens: usize,
@@ -39,22 +45,29 @@ struct Shared {
 }
 
 impl Counts {
+    /// How many positions are known.
+    pub(super) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     /// The count of a record as it is sent, or what `count` says the first time. A message that is not
     /// sent counts nothing.
     pub(super) fn record(
         &mut self,
         record: Record<'_>,
+        whole: bool,
         count: impl FnOnce() -> Result<usize>,
     ) -> Result<usize> {
-        let (seq, at) = (record.seq(), record.millis());
+        let seq = record.seq();
+        let hash = self.key.hash_one(record.message());
         self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
         let known = self.slot(seq).and_then(|slot| *slot);
-        if let Some(known) = known.filter(|known| known.at == at) {
+        if let Some(known) = known.filter(|known| known.hash == hash && known.whole == whole) {
             return Ok(known.tokens);
         }
         let tokens = count()?;
         if let Some(slot) = self.slot(seq) {
-            *slot = Some(Counted { at, tokens });
+            *slot = Some(Counted { hash, whole, tokens });
         }
         Ok(tokens)
     }

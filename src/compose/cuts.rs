@@ -1,55 +1,67 @@
 //! What was cut is not cut again.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::composed::Truncated;
 use crate::message::Message;
-use crate::record::{Record, Run};
+use crate::record::{Mark, Record};
 
 /// The cut copies of one prompt, for the next one: a sliding window sends most messages again.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Cuts {
     /// By position.
-    known: VecDeque<Known>,
-    /// How many of them belong to the prompt that is being composed. What comes next stands behind them.
-    used: usize,
+    known: Vec<Known>,
+    /// Where the next one is likely to stand: prompts ask in the order of the one before.
+    next: usize,
+    /// What this prompt has cut for the first time.
+    added: Vec<Known>,
 }
 
 /// A record, and the copy that stands for it.
-#[derive(Debug)]
 pub(super) struct Known {
-    /// Holds the record, so that nothing else can ever be taken for it: a memory whose conversation was
-    /// deleted begins again at 0, with other messages.
-    record: Run,
+    /// Nothing else can ever be taken for this record: a memory whose conversation was deleted begins again
+    /// at 0, with other messages.
+    record: Mark,
     pub(super) copy: Arc<Message>,
     pub(super) report: Truncated,
+    /// Whether the prompt that is being composed has asked for it.
+    asked: bool,
 }
 
 impl Cuts {
-    /// Begins another prompt.
-    pub(super) fn begin(&mut self) {
-        self.used = 0;
+    pub(super) fn len(&self) -> usize {
+        self.known.len()
     }
 
-    /// The copy of this record, if the last prompt had one. Records are asked for in ascending order.
+    /// Begins another prompt.
+    pub(super) fn begin(&mut self) {
+        self.next = 0;
+        self.added.clear();
+        self.known.iter_mut().for_each(|known| known.asked = false);
+    }
+
+    /// Returns the copy of this record, if the last prompt had one.
     pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&Known> {
-        while self.known.get(self.used).is_some_and(|known| known.report.seq < record.seq()) {
-            self.known.remove(self.used);
+        let seq = record.seq();
+        let here = |known: &Known| known.report.seq == seq;
+        if !self.known.get(self.next).is_some_and(here) {
+            self.next = self.known.partition_point(|known| known.report.seq < seq);
         }
-        let known = self.known.get(self.used).filter(|known| record.is(&known.record))?;
-        self.used += 1;
+        let known = self.known.get_mut(self.next).filter(|known| record.is(&known.record))?;
+        known.asked = true;
+        self.next += 1;
         Some(known)
     }
 
     pub(super) fn keep(&mut self, record: &Record<'_>, copy: &Arc<Message>, report: Truncated) {
-        let known = Known { record: record.to_run(), copy: Arc::clone(copy), report };
-        self.known.insert(self.used, known);
-        self.used += 1;
+        let (record, copy) = (record.mark(), Arc::clone(copy));
+        self.added.push(Known { record, copy, report, asked: true });
     }
 
     /// Forgets what this prompt did not ask for.
     pub(super) fn end(&mut self) {
-        self.known.truncate(self.used);
+        self.known.retain(|known| known.asked);
+        self.known.append(&mut self.added);
+        self.known.sort_by_key(|known| known.report.seq);
     }
 }

@@ -1,7 +1,7 @@
 //! The short way to most prompts: the newest records as they are, behind a system message.
 
 use super::Composer;
-use super::assemble::System;
+use super::system::System;
 use crate::composed::{Content, Origin};
 use crate::message::Message;
 use crate::record::Snapshot;
@@ -54,6 +54,7 @@ impl Composer {
         let checks_groups = self.tool_groups != ToolGroups::Off;
         let alone = match message {
             Message::System(_) => false,
+            Message::Custom(custom) if custom.is_private() => false,
             Message::Tool(_) => !checks_groups,
             Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
             Message::User(_) | Message::Custom(_) => true,

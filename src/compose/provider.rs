@@ -17,6 +17,7 @@ use crate::provider::{Opens, Provider, Rules};
 use crate::record::Records;
 use ids::Names;
 use words::Worded;
+pub(super) use words::says_nothing;
 
 /// What stands before a conversation that its user did not begin.
 const OPENING: &str = "(start of the conversation)";
@@ -88,12 +89,12 @@ impl<'a> Pass<'a> {
             Opens::WithMessage | Opens::WithUser => false,
         };
         if says_nothing && !enough {
+            if self.out.len() == 0 && self.aside.is_empty() {
+                // A message that nobody said, and nothing else, is no prompt.
+                return Err(self.error("there is no message"));
+            }
             self.refuse(|| "there is no message".to_owned())?;
-            report.details_mut().adapted.push(Adapted {
-                seq: None,
-                role: Role::User,
-                how: How::Opened,
-            });
+            report.adapted.push(Adapted { seq: None, role: Role::User, how: How::Opened });
             self.out.push(Arc::new(Message::user(OPENING)), Origin::Added);
         }
         self.settle();
@@ -130,7 +131,15 @@ impl<'a> Pass<'a> {
         }
         if self.rules.takes_turns {
             self.turn(item, now, report)?;
+        } else if self.rules.joins_calls && now == Last::Calls {
+            if self.last == Last::Calls {
+                report_join(&item, report);
+            } else {
+                self.settle();
+            }
+            self.open.push(item);
         } else {
+            self.settle();
             self.out.add(item);
         }
         self.last = now;
@@ -148,8 +157,7 @@ impl<'a> Pass<'a> {
                         format!("{} follows another of its side", self.describe(&item))
                     })?;
                 }
-                let (seq, role) = (item.seq(), item.message().role());
-                report.details_mut().adapted.push(Adapted { seq, role, how: How::Joined });
+                report_join(&item, report);
                 self.open.push(item);
                 return Ok(());
             }
@@ -195,8 +203,8 @@ impl<'a> Pass<'a> {
                 }
                 if let Some(seq) = item.seq() {
                     let role = item.message().role();
-                    report.details_mut().left_out.push(LeftOut { seq, role, why: Why::Blank });
-                    report.details_mut().truncated.retain(|cut| cut.seq != seq);
+                    report.left_out.push(LeftOut { seq, role, why: Why::Blank });
+                    report.truncated.retain(|cut| cut.seq != seq);
                     report.sent -= 1;
                 }
                 return Ok(None);
@@ -232,7 +240,7 @@ impl<'a> Pass<'a> {
             }
         })?;
         let (seq, role) = (item.seq(), item.message().role());
-        report.details_mut().adapted.push(Adapted { seq, role, how });
+        report.adapted.push(Adapted { seq, role, how });
         Ok(())
     }
 
@@ -276,4 +284,10 @@ fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
         Item::Own(_, origin) => *origin,
     };
     Item::Own(Arc::new(copy), origin)
+}
+
+/// Reports that a message is joined to the one before it.
+fn report_join(item: &Item<'_>, report: &mut Report) {
+    let (seq, role) = (item.seq(), item.message().role());
+    report.adapted.push(Adapted { seq, role, how: How::Joined });
 }

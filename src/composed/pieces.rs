@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Origin;
 use crate::message::Message;
-use crate::record::{Cursor, Few, Record, Records, Slot};
+use crate::record::{Cell, Cursor, Few, Record, Records};
 
 /// What a prompt consists of: stretches of the records that were read, and messages beside them.
 ///
@@ -27,7 +27,7 @@ enum Piece {
 
 /// Messages one after the other.
 pub(super) enum Next<'a> {
-    Slots(&'a [Slot]),
+    Cells(&'a [Cell]),
     One(&'a Message),
 }
 
@@ -141,15 +141,24 @@ impl Pieces {
         }
     }
 
-    /// Lets go of the blocks before the first record that is shown.
+    /// Lets go of the blocks of which nothing is shown: those before the window, and those between it
+    /// and what is sent before it.
     pub(super) fn settle(&mut self, records: &mut Records) {
-        let first = self.list.iter().find_map(Piece::places).map_or(usize::MAX, |it| it.start);
-        let gone = records.forget(first);
-        if gone > 0 {
-            for piece in self.list.iter_mut() {
-                if let Piece::Records(places) = piece {
-                    *places = places.start - gone..places.end - gone;
-                }
+        let list = &self.list;
+        let shown = |block: &Range<usize>| {
+            let places = list.iter().filter_map(Piece::places);
+            places.into_iter().any(|it| it.start < block.end && block.start < it.end)
+        };
+        if records.blocks().all(|block| shown(&block)) {
+            return;
+        }
+        let gone: Vec<Range<usize>> = records.blocks().filter(|block| !shown(block)).collect();
+        records.forget(&gone);
+        for piece in self.list.iter_mut() {
+            if let Piece::Records(places) = piece {
+                let before = gone.iter().take_while(|block| block.end <= places.start);
+                let before: usize = before.map(Range::len).sum();
+                *places = places.start - before..places.end - before;
             }
         }
     }
@@ -179,10 +188,10 @@ impl<'a> Walk<'a> {
                 Piece::Records(places) => self.enter(places),
             }
         }
-        let slots = self.cursor.stretch(self.left.min(most));
-        self.left -= slots.len();
+        let cells = self.cursor.stretch(self.left.min(most));
+        self.left -= cells.len();
         // Never none, as long as the stretches are of these records.
-        (!slots.is_empty()).then_some(Next::Slots(slots))
+        (!cells.is_empty()).then_some(Next::Cells(cells))
     }
 
     /// Passes so many messages.
@@ -191,7 +200,7 @@ impl<'a> Walk<'a> {
             match self.stretch_of(n) {
                 None => return,
                 Some(Next::One(_)) => n -= 1,
-                Some(Next::Slots(slots)) => n -= slots.len(),
+                Some(Next::Cells(cells)) => n -= cells.len(),
             }
         }
     }

@@ -53,8 +53,10 @@ pub enum Break {
         /// The position that is sent now.
         to: u64,
     },
-    /// The question at this position had been kept before the window, and its turn is over.
-    Anchor(u64),
+    /// The question at this position was sent before the window, and its turn is over.
+    Question(u64),
+    /// The result at this position came late, and is sent behind its call.
+    LateResult(u64),
     /// The message at this position is cut otherwise, or was cut and is not any more.
     Truncation(u64),
     /// A temporary message stands before what was durable.
@@ -79,7 +81,7 @@ impl Prompt {
     /// This prompt, with what it shares with the one before it in its [`Report`](super::Report).
     #[must_use]
     pub fn after(mut self, previous: &Self) -> Self {
-        self.content.report.details_mut().shared_prefix = Some(self.shared_prefix(previous));
+        self.content.report.shared_prefix = Some(self.shared_prefix(previous));
         self
     }
 
@@ -92,10 +94,22 @@ impl Prompt {
             _ => None,
         };
         let (now, then) = (origin(self), origin(previous));
+        // The newest result that was not sent before, and stands at or behind the break.
+        let late = self.report().moved.iter().filter(|moved| {
+            let sends = |prompt: &Self, from| {
+                let mut sent = prompt.with_origins().skip(from);
+                sent.any(|(it, _)| position(Some(it)) == Some(moved.seq))
+            };
+            sends(self, at) && !sends(previous, 0)
+        });
+        let late = late.max_by_key(|moved| moved.seq);
+        if let Some(late) = late {
+            return Break::LateResult(late.seq);
+        }
         match (position(then), position(now)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
-            (Some(from), _) if previous.report().anchored == Some(from) => Break::Anchor(from),
+            (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
             (Some(seq), Some(_)) if now != then || matches!(now, Some(Origin::Truncated(_))) => {
                 Break::Truncation(seq)
@@ -124,7 +138,8 @@ impl fmt::Display for Break {
         match self {
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
-            Self::Anchor(seq) => write!(f, "the turn of the anchored question {seq} is over"),
+            Self::Question(seq) => write!(f, "the turn of the question {seq} is over"),
+            Self::LateResult(seq) => write!(f, "the result {seq} came late"),
             Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
             Self::Temporary => f.write_str("a temporary message stands before it"),
             Self::Other => f.write_str("the conversation is another one"),

@@ -1,9 +1,8 @@
 //! What a build did, as plain data and as a few lines for people.
 
 use std::fmt;
-use std::ops::Deref;
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use super::SharedPrefix;
 use crate::message::Role;
@@ -25,14 +24,15 @@ use crate::provider::Provider;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// What most builds have nothing to say about is in its [`Details`], whose fields are read as if they
-/// were the report's own: `report.left_out`.
+/// Every position that the memory holds is accounted for: `stored` is the sum of `older`, `over_budget`,
+/// `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// How many messages the prompt has in all.
     pub messages: usize,
-    /// How many messages the memory holds, the system message not counted.
+    /// How many records the memory holds, a system record that opens them included; a system message in
+    /// its slot is not counted.
     pub stored: u64,
     /// How many of them are in the prompt, whole or shortened.
     pub sent: usize,
@@ -50,21 +50,27 @@ pub struct Report {
     pub no_user_message: bool,
     /// Whom the prompt is for, where that was named.
     pub provider: Option<Provider>,
-    #[serde(flatten)]
-    details: Rare,
-}
-
-/// The part of a [`Report`] that is empty for most builds.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Details {
     /// What the prompt counts, where it has a token budget.
     pub tokens: Option<Tokens>,
     /// What the prompt shares with the one before it, where one was given to
     /// [`Prompt::after`](crate::Prompt::after).
     pub shared_prefix: Option<SharedPrefix>,
-    /// The position of the user message that was kept before the window.
-    pub anchored: Option<u64>,
+    /// How many records of the application stand in the window: no provider is ever sent them.
+    pub private: u64,
+    /// The positions of the user messages that are sent before the window, since it has passed them.
+    pub question: Vec<u64>,
+    /// The results that are sent behind their call and not in their own place.
+    pub moved: Vec<Moved>,
+    /// The positions of the results whose arrival a note of the user at the end of the history tells.
+    pub note: Vec<u64>,
+    /// The position before which nothing was looked for, where a question or the call of a result was
+    /// missed, or so many records of the application stand in the way that older messages were.
+    pub search_ended: Option<u64>,
+    /// The positions of system messages among the records that are sent in their places.
+    pub kept_systems: Vec<u64>,
+    /// The kinds of the temporary messages that were dropped when the memory was swapped after a build
+    /// that failed.
+    pub dropped_temporaries: Vec<Role>,
     /// What was left out of the window, and why.
     pub left_out: Vec<LeftOut>,
     /// The positions in the window that the memory could not read.
@@ -80,54 +86,14 @@ pub struct Details {
     pub adapted: Vec<Adapted>,
 }
 
-/// Details that take no space until there are any: a report is moved with every prompt.
-#[derive(Clone, Default)]
-struct Rare(Option<Box<Details>>);
-
-static NONE: Details = Details {
-    tokens: None,
-    shared_prefix: None,
-    anchored: None,
-    left_out: Vec::new(),
-    unreadable: Vec::new(),
-    truncated: Vec::new(),
-    repaired: Vec::new(),
-    orphan_temporaries: Vec::new(),
-    adapted: Vec::new(),
-};
-
-impl Deref for Report {
-    type Target = Details;
-
-    fn deref(&self) -> &Details {
-        self.details.get()
-    }
-}
-
-impl Rare {
-    fn get(&self) -> &Details {
-        self.0.as_deref().unwrap_or(&NONE)
-    }
-}
-
-impl PartialEq for Rare {
-    fn eq(&self, other: &Self) -> bool {
-        self.get() == other.get()
-    }
-}
-
-impl Eq for Rare {}
-
-impl fmt::Debug for Rare {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.get().fmt(f)
-    }
-}
-
-impl Serialize for Rare {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.get().serialize(serializer)
-    }
+/// A result that is sent behind its call and not in its own place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Moved {
+    /// Its position.
+    pub seq: u64,
+    /// The position of the message with the call.
+    pub call: u64,
 }
 
 /// What a prompt counts against its token budget.
@@ -177,8 +143,17 @@ pub struct LeftOut {
 pub enum Why {
     /// A tool result on which the window would have opened: its call is older.
     Opening,
-    /// A tool result that answers no call, or one that has been answered.
+    /// A tool result that answers no call.
     NoCall,
+    /// A tool result for a call that has been answered.
+    Answered,
+    /// A result that stood in for the true one, which has come.
+    Replaced,
+    /// It has more than half of the room for history, does not fit beside what is newer, and is left
+    /// out alone.
+    OverBudget,
+    /// The rest of a turn whose question is too far away, where the user has to speak first.
+    RestOfTurn,
     /// The truncation processor dropped it.
     Dropped,
     /// The truncation processor dropped another message of its tool group.
@@ -245,11 +220,6 @@ pub enum How {
 }
 
 impl Report {
-    /// To be asked for only where there is something to say.
-    pub(crate) fn details_mut(&mut self) -> &mut Details {
-        self.details.0.get_or_insert_default()
-    }
-
     /// Whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
@@ -259,6 +229,7 @@ impl Report {
             && self.truncated.is_empty()
             && self.repaired.is_empty()
             && self.adapted.is_empty()
+            && self.moved.is_empty()
             && !self.system_overridden
     }
 }
@@ -295,8 +266,14 @@ impl fmt::Display for Report {
         if let Some(shared) = &self.shared_prefix {
             writeln!(f, "  cache      {shared}")?;
         }
-        if let Some(seq) = self.anchored {
-            writeln!(f, "  anchored   {seq}: the question of this turn")?;
+        for seq in &self.question {
+            writeln!(f, "  question   {seq}: sent before the window")?;
+        }
+        for Moved { seq, call } in &self.moved {
+            writeln!(f, "  moved      {seq}: a late result, sent behind its call in {call}")?;
+        }
+        for seq in &self.kept_systems {
+            writeln!(f, "  system     {seq}: in its place")?;
         }
         if self.older > 0 {
             writeln!(f, "  left out   {} before the window", Grouped(self.older))?;
@@ -306,6 +283,9 @@ impl fmt::Display for Report {
         }
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        }
+        if self.private > 0 {
+            writeln!(f, "  left out   {} of the application", Grouped(self.private))?;
         }
         for seq in &self.unreadable {
             writeln!(f, "  left out   {seq}: the memory can't read it")?;
@@ -330,6 +310,15 @@ impl fmt::Display for Report {
         for index in &self.orphan_temporaries {
             writeln!(f, "  note       temporary {index} answers no call")?;
         }
+        if !self.note.is_empty() {
+            writeln!(f, "  note       tells at the end that a result has arrived")?;
+        }
+        if let Some(seq) = self.search_ended {
+            writeln!(f, "  note       nothing before {seq} was looked at")?;
+        }
+        for role in &self.dropped_temporaries {
+            writeln!(f, "  note       a temporary ({role}) was dropped with the memory before")?;
+        }
         if self.no_user_message {
             writeln!(f, "  note       no message of the user is left")?;
         }
@@ -342,6 +331,10 @@ impl fmt::Display for Why {
         f.write_str(match self {
             Self::Opening => "its call is before the window",
             Self::NoCall => "it answers no call",
+            Self::Answered => "its call has been answered",
+            Self::Replaced => "it stood in for a result that has come",
+            Self::OverBudget => "too large beside what is newer",
+            Self::RestOfTurn => "the rest of a turn whose question is too far away",
             Self::Dropped => "dropped by the processor",
             Self::GroupDropped => "the processor dropped a part of its tool group",
             Self::SecondSystem => "a second system message",

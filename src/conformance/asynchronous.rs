@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::support::{ID, numbered, rows};
 use super::{DamageFixture, Fixture, SharedFixture, StoreFixture};
 use crate::adapt::Blocking;
-use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, ChatMemory};
+use crate::memory::{Append, AsyncChatMemory, AsyncChatMemoryExt, ChatMemory, Expected};
 use crate::message::Message;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
 
@@ -185,4 +185,44 @@ pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &
     }
     assert_eq!(numbers, 40, "what was acknowledged afterwards is there");
     assert!(whole >= acknowledged, "{acknowledged} appends were acknowledged, {whole} are there");
+}
+
+/// An append under an id whose future is dropped is done once, however often it is tried again.
+pub fn an_append_that_is_dropped_can_be_done_again<F: AsyncFixture>(fixture: &Adapted<F>) {
+    let fixture = &fixture.0;
+    let run = async {
+        let memory = fixture.get_ref().memory(ID);
+        for polls in 0..30u64 {
+            let name = format!("turn {polls}");
+            let texts = (0..3).map(|i| Message::user(format!("{polls} {i}")));
+            let mut append = Append::new(texts).with_id(name.as_str());
+            append = append.set_slot("last", name.as_str(), Expected::Any);
+            for left in [polls, 0, polls / 2] {
+                let mut future = memory.append_with(&mut append);
+                let mut left = left;
+                poll_fn(|context| {
+                    if left == 0 {
+                        return Poll::Ready(None);
+                    }
+                    left -= 1;
+                    future.as_mut().poll(context).map(Some)
+                })
+                .await;
+                drop(future);
+                assert!([0, 3].contains(&append.messages.len()), "the batch is whole or taken");
+            }
+            memory.append_with(&mut append).await.unwrap();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        memory.all().await.unwrap()
+    };
+    let records = fixture.wait(run).unwrap();
+    let mut texts: Vec<_> = rows(&records).into_iter().map(|row| row.1).collect();
+    for batch in texts.chunks(3) {
+        let turn = batch[0].split(' ').next().unwrap();
+        assert!((0..3).all(|i| batch[i] == format!("{turn} {i}")), "{batch:?}");
+    }
+    texts.sort();
+    texts.dedup();
+    assert_eq!((texts.len(), records.len()), (90, 90), "each is there once");
 }

@@ -1,12 +1,13 @@
 //! A memory that fails when a countdown reaches zero.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{ChatMemory, MemoryId};
+use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::Snapshot;
+use crate::record::{SlotVersion, Snapshot};
 
 /// A memory that does what another one does, until a countdown reaches zero. From then on every
 /// operation fails and changes nothing.
@@ -61,6 +62,7 @@ impl<M> Countdown<M> {
     }
 }
 
+#[deny(clippy::missing_trait_methods)] // what is forgotten here would not fail
 impl<M: ChatMemory> ChatMemory for Countdown<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
@@ -80,5 +82,26 @@ impl<M: ChatMemory> ChatMemory for Countdown<M> {
     fn clear(&self) -> Result<()> {
         self.step("clear")?;
         self.inner.clear()
+    }
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.step("append")?;
+        self.inner.append_with(append)
+    }
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.step("read")?;
+        self.inner.read_with(read)
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.step("slots")?;
+        self.inner.slots()
+    }
+    fn limits(&self) -> Limits {
+        self.inner.limits()
+    }
+    fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
+    where
+        Self: 'static,
+    {
+        None // the memory inside is shared without the countdown
     }
 }

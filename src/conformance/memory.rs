@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 
 use super::Fixture;
 use super::model::{self, Model};
-use super::support::{ID, append, holds, hostile_ids, hostile_texts, numbered, rows};
+use super::support::{Done, ID, append, holds, hostile_ids, hostile_texts, later, numbered, rows};
 use crate::error::ErrorKind;
-use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::{
     AiMessage, AiPart, Media, Message, Part, Reasoning, ToolCall, ToolMessage, UserMessage,
 };
@@ -269,37 +269,31 @@ pub fn reading_before_a_position_ends_there<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Sets a flag when it goes, even by a panic, so that nobody waits for ever.
-struct Done<'a>(&'a AtomicBool);
-
-impl Drop for Done<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
 /// A read is a consistent snapshot: no duplicates and no gaps, whatever is appended meanwhile.
 pub fn reads_are_snapshots_while_others_append<F: Fixture>(fixture: &F) {
-    let done = AtomicBool::new(false);
+    const READS: usize = 100;
+    let done = [const { AtomicBool::new(false) }; 3];
     thread::scope(|scope| {
         scope.spawn(|| {
-            let _done = Done(&done);
             let memory = fixture.memory(ID);
-            for i in 0..100 {
+            let goes_on = || done.iter().any(|done| !done.load(Ordering::Relaxed));
+            for i in (0..100_000).take_while(|_| goes_on()) {
                 let mut batch: Vec<_> = (i * 2..i * 2 + 2).map(numbered).collect();
                 batch.push(Message::system((i * 2 + 2).to_string()));
                 memory.append(&mut batch, None).unwrap();
                 if i % 10 == 9 {
-                    memory.evict(i).unwrap();
+                    memory.evict((i * 2).saturating_sub(20)).unwrap();
                 }
+                // Else the fastest would be through before anybody has looked.
+                thread::sleep(Duration::from_micros(20));
             }
         });
-        for n in [3, 10, usize::MAX] {
-            let done = &done;
+        for (n, done) in [3, 10, usize::MAX].into_iter().zip(&done) {
             scope.spawn(move || {
+                let _done = Done(done);
                 let memory = fixture.memory(ID);
                 let mut last = 0;
-                while !done.load(Ordering::Relaxed) {
+                for _ in 0..READS {
                     let snapshot = memory.read(None, n).unwrap();
                     let (start, end) = (snapshot.start, snapshot.end);
                     assert!(end >= last && end.is_multiple_of(2), "a batch is whole: {end}");
@@ -396,8 +390,91 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
         let at = record.appended_at();
         assert!(before <= at && at <= after, "{before:?} {at:?} {after:?}");
     }
-    let again = memory.all().unwrap();
-    assert!(records.iter().map(|r| r.appended_at()).eq(again.iter().map(|r| r.appended_at())));
+    // A time once told stays, whenever it is read and whatever is done meanwhile.
+    for round in 0..3 {
+        later();
+        for memory in [fixture.memory(ID), Arc::clone(&memory)] {
+            let again = memory.read(Some(2), 2).unwrap().records;
+            let same =
+                records.iter().zip(again.iter()).all(|(a, b)| a.appended_at() == b.appended_at());
+            assert!(same && again.len() == 2, "{round}: {records:?} {again:?}");
+        }
+        append(&*memory, 2 + round..3 + round);
+        memory.add(Message::system(round.to_string())).unwrap();
+    }
+    let all = memory.all().unwrap();
+    let times: Vec<_> = all.iter().map(|record| record.appended_at()).collect();
+    assert!(times.is_sorted(), "{times:?}");
+    assert!(times[4] > times[2], "each append has its own time: {times:?}");
+    memory.evict(3).unwrap();
+    let left: Vec<_> = memory.all().unwrap().iter().map(|record| record.appended_at()).collect();
+    assert_eq!(left, times[3..]);
+}
+
+/// An append that only carries messages is an append like any other, and a read that asks for nothing more
+/// a read.
+pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let recognised = memory.limits().recognises_ids();
+    let batch = [numbered(0), Message::system("Be brief."), numbered(1)];
+    let mut change = Append::new(batch);
+    let appended = memory.append_with(&mut change).unwrap();
+    assert_eq!((appended.positions, appended.version), (0..2, None));
+    assert_eq!((appended.recognised, appended.repeated), (recognised, false));
+    assert!(change.messages.is_empty());
+    let mut late = Append::new([numbered(2)]).expecting(1);
+    let error = memory.append_with(&mut late).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 1, actual: 2 });
+    assert_eq!(late.messages, [numbered(2)], "the messages stay with the caller");
+    let appended = memory.append_with(&mut late.expecting(2).with_id("one")).unwrap();
+    assert_eq!((appended.positions, appended.repeated), (2..3, false));
+    assert_eq!(memory.append_with(&mut Append::default()).unwrap().positions, 3..3);
+    append(&*memory, 3..20);
+    holds(&*memory, 0..20);
+    memory.evict(4).unwrap();
+    for (before, n) in [(None, 0), (None, 3), (Some(10), 3), (Some(2), 3), (None, usize::MAX)] {
+        let mut read = Read::newest(n).positions([2, 5, 6, 40]);
+        read.before = before;
+        let (plain, with) = (memory.read(before, n).unwrap(), memory.read_with(&read).unwrap());
+        assert_eq!(with.records, plain.records);
+        assert_eq!((with.start, with.end), (plain.start, plain.end));
+        assert_eq!(with.system, plain.system);
+        let picked: Vec<_> = with.picked().iter().map(|record| record.seq()).collect();
+        assert_eq!(picked, [5, 6]);
+        assert!(plain.picked().is_empty() && plain.slots().is_empty());
+    }
+}
+
+/// What a memory does not keep is an error that names the method to write for it, and changes nothing.
+pub fn what_a_memory_does_not_keep_is_an_error<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..2);
+    let seen = memory.read(None, 1).unwrap();
+    if memory.limits().has_slots() {
+        memory.slots().unwrap();
+        memory.read_with(&Read::newest(1).slots(["a"])).unwrap();
+        memory.set_slot("a", "x", Expected::Any).unwrap();
+        return;
+    }
+    for change in [
+        Append::default().set_slot("a", "x", Expected::Any),
+        Append::default().remove_slot("a", Expected::Any),
+        Append::new([numbered(2)]).with_times([SystemTime::UNIX_EPOCH]),
+        Append::closing(2, SystemTime::UNIX_EPOCH),
+        Append::new([numbered(2)]).since(&seen),
+    ] {
+        let (mut change, messages) = (change.clone(), change.messages.clone());
+        let error = memory.append_with(&mut change).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert!(error.to_string().contains("append_with"), "{error}");
+        assert_eq!(change.messages, messages);
+        holds(&*memory, 0..2);
+    }
+    let error = memory.read_with(&Read::newest(1).slots(["a"])).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    assert!(error.to_string().contains("read_with"), "{error}");
+    let error = memory.slots().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
 }
 
 /// A conversation may be long.

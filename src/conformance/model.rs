@@ -1,21 +1,61 @@
 //! Lists of operations against the simplest memory there can be.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::support::rows;
 use super::{Fixture, setting};
 use crate::error::ErrorKind;
-use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::memory::{self, Append, ChatMemory, ChatMemoryExt, Read};
 use crate::message::Message;
-use crate::record::Snapshot;
+use crate::record::{SlotVersion, Snapshot};
 
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    Append { batch: Vec<Message>, expected: Expected },
-    Read { before: Option<u64>, n: usize },
+    Append {
+        batch: Vec<Message>,
+        expected: Expected,
+    },
+    Read {
+        before: Option<u64>,
+        n: usize,
+    },
     Evict(u64),
     Clear,
+    /// An append with what can go with it.
+    Change {
+        batch: Vec<Message>,
+        expected: Expected,
+        id: Option<u8>,
+        slots: Vec<Change>,
+    },
+    /// A read of slots and single records.
+    ReadWith {
+        n: usize,
+        slots: Vec<u8>,
+        positions: Vec<u64>,
+    },
+}
+
+/// A change of the slot of this name.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    name: u8,
+    content: Option<String>,
+    expected: Version,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Version {
+    Any,
+    Absent,
+    /// That which is there.
+    Present,
+    /// One that was there, or never was.
+    Former(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +71,11 @@ pub(super) struct Model {
     system: Option<String>,
     records: Vec<(u64, String)>,
     end: u64,
+    slots: BTreeMap<String, (String, SlotVersion)>,
+    /// Every version that there ever was.
+    versions: Vec<SlotVersion>,
+    /// What the appends with ids came to.
+    ids: HashMap<u8, (Range<u64>, Option<SlotVersion>)>,
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -58,6 +103,43 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
         2 => position().prop_map(Op::Evict),
         1 => Just(Op::Clear),
     ]
+}
+
+/// An operation of a memory that has slots and recognises ids.
+pub(super) fn change() -> impl Strategy<Value = Op> {
+    let version = prop_oneof![
+        4 => Just(Version::Any),
+        2 => Just(Version::Absent),
+        2 => Just(Version::Present),
+        1 => (0usize..20).prop_map(Version::Former),
+    ];
+    let slot = (0u8..4, proptest::option::weighted(0.7, "[a-z]{0,4}"), version)
+        .prop_map(|(name, content, expected)| Change { name, content, expected });
+    let slots = proptest::collection::vec(slot, 0..3).prop_map(|mut slots| {
+        slots.sort_by_key(|slot| slot.name);
+        slots.dedup_by_key(|slot| slot.name);
+        slots
+    });
+    let expected = prop_oneof![
+        3 => Just(Expected::Anything),
+        1 => Just(Expected::TheEnd),
+        1 => position().prop_map(Expected::Position),
+    ];
+    let batch = proptest::collection::vec(message(), 0..4);
+    let names = proptest::collection::vec(0u8..5, 0..4);
+    let positions = proptest::collection::vec(position(), 0..6);
+    prop_oneof![
+        8 => (batch, expected, proptest::option::of(0u8..8), slots)
+            .prop_map(|(batch, expected, id, slots)| Op::Change { batch, expected, id, slots }),
+        4 => (0usize..30, names, positions)
+            .prop_map(|(n, slots, positions)| Op::ReadWith { n, slots, positions }),
+        4 => op(),
+        1 => Just(Op::Clear),
+    ]
+}
+
+fn slot_name(name: u8) -> String {
+    format!("slot {name}")
 }
 
 impl Model {
@@ -138,14 +220,156 @@ impl Model {
                 }
             },
             Op::Clear => match memory.clear() {
-                Ok(()) => *self = Self { end: self.end, ..Self::default() },
+                Ok(()) => {
+                    self.records.clear();
+                    self.slots.clear();
+                    self.system = None;
+                }
                 Err(error) => {
                     prop_assert!(failed(error.kind()), "{}", error);
                     return Ok(true);
                 }
             },
+            Op::Change { batch, expected, id, slots } => {
+                return self.change(memory, batch, expected, id, &slots, may_fail);
+            }
+            Op::ReadWith { n, slots, positions } => {
+                let read = Read::newest(n)
+                    .slots(slots.into_iter().map(slot_name))
+                    .positions(positions.iter().copied());
+                match memory.read_with(&read) {
+                    Ok(snapshot) => {
+                        self.compare(&snapshot, None, n)?;
+                        self.compare_extra(&snapshot, &read)?;
+                    }
+                    Err(error) => {
+                        prop_assert!(failed(error.kind()), "{}", error);
+                        return Ok(true);
+                    }
+                }
+            }
         }
         Ok(false)
+    }
+
+    fn change(
+        &mut self,
+        memory: &dyn ChatMemory,
+        batch: Vec<Message>,
+        expected: Expected,
+        id: Option<u8>,
+        changes: &[Change],
+        may_fail: bool,
+    ) -> Result<bool, TestCaseError> {
+        let mut append = Append::new(batch.clone());
+        append.expected = match expected {
+            Expected::Anything => None,
+            Expected::TheEnd => Some(self.end),
+            Expected::Position(position) => Some(position),
+        };
+        append.id = id.map(|id| format!("id {id}"));
+        let mut slot_conflict = false;
+        for change in changes {
+            let name = slot_name(change.name);
+            let actual = self.slots.get(&name).map(|slot| slot.1);
+            let expected = match change.expected {
+                Version::Any => memory::Expected::Any,
+                Version::Absent => memory::Expected::Absent,
+                Version::Present => actual.map_or(memory::Expected::Absent, memory::Expected::Is),
+                Version::Former(i) => memory::Expected::Is(
+                    self.versions.get(i).copied().unwrap_or_else(SlotVersion::random),
+                ),
+            };
+            slot_conflict |= match expected {
+                memory::Expected::Any => false,
+                memory::Expected::Absent => actual.is_some(),
+                memory::Expected::Is(version) => actual != Some(version),
+            };
+            append = match &change.content {
+                Some(content) => append.set_slot(name, content.as_str(), expected),
+                None => append.remove_slot(name, expected),
+            };
+        }
+        let conflict = append.expected.filter(|expected| *expected != self.end);
+        let known = id.and_then(|id| self.ids.get(&id)).cloned();
+        match memory.append_with(&mut append) {
+            Ok(appended) => {
+                prop_assert!(append.messages.is_empty(), "the messages were not taken");
+                prop_assert!(appended.recognised);
+                if let Some((positions, version)) = known {
+                    prop_assert!(appended.repeated, "the id was not recognised");
+                    prop_assert_eq!((appended.positions, appended.version), (positions, version));
+                    return Ok(false);
+                }
+                prop_assert!(!appended.repeated, "the id is new");
+                prop_assert!(conflict.is_none() && !slot_conflict, "done in spite of a conflict");
+                let first = self.end;
+                let nothing = batch.is_empty() && changes.is_empty();
+                self.append(batch);
+                prop_assert_eq!(&appended.positions, &(first..self.end));
+                let writes = changes.iter().any(|change| change.content.is_some());
+                prop_assert_eq!(appended.version.is_some(), writes);
+                if let Some(version) = appended.version {
+                    prop_assert!(!self.versions.contains(&version), "a version is used again");
+                    self.versions.push(version);
+                }
+                for change in changes {
+                    let name = slot_name(change.name);
+                    match (&change.content, appended.version) {
+                        (Some(text), Some(version)) => {
+                            drop(self.slots.insert(name, (text.clone(), version)));
+                        }
+                        _ => drop(self.slots.remove(&name)),
+                    }
+                }
+                if let Some(id) = id.filter(|_| !nothing) {
+                    self.ids.insert(id, (appended.positions, appended.version));
+                }
+                Ok(false)
+            }
+            Err(error) => {
+                prop_assert_eq!(append.messages, batch, "the messages did not stay");
+                if may_fail && error.kind() == ErrorKind::Storage {
+                    return Ok(true);
+                }
+                prop_assert!(known.is_none(), "a known id fails: {}", error);
+                let position = conflict
+                    .map(|expected| ErrorKind::Conflict { expected, actual: self.end })
+                    == Some(error.kind());
+                let slot = slot_conflict && error.kind() == ErrorKind::SlotConflict;
+                prop_assert!(position || slot, "{}", error);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Compares the slots and single records that a read asked for.
+    fn compare_extra(&self, snapshot: &Snapshot, read: &Read) -> Result<(), TestCaseError> {
+        let mut found: Vec<_> = snapshot
+            .slots()
+            .iter()
+            .map(|slot| (slot.name().to_owned(), slot.text().map(str::to_owned), slot.version()))
+            .collect();
+        found.sort_by(|one, other| one.0.cmp(&other.0));
+        let wanted = self.slots.iter().filter(|(name, _)| read.slots.contains(name));
+        let wanted: Vec<_> = wanted
+            .map(|(name, (text, version))| (name.clone(), Some(text.clone()), *version))
+            .collect();
+        prop_assert_eq!(found, wanted);
+        let wanted = self.records.iter().filter(|(seq, _)| read.positions.contains(seq));
+        prop_assert_eq!(rows(snapshot.picked()), wanted.cloned().collect::<Vec<_>>());
+        prop_assert!(snapshot.picked_unreadable().is_empty());
+        Ok(())
+    }
+
+    /// Compares all slots.
+    pub(super) fn compare_slots(&self, memory: &dyn ChatMemory) -> Result<(), TestCaseError> {
+        let listed = memory.slots().expect("slots are listed");
+        let expected: Vec<_> =
+            self.slots.iter().map(|(name, slot)| (name.clone(), slot.1)).collect();
+        prop_assert_eq!(&listed, &expected);
+        let read = Read::newest(0).slots(listed.into_iter().map(|(name, _)| name));
+        self.compare_extra(&memory.read_with(&read).expect("a read succeeds"), &read)
     }
 
     pub(super) fn compare(

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use super::support::{ID, append, holds, rows};
+use super::support::{ID, append, holds, numbered, rows};
 use super::{SharedFixture, setting};
-use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
+use crate::record::Slot;
 
 /// Set for a process that is to write to the place at this address, and by that alone.
 pub(super) const WRITE_TO: &str = "MEMORY_PROMPT_WRITE_TO";
@@ -44,6 +45,31 @@ pub fn positions_go_on_after_reopening<F: SharedFixture>(fixture: &F, _path: &st
         append(&*again.memory(id), 5..6);
         holds(&*again.memory(id), 5..6);
     }
+}
+
+/// Slots, ids, times and the incarnation are there after reopening.
+pub fn slots_and_ids_are_there_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
+    let memory = fixture.memory(ID);
+    append(&*memory, 0..3);
+    let at = UNIX_EPOCH + Duration::from_millis(1_714_557_600_123);
+    let change = || {
+        let change = Append::new([numbered(3)]).with_id("turn").with_times([at]);
+        change.set_slot("a", "x", Expected::Any)
+    };
+    let first = memory.append_with(&mut change()).unwrap();
+    let before = memory.read(None, 0).unwrap();
+    drop(memory);
+    let again = F::attach(&fixture.address());
+    let memory = again.memory(ID);
+    let repeated = memory.append_with(&mut change()).unwrap();
+    assert!(repeated.repeated);
+    assert_eq!((repeated.positions, repeated.version), (first.positions, first.version));
+    let snapshot = memory.read_with(&Read::newest(1).slots(["a"]).positions([1])).unwrap();
+    assert_eq!(snapshot.incarnation, before.incarnation);
+    assert_eq!(snapshot.slot("a").map(Slot::version), first.version);
+    assert_eq!(snapshot.records.first().map(|record| record.appended_at()), Some(at));
+    assert_eq!(rows(snapshot.picked()), [(1, "1".to_owned())]);
+    holds(&*memory, 0..4);
 }
 
 /// What one appends, the other reads at once.

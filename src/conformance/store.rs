@@ -201,6 +201,8 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
     }
     append(&*memory("old and new"), 0..3);
     append(&*memory("old and read"), 0..3);
+    append(&*memory("old and cleared"), 0..3);
+    append(&*memory("old and evicted"), 0..3);
     memory("old and spoken to").add(numbered(0)).unwrap();
     let then = later();
     append(&*memory("old and new"), 3..4);
@@ -208,10 +210,13 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
     append(&*memory("new"), 0..1);
     memory("old and read").all().unwrap();
     memory("old and read").append(&mut Vec::new(), None).unwrap();
-    memory("old and read").evict(1).unwrap();
+    memory("old and read").append(&mut vec![numbered(0)], Some(9)).unwrap_err();
+    memory("old and evicted").evict(1).unwrap();
+    memory("old and evicted").evict(3).unwrap();
+    memory("old and cleared").clear().unwrap();
 
     assert_eq!(store.purge_inactive(SystemTime::UNIX_EPOCH).unwrap(), 0);
-    assert_eq!(store.purge_inactive(then).unwrap(), 21);
+    assert_eq!(store.purge_inactive(then).unwrap(), 23);
     assert_eq!(store.purge_inactive(then).unwrap(), 0);
     let left = unique(ids(&*store, 10));
     assert_eq!(left, ["new", "old and new", "old and spoken to"].map(str::to_owned).into());

@@ -1,5 +1,6 @@
 //! What the laws have in common.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use crate::memory::{ChatMemory, ChatMemoryExt};
@@ -107,6 +108,32 @@ pub(super) fn hostile_ids() -> Vec<String> {
     ids
 }
 
+/// Names that get in the way of whoever builds a key or a query from them: ids without control characters,
+/// which are no names.
+pub(super) fn hostile_names() -> Vec<String> {
+    let more =
+        ["System", "system ", "end", "start", "version", "a:system", "-1", "9223372036854775807"];
+    let names = hostile_ids().into_iter().chain(more.map(str::to_owned));
+    let mut names: Vec<_> = names.filter(|name| !no_name(name)).collect();
+    names.push("x".repeat(255));
+    names.push("x".repeat(256));
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn no_name(name: &str) -> bool {
+    name.is_empty() || name.len() > 256 || name.contains(char::is_control)
+}
+
+/// What is neither an id of an append nor a name of a slot.
+pub(super) fn no_names() -> Vec<String> {
+    let mut names = ["", "\0", "a\0", "a\nb", "\u{7f}", "\u{85}"].map(str::to_owned).to_vec();
+    names.push("x".repeat(257));
+    names.push("é".repeat(129));
+    names
+}
+
 /// Texts that get in the way of whoever stores, escapes or cuts them.
 pub(super) fn hostile_texts() -> Vec<String> {
     let mut texts: Vec<String> = [
@@ -145,6 +172,15 @@ pub(super) fn hostile_texts() -> Vec<String> {
     .into();
     texts.push(format!("a{}", "\u{301}".repeat(10_000)));
     texts
+}
+
+/// Sets a flag when it goes, even by a panic, so that nobody waits for ever.
+pub(super) struct Done<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// A user message with this number as its text.

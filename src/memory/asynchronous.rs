@@ -1,14 +1,17 @@
 //! The async twin of [`ChatMemory`](super::ChatMemory).
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::MemoryId;
+use super::append::{unsupported, written};
+use super::read::Picked;
+use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::record::{Records, Slot, SlotVersion, Snapshot, places};
 
 /// A future on the heap, so that the traits that return one can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -109,10 +112,74 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     ///
     /// As [`ChatMemory::clear`](super::ChatMemory::clear).
     fn clear(&self) -> BoxFuture<'_, Result<()>>;
+
+    /// Appends the messages of `append` with all that goes with them, and takes them out of it.
+    ///
+    /// As [`ChatMemory::append_with`](super::ChatMemory::append_with). Where the future is dropped,
+    /// `append` is as it was, or its messages are taken if they are known to be appended.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append_with`](super::ChatMemory::append_with).
+    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+        Box::pin(async move {
+            append.must_be_plain()?;
+            self.append(&mut append.messages, append.expected).await.map(Appended::new)
+        })
+    }
+
+    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read_with`](super::ChatMemory::read_with).
+    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+        Box::pin(async move {
+            read.check()?;
+            if !read.slots.is_empty() {
+                return Err(unsupported("read", "slots", "read_with"));
+            }
+            let snapshot = self.read(read.before, read.n).await?;
+            if read.positions.is_empty() {
+                return Ok(snapshot);
+            }
+            let mut picked = Picked::default();
+            for stretch in read.stretches(snapshot.start..snapshot.end) {
+                let n = places(stretch.end - stretch.start);
+                picked.add(&stretch, self.read(Some(stretch.end), n).await?);
+            }
+            Ok(picked.into(snapshot))
+        })
+    }
+
+    /// The names of all slots with their versions, in the order of the names' bytes; the system message
+    /// is not among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::slots`](super::ChatMemory::slots).
+    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+        Box::pin(async { Err(unsupported("slots", "slots", "slots")) })
+    }
+
+    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
+    /// There is nothing to wait for: it asks nobody.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
+
+    /// As that of the blocking twin: what a pointer shares already.
+    #[doc(hidden)]
+    fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
+    where
+        Self: 'static,
+    {
+        None
+    }
 }
 
 macro_rules! forward {
-    ($($pointer:ty),*) => {$(
+    ($($pointer:ty: $shared:expr),*) => {$(
         // As for the blocking twin: no method may be forgotten.
         #[deny(clippy::missing_trait_methods)]
         impl<M: AsyncChatMemory + ?Sized> AsyncChatMemory for $pointer {
@@ -135,11 +202,39 @@ macro_rules! forward {
             fn clear(&self) -> BoxFuture<'_, Result<()>> {
                 (**self).clear()
             }
+            fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+                (**self).append_with(append)
+            }
+            fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+                (**self).read_with(read)
+            }
+            fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+                (**self).slots()
+            }
+            fn limits(&self) -> Limits {
+                (**self).limits()
+            }
+            fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
+            where
+                Self: 'static,
+            {
+                (**self).already_shared().or_else(|| $shared(self))
+            }
         }
     )*};
 }
 
-forward!(&M, Box<M>, Arc<M>);
+forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
+
+/// As for the blocking twin: the pointer itself.
+fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
+    pointer.downcast_ref().cloned()
+}
+
+/// As for the blocking twin: the memory as one that is shared, and never wrapped twice.
+pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn AsyncChatMemory> {
+    memory.already_shared().unwrap_or_else(|| Arc::new(memory))
+}
 
 /// Comfort for users of an [`AsyncChatMemory`]: the twin of [`ChatMemoryExt`](super::ChatMemoryExt).
 /// Implemented for every async memory; do not implement it yourself.
@@ -201,6 +296,45 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
     /// As [`AsyncChatMemory::read`].
     fn end(&self) -> impl Future<Output = Result<u64>> + Send {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
+    }
+
+    /// The slot of this name, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read_with`].
+    fn slot(&self, name: impl Into<String>) -> impl Future<Output = Result<Option<Slot>>> + Send {
+        let read = Read::newest(0).slots([name]);
+        async move { self.read_with(&read).await.map(|snapshot| snapshot.slots().first().cloned()) }
+    }
+
+    /// Writes a slot; returns its version.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append_with`].
+    fn set_slot(
+        &self,
+        name: impl Into<String>,
+        content: impl Into<Vec<u8>>,
+        expected: Expected,
+    ) -> impl Future<Output = Result<SlotVersion>> + Send {
+        let mut append = Append::default().set_slot(name, content, expected);
+        async move { written(&self.append_with(&mut append).await?) }
+    }
+
+    /// Removes a slot, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append_with`].
+    fn remove_slot(
+        &self,
+        name: impl Into<String>,
+        expected: Expected,
+    ) -> impl Future<Output = Result<()>> + Send {
+        let mut append = Append::default().remove_slot(name, expected);
+        async move { self.append_with(&mut append).await.map(drop) }
     }
 
     /// The history in pages of `size` records, from the newest page to the oldest.

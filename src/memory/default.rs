@@ -1,5 +1,7 @@
 //! The memory that keeps everything in this process.
 
+mod beside;
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
@@ -8,10 +10,14 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::{ChatMemory, MemoryId};
+use self::beside::{Beside, IDS};
+use super::read::Picked;
+use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::{Block, Entry, Records, Run, Snapshot, millis, places};
+use crate::record::{
+    Block, Entry, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
+};
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
 ///
@@ -37,7 +43,10 @@ struct State {
     system: Option<Arc<Message>>,
     /// Side by side in position: each begins where the one before it ends.
     runs: VecDeque<Run>,
+    /// What the messages in the last block take, evicted ones included.
+    bytes: usize,
     end: u64,
+    beside: Beside,
 }
 
 impl DefaultChatMemory {
@@ -50,6 +59,27 @@ impl DefaultChatMemory {
     pub fn with_id(id: impl Into<MemoryId>) -> Self {
         Self { id: id.into(), state: Mutex::default() }
     }
+
+    pub(crate) const LIMITS: Limits = Limits { slot: usize::MAX, ids: IDS, ..Limits::NONE };
+
+    /// A conversation that goes on where another one ended.
+    pub(crate) fn restored(id: MemoryId, start: u64, incarnation: Incarnation) -> Self {
+        let mut beside = Beside::new(incarnation);
+        beside.active = millis(SystemTime::now());
+        Self { id, state: Mutex::new(State { end: start, beside, ..State::default() }) }
+    }
+
+    /// When something was last appended, in milliseconds since 1970.
+    pub(crate) fn active(&self) -> u64 {
+        self.state.lock().beside.active
+    }
+
+    /// Where it begins and ends, of which incarnation it is and when it was last active, all of one
+    /// moment.
+    pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
+        let state = self.state.lock();
+        (state.start()..state.end, state.beside.incarnation, state.beside.active)
+    }
 }
 
 impl ChatMemory for DefaultChatMemory {
@@ -60,31 +90,20 @@ impl ChatMemory for DefaultChatMemory {
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let at = millis(SystemTime::now());
         let mut state = self.state.lock();
-        if let Some(expected) = expected.filter(|expected| *expected != state.end) {
-            let kind = ErrorKind::Conflict { expected, actual: state.end };
-            let text = format!("the conversation ends at {}, not at {expected}", state.end);
-            return Err(Error::new(kind, "append", text));
+        state.must_end_at(expected)?;
+        if !batch.is_empty() {
+            state.beside.active = state.beside.active.max(at);
         }
         let first = state.end;
         for message in batch.drain(..) {
-            if message.is_system() {
-                state.set_system(message);
-            } else {
-                state.push(Entry { at, message });
-            }
+            state.take(at, message);
         }
         Ok(first..state.end)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         let state = self.state.lock();
-        Ok(Snapshot {
-            system: state.system.clone(),
-            records: state.newest(before, n),
-            start: state.start(),
-            end: state.end,
-            unreadable: Vec::new(),
-        })
+        state.read(before, n)
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -94,14 +113,92 @@ impl ChatMemory for DefaultChatMemory {
     fn clear(&self) -> Result<()> {
         let mut state = self.state.lock();
         state.system = None;
-        state.runs.clear();
+        state.runs = VecDeque::new();
+        state.beside.clear();
         Ok(())
+    }
+
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        append.check(&self.limits())?;
+        let now = millis(SystemTime::now());
+        let mut state = self.state.lock();
+        if let Some(known) = append.id.as_deref().and_then(|id| state.beside.known(id)) {
+            append.messages.clear();
+            return Ok(known);
+        }
+        state.must_end_at(append.expected)?;
+        state.beside.check(append, &(state.start()..state.end))?;
+        // Nothing fails from here on.
+        let first = state.end;
+        let mut times = append.times.iter().map(|at| millis(*at));
+        let positions =
+            first..first + append.messages.iter().filter(|it| !it.is_system()).count() as u64;
+        let appended = state.beside.change(append, positions, now);
+        for message in append.messages.drain(..) {
+            state.take(times.next().unwrap_or(now), message);
+        }
+        Ok(appended)
+    }
+
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
+        let state = self.state.lock();
+        let snapshot = state.read(read.before, read.n)?;
+        if read.is_plain() {
+            return Ok(snapshot);
+        }
+        let mut picked = Picked::default();
+        for stretch in read.stretches(snapshot.start..snapshot.end) {
+            picked
+                .add(&stretch, state.read(Some(stretch.end), places(stretch.end - stretch.start))?);
+        }
+        Ok(picked.into(snapshot).with_slots(state.beside.named(&read.slots)))
+    }
+
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        let state = self.state.lock();
+        Ok(state.beside.slots().map(|slot| (slot.name().to_owned(), slot.version())).collect())
+    }
+
+    fn limits(&self) -> Limits {
+        Self::LIMITS
     }
 }
 
 impl State {
     fn start(&self) -> u64 {
         self.runs.front().map_or(self.end, |run| run.seq)
+    }
+
+    fn must_end_at(&self, expected: Option<u64>) -> Result<()> {
+        let Some(expected) = expected.filter(|expected| *expected != self.end) else {
+            return Ok(());
+        };
+        let kind = ErrorKind::Conflict { expected, actual: self.end };
+        let text = format!("the conversation ends at {}, not at {expected}", self.end);
+        Err(Error::new(kind, "append", text))
+    }
+
+    /// What a read returns.
+    #[expect(clippy::unnecessary_wraps, reason = "written where it stays: a copy takes 9 ns of 49")]
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        Ok(Snapshot {
+            system: self.system.clone(),
+            records: self.newest(before, n),
+            start: self.start(),
+            end: self.end,
+            unreadable: Vec::new(),
+            incarnation: Some(self.beside.incarnation),
+            extra: None,
+        })
+    }
+
+    fn take(&mut self, at: u64, message: Message) {
+        if message.is_system() {
+            self.set_system(message);
+        } else {
+            self.push(Entry { at, message });
+        }
     }
 
     fn set_system(&mut self, message: Message) {
@@ -111,20 +208,29 @@ impl State {
     }
 
     fn push(&mut self, entry: Entry) {
-        let full = self.runs.back().is_none_or(|run| run.from + run.len == run.block.len());
-        if full {
-            // Small conversations are the most numerous, so blocks begin small.
-            let size = self.runs.back().map_or(MIN_BLOCK, |run| run.block.len() * 2).min(MAX_BLOCK);
+        let bytes = entry.bytes();
+        let fits = self.bytes.saturating_add(bytes) <= MAX_BYTES;
+        if !self.runs.back().is_some_and(|run| fits && used(run) < run.block.len()) {
+            let size = if bytes > MAX_BYTES { 1 } else { self.next_size() };
             let block: Block = (0..size).map(|_| OnceLock::new()).collect();
             self.runs.push_back(Run { block, seq: self.end, from: 0, len: 0 });
+            self.bytes = 0;
         }
         if let Some(run) = self.runs.back_mut() {
-            // The slot is empty: only this lock's holder fills slots, and each once.
-            let filled = run.block[run.from + run.len].set(entry);
+            // The cell is empty: only this lock's holder fills cells, and each once.
+            let filled = run.block[used(run)].set(entry);
             debug_assert!(filled.is_ok());
             run.len += 1;
             self.end += 1;
+            self.bytes += bytes;
         }
+    }
+
+    /// How many cells the next block has that is not for one message alone: twice as many as were of
+    /// use in the last such block. Small conversations are the most numerous, so blocks begin small.
+    fn next_size(&self) -> usize {
+        let last = self.runs.iter().rev().take(2).find(|run| run.block.len() > 1);
+        last.map_or(MIN_BLOCK, |run| used(run) * 2).clamp(MIN_BLOCK, MAX_BLOCK)
     }
 
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
@@ -181,8 +287,17 @@ impl State {
                 run.len -= gone;
             }
         }
+        // The list of a long history that became a short one is memory too.
+        if self.runs.len() < self.runs.capacity() / 4 {
+            self.runs.shrink_to(self.runs.len() * 2);
+        }
         self.start() - start
     }
+}
+
+/// How many cells of its block are filled.
+fn used(run: &Run) -> usize {
+    run.from + run.len
 }
 
 impl Default for DefaultChatMemory {

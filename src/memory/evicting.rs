@@ -4,6 +4,8 @@
 //! may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for the order
 //! in which concurrent appends come back, and a single thread at a time evicts for all.
 
+mod face;
+mod kinds;
 mod ledger;
 
 use std::collections::VecDeque;
@@ -14,11 +16,13 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::ledger::{Ledger, Ticket, Weighed};
-use super::{ChatMemory, MemoryId};
+use self::face::Told;
+pub(super) use self::kinds::evicting;
+use self::ledger::{Known, Ledger, Ticket, Weighed};
+use super::{Append, Appended, ChatMemory, MemoryId};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::record::{Record, Records, Snapshot, places};
 use crate::token::TokenCounter;
 
 pub(super) struct Evicting<M> {
@@ -80,22 +84,46 @@ impl<M: ChatMemory> Evicting<M> {
         let weighed = stored.map(|message| self.weigh(message)).collect::<Result<Vec<_>>>()?;
         let under_way = UnderWay::begin(&self.state);
         let range = self.memory.append(batch, expected)?;
-        let state = under_way.arrived(range.start, weighed);
+        let (state, end) = under_way.arrived(&range, weighed);
         // The batch is appended, and an error would say that it is not. What was not evicted is out
         // of the window all the same, and the next append tries again.
-        let _ = self.settle(state, range.start, limit);
+        let _ = self.settle(state, end, limit);
         Ok(range)
     }
 
-    pub(super) fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+    pub(super) fn append_with(&self, append: &mut Append) -> Result<Appended> {
         let limit = self.limit();
+        let stored = append.messages.iter().filter(|message| !message.is_system());
+        let weighed = stored.map(|message| self.weigh(message)).collect::<Result<Vec<_>>>()?;
+        let under_way = UnderWay::begin(&self.state);
+        let appended = self.memory.append_with(append)?;
+        if !appended.repeated {
+            let (state, end) = under_way.arrived(&appended.positions, weighed);
+            let _ = self.settle(state, end, limit); // as above
+        }
+        Ok(appended)
+    }
+
+    /// What `look` finds in the memory inside, as far as it is in the window.
+    pub(super) fn read(&self, look: impl Fn(&M) -> Result<Snapshot>) -> Result<Snapshot> {
+        let limit = self.limit();
+        let mut beginnings = 0;
         loop {
-            let horizon = self.state.lock().ledger.horizon();
-            let mut snapshot = self.memory.read(before, n)?;
+            let known = self.state.lock().ledger.known();
+            let mut snapshot = look(&self.memory)?;
             let first = {
                 let ledger = &mut self.state.lock().ledger;
-                ledger.observe(snapshot.start..snapshot.end, horizon);
-                self.catch_up(ledger, snapshot.end, limit)?;
+                if !ledger.observe(known, snapshot.start..snapshot.end)
+                    || !self.catch_up(ledger, snapshot.end, limit)?
+                    || !self.recognise(ledger, &snapshot, limit)?
+                {
+                    beginnings += 1;
+                    if beginnings > MOST_BEGINNINGS {
+                        let text = "the conversation began anew each time that it was looked at";
+                        return Err(Error::new(ErrorKind::Storage, "read", text));
+                    }
+                    continue;
+                }
                 ledger.trim(limit);
                 ledger.first()
             };
@@ -106,6 +134,7 @@ impl<M: ChatMemory> Evicting<M> {
                     snapshot.start = first.min(snapshot.end);
                     snapshot.records = snapshot.records.split(first).1;
                     snapshot.unreadable.retain(|row| row.seq >= first);
+                    snapshot.drop_picked_before(first);
                 }
                 return Ok(snapshot);
             }
@@ -115,27 +144,36 @@ impl<M: ChatMemory> Evicting<M> {
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
         // What the window owes to the callback goes there first, and is not in the answer's number.
         self.trim()?;
-        let horizon = self.state.lock().ledger.horizon();
+        let known = self.state.lock().ledger.known();
         let gone = self.memory.evict(before)?;
         // Behind the horizon may be what was appended since.
-        self.state.lock().ledger.gone_before(before.min(horizon));
+        self.state.lock().ledger.forgotten(known, before.min(known.horizon));
         Ok(gone)
     }
 
     pub(super) fn clear(&self) -> Result<()> {
-        let horizon = self.state.lock().ledger.horizon();
+        let known = self.state.lock().ledger.known();
         self.memory.clear()?;
-        self.state.lock().ledger.gone_before(horizon);
+        self.state.lock().ledger.forgotten(known, known.horizon);
         Ok(())
     }
 
     pub(super) fn trim(&self) -> Result<u64> {
         let limit = self.limit();
-        let horizon = self.state.lock().ledger.horizon();
-        let Snapshot { start, end, .. } = self.memory.read(None, 0)?;
-        let mut state = self.state.lock();
-        state.ledger.observe(start..end, horizon);
+        let (state, end) = self.look()?;
         self.settle(state, end, limit)
+    }
+
+    /// Looks where the memory ends now.
+    fn look(&self) -> Result<(MutexGuard<'_, State>, u64)> {
+        loop {
+            let known = self.state.lock().ledger.known();
+            let Snapshot { start, end, .. } = self.memory.read(None, 0)?;
+            let mut state = self.state.lock();
+            if state.ledger.observe(known, start..end) {
+                return Ok((state, end));
+            }
+        }
     }
 
     fn limit(&self) -> usize {
@@ -151,11 +189,12 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Looks at the records before `to` that are not known, from the newest back, until the window
-    /// is full.
+    /// is full. Says whether they are still there: not where the conversation began anew.
     ///
     /// They were there before this handle, or others have appended them. The lock is held: whoever
     /// comes meanwhile would have to look at the same records.
-    fn catch_up(&self, ledger: &mut Ledger, to: u64, limit: usize) -> Result<()> {
+    fn catch_up(&self, ledger: &mut Ledger, to: u64, limit: usize) -> Result<bool> {
+        let known = ledger.known();
         let from = ledger.end();
         let mut at = to;
         let mut total = ledger.early_total(to);
@@ -164,9 +203,16 @@ impl<M: ChatMemory> Evicting<M> {
         let mut page = if self.counter.is_some() { PAGE } else { limit.saturating_add(1) };
         // A window that is full on a result may yet begin with the call.
         while at > from && !(total > limit as u128 && opens) {
-            let n = page.min(usize::try_from(at - from).unwrap_or(usize::MAX));
+            // And the last one that is known, to see that these stand behind it.
+            let n = places(at - from);
+            let n = if n > page { page } else { n.saturating_add(1) };
             page = page.saturating_mul(2);
             let snapshot = self.memory.read(Some(at), n)?;
+            if known.refuted_by(&snapshot, to) || ledger.is_refuted_by(&snapshot.records) {
+                ledger.refute(known);
+                return Ok(false);
+            }
+            ledger.gone_before(snapshot.start);
             let oldest_unreadable = snapshot.unreadable.iter().map(|row| row.seq).min();
             let before = at;
             for record in snapshot.records.iter().rev().take_while(|r| r.seq() >= from) {
@@ -174,8 +220,8 @@ impl<M: ChatMemory> Evicting<M> {
                     break;
                 }
                 let weighed = match ledger.early(record.seq()) {
-                    Some(known) => known,
-                    None => self.weigh(record.message())?,
+                    Some(known) if known.is(record.message()) => known,
+                    _ => self.weigh(record.message())?,
                 };
                 (record.seq() + 1..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));
                 seen.push_front(weighed);
@@ -191,24 +237,68 @@ impl<M: ChatMemory> Evicting<M> {
             }
         }
         if to > from {
-            ledger.learn(at, seen);
+            // Meanwhile others may have evicted some of it.
+            let gone = ledger.end().saturating_sub(at);
+            ledger.learn(at + gone, seen.into_iter().skip(places(gone)));
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// Weighs again what a read shows otherwise than it is known. Says whether that was to be made
+    /// sense of: not where the conversation began anew once more.
+    ///
+    /// Another conversation that has grown as far as the one that was known is told by its messages.
+    fn recognise(&self, ledger: &mut Ledger, read: &Snapshot, limit: usize) -> Result<bool> {
+        let mut strangers = ledger.strangers(&read.records);
+        if strangers.is_empty() {
+            return Ok(true);
+        }
+        if ledger.is_refuted_by(&read.records) {
+            ledger.refute(ledger.known());
+            if !self.catch_up(ledger, read.end, limit)? {
+                return Ok(false);
+            }
+            strangers = ledger.strangers(&read.records);
+        }
+        if !strangers.is_empty() {
+            let weigh = |record: Record<'_>| Ok((record.seq(), self.weigh(record.message())?));
+            let right = strangers.into_iter().map(weigh).collect::<Result<Vec<_>>>()?;
+            ledger.correct(right);
+        }
+        Ok(true)
     }
 
     /// Evicts what is out of the window, where the memory has grown to `end` at least; returns how
     /// many records.
     fn settle(&self, state: MutexGuard<'_, State>, end: u64, limit: usize) -> Result<u64> {
-        let Some((mut duty, mut pending)) = self.duty(state, end, limit)? else { return Ok(0) };
-        let mut gone = 0;
-        loop {
-            let (end, records) = self.forget(pending)?;
-            gone += records;
-            match duty.next(end) {
-                Some(more) => pending = more,
-                None => return Ok(gone),
+        let (mut seen, mut gone) = ((state, end), 0);
+        for _ in 0..TRIES {
+            let (mut state, end) = seen;
+            if self.fill(&mut state.ledger, end, limit)? {
+                let Some((mut duty, mut pending)) = self.duty(state, limit) else { break };
+                while let Some(end) = self.forget(duty.known, pending, &mut gone)? {
+                    match duty.next(end) {
+                        Some(more) => pending = more,
+                        None => return Ok(gone),
+                    }
+                }
+            } else {
+                drop(state);
+            }
+            // The conversation began anew, and its window is another one.
+            seen = self.look()?;
+        }
+        Ok(gone)
+    }
+
+    /// Looks at what others have appended before `end`. Says whether it is still there.
+    fn fill(&self, ledger: &mut Ledger, end: u64, limit: usize) -> Result<bool> {
+        while let Some(to) = ledger.foreign_gap(end) {
+            if !self.catch_up(ledger, to, limit)? {
+                return Ok(false);
             }
         }
+        Ok(true)
     }
 
     /// Moves the window, and takes on to evict what is out of it, unless another thread is at it:
@@ -216,55 +306,93 @@ impl<M: ChatMemory> Evicting<M> {
     fn duty(
         &self,
         mut state: MutexGuard<'_, State>,
-        end: u64,
         limit: usize,
-    ) -> Result<Option<(Duty<'_>, Range<u64>)>> {
-        let state = &mut *state;
-        while let Some(to) = state.ledger.foreign_gap(end) {
-            self.catch_up(&mut state.ledger, to, limit)?;
-        }
+    ) -> Option<(Duty<'_>, Range<u64>)> {
         state.ledger.trim(limit);
-        let Some(pending) = state.ledger.pending() else { return Ok(None) };
+        let pending = state.ledger.pending()?;
         let me = thread::current().id();
         if let Some(evictor) = state.evictor {
             // A callback that appends leaves what it pushes out to the next append. Else one that
             // appends a message each time would never end.
             state.asked |= evictor != me;
-            return Ok(None);
+            return None;
         }
         (state.evictor, state.asked) = (Some(me), false);
-        let duty = Duty { state: &self.state, to: pending.end, over: false };
-        Ok(Some((duty, pending)))
+        let known = state.ledger.known();
+        let duty = Duty { state: &self.state, known, to: pending.end, over: false };
+        Some((duty, pending))
     }
 
-    /// Hands the oldest records of these positions to the callback and evicts them. Where that ended,
-    /// and how many records there were.
-    fn forget(&self, Range { start: from, end: to }: Range<u64>) -> Result<(u64, u64)> {
+    /// Hands the oldest records of these positions to the callback and evicts them, which adds to
+    /// `gone`. Returns where that ended; nothing where the conversation has begun anew.
+    fn forget(
+        &self,
+        of: Known,
+        Range { start: from, end: to }: Range<u64>,
+        gone: &mut u64,
+    ) -> Result<Option<u64>> {
         let mut end = to;
         if let Some(on_evict) = &self.on_evict {
-            let told = self.state.lock().ledger.told;
-            if from < told {
-                end = told.min(to); // it was told, but then the memory failed to evict
+            let (known, mut told) = {
+                let ledger = &self.state.lock().ledger;
+                (ledger.known(), ledger.told.clone())
+            };
+            if !known.is_of(of) {
+                return Ok(None);
+            }
+            if from < told.end {
+                end = told.end.min(to); // it was told, but then the memory failed to evict
             } else {
-                let records;
-                (records, end) = self.oldest(from, to)?;
+                let Some((records, till)) = self.oldest(known, from, to)? else {
+                    return Ok(self.refuted(known));
+                };
+                end = till;
+                told = Told::new(&records, end);
                 if !records.is_empty() {
                     on_evict(self.memory.id(), &records).map_err(refused)?;
-                    self.state.lock().ledger.told = end;
+                    if !self.state.lock().ledger.tell(known, &told) {
+                        return Ok(None);
+                    }
                 }
             }
+            // Time has passed, and what is there now may be another conversation's.
+            let snapshot = self.memory.read(Some(end), places(end - from))?;
+            if known.refuted_by(&snapshot, 0) || !told.covers(&snapshot.records) {
+                return Ok(self.refuted(known));
+            }
         }
-        Ok((end, self.memory.evict(end)?))
+        let evicted = self.memory.evict(end)?;
+        *gone += evicted;
+        if evicted > end - from {
+            return Ok(self.refuted(of)); // more than there can have been
+        }
+        Ok(Some(end))
+    }
+
+    /// What an eviction comes to where it finds that the conversation began anew.
+    fn refuted<T>(&self, known: Known) -> Option<T> {
+        self.state.lock().ledger.refute(known);
+        None
     }
 
     /// The oldest records from `from` on, and where they end: at `to`, or where so many are enough
-    /// and a unit ends.
-    fn oldest(&self, mut from: u64, to: u64) -> Result<(Records, u64)> {
+    /// and a unit ends. Nothing where these are not of the conversation that is known.
+    fn oldest(&self, known: Known, mut from: u64, to: u64) -> Result<Option<(Records, u64)>> {
         let mut page = HANDED_OVER;
         loop {
             let end = to.min(from.saturating_add(page));
-            let n = usize::try_from(end - from).unwrap_or(usize::MAX);
-            let snapshot = self.memory.read(Some(end), n)?;
+            // And the one behind: whether it is the one before which the window was parted.
+            let n = places(end - from).saturating_add(1);
+            let mut snapshot = self.memory.read(Some(end.saturating_add(1)), n)?;
+            let refuted = self.state.lock().ledger.is_refuted_by(&snapshot.records);
+            if refuted || known.refuted_by(&snapshot, to) {
+                return Ok(None);
+            }
+            let (records, behind) = snapshot.records.split(end);
+            if end == to && continues(&records, &behind) {
+                return Ok(None);
+            }
+            snapshot.records = records;
             if snapshot.start > from {
                 from = snapshot.start.min(to);
                 if from >= end && from < to {
@@ -272,22 +400,37 @@ impl<M: ChatMemory> Evicting<M> {
                 }
             }
             if end == to || from == to {
-                return Ok((snapshot.records, to));
+                return Ok(Some((snapshot.records, to)));
             }
             let opening = snapshot.records.iter().rev().find(|r| !r.message().is_tool());
             let opening = opening.map(|record| record.seq()).filter(|seq| *seq > from);
             if let Some(opening) = opening {
-                return Ok((snapshot.records.split(opening).0, opening));
+                return Ok(Some((snapshot.records.split(opening).0, opening)));
             }
             page = page.saturating_mul(2);
         }
     }
 }
 
+/// Whether a tool group goes on behind these records.
+fn continues(records: &Records, behind: &Records) -> bool {
+    let opening = || records.messages().rev().find(|message| !message.is_tool());
+    behind.messages().next().is_some_and(Message::is_tool)
+        && opening().is_some_and(Message::has_tool_calls)
+}
+
 fn refused(source: Box<dyn StdError + Send + Sync>) -> Error {
     let text = "the callback failed, so nothing more was evicted";
     Error::new(ErrorKind::Storage, "evict", text).with_source(source)
 }
+
+/// How often an append evicts once more where the conversation began anew under its hands. Then the
+/// next one goes on.
+const TRIES: usize = 3;
+
+/// How often a read looks again where the conversation began anew under its hands. So often no
+/// conversation begins: such a memory does not say where it ends.
+const MOST_BEGINNINGS: usize = 1000;
 
 /// How many records are looked at first where their weights are not known. Then twice as many.
 const PAGE: usize = 32;
@@ -307,13 +450,17 @@ impl<'a> UnderWay<'a> {
         Self { state, ticket: Some(state.lock().ledger.begin()) }
     }
 
-    fn arrived(mut self, first: u64, batch: Vec<Weighed>) -> MutexGuard<'a, State> {
-        let mut state = self.state.lock();
+    /// With the position before which others may have appended: where it went itself is known, unless
+    /// the conversation began anew meanwhile.
+    fn arrived(mut self, at: &Range<u64>, batch: Vec<Weighed>) -> (MutexGuard<'a, State>, u64) {
+        let (mut state, mut end) = (self.state.lock(), at.start);
         if let Some(ticket) = self.ticket.take() {
-            state.ledger.note(ticket, first, batch);
+            if !state.ledger.note(ticket, at.start, batch) {
+                end = at.end;
+            }
             state.ledger.close(ticket);
         }
-        state
+        (state, end)
     }
 }
 
@@ -328,6 +475,8 @@ impl Drop for UnderWay<'_> {
 /// What the thread that evicts has taken on, until it is done, fails or panics.
 struct Duty<'a> {
     state: &'a Mutex<State>,
+    /// What was known when it began.
+    known: Known,
     /// Up to where it has taken on to evict.
     to: u64,
     over: bool,
@@ -339,8 +488,9 @@ impl Duty<'_> {
     /// leave anything to it that it does not see.
     fn next(&mut self, end: u64) -> Option<Range<u64>> {
         let state = &mut *self.state.lock();
-        state.ledger.gone_before(end);
-        if std::mem::take(&mut state.asked) {
+        let asked = std::mem::take(&mut state.asked);
+        if !state.ledger.forgotten(self.known, end) || asked {
+            self.known = state.ledger.known();
             self.to = state.ledger.first();
         }
         let pending = state.ledger.pending().filter(|pending| pending.start < self.to);
@@ -374,91 +524,3 @@ impl<M: fmt::Debug> Evicting<M> {
         f.debug_struct(name).field("memory", &self.memory).field("limit", &self.limit).finish()
     }
 }
-
-/// What each public memory of this kind is: a name, its own constructors, and the rest from here.
-macro_rules! evicting {
-    ($name:ident) => {
-        impl<M: ChatMemory> $name<M> {
-            /// The same memory, with a callback that receives what is evicted: to archive it, or to
-            /// summarise it.
-            ///
-            /// - It is called **before** the records are forgotten, with whole tool groups, in the
-            ///   order of their positions, and never by two threads at once. No lock is held.
-            /// - Each record is given **once**. Only if the callback fails or panics, nothing is
-            ///   forgotten, and the next append offers the same records again; the append itself
-            ///   is done, and [`trim`](Self::trim) tells the error. After a crash in between, or where
-            ///   several processes or handles evict from the same memory, a record may be given
-            ///   again: at least once in all, if each of them has a callback.
-            /// - It may append here. What that pushes out waits for the next append.
-            /// - It is not called for what [`evict`](ChatMemory::evict) or
-            ///   [`clear`](ChatMemory::clear) is told to forget.
-            #[must_use]
-            pub fn on_evict(
-                mut self,
-                on_evict: impl Fn(
-                    &MemoryId,
-                    &Records,
-                ) -> Result<(), Box<dyn StdError + Send + Sync>>
-                + Send
-                + Sync
-                + 'static,
-            ) -> Self {
-                self.inner.on_evict(Box::new(on_evict));
-                self
-            }
-
-            /// Evicts now what is over the limit, and returns how many records: after the limit
-            /// shrank, or to see why an append could not.
-            ///
-            /// What another thread is evicting at this moment is left to it.
-            ///
-            /// # Errors
-            ///
-            /// Those of the memory inside and of the counter, and
-            /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the callback failed.
-            pub fn trim(&self) -> Result<u64> {
-                self.inner.trim()
-            }
-
-            /// The memory inside.
-            pub fn memory(&self) -> &M {
-                self.inner.memory()
-            }
-        }
-
-        #[deny(clippy::missing_trait_methods)] // one that is not limited would read past the limit
-        impl<M: ChatMemory> ChatMemory for $name<M> {
-            fn id(&self) -> &MemoryId {
-                self.inner.memory().id()
-            }
-
-            fn append(
-                &self,
-                batch: &mut Vec<Message>,
-                expected: Option<u64>,
-            ) -> Result<Range<u64>> {
-                self.inner.append(batch, expected)
-            }
-
-            fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-                self.inner.read(before, n)
-            }
-
-            fn evict(&self, before: u64) -> Result<u64> {
-                self.inner.evict(before)
-            }
-
-            fn clear(&self) -> Result<()> {
-                self.inner.clear()
-            }
-        }
-
-        impl<M: ChatMemory> fmt::Debug for $name<M> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.inner.debug(stringify!($name), f)
-            }
-        }
-    };
-}
-
-pub(super) use evicting;

@@ -3,10 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ChatMemory;
+use super::append::written;
+use super::{Append, ChatMemory, Expected, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::Records;
+use crate::record::{Records, Slot, SlotVersion};
 
 /// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it yourself.
 pub trait ChatMemoryExt: ChatMemory {
@@ -62,6 +63,52 @@ pub trait ChatMemoryExt: ChatMemory {
     /// As [`ChatMemory::read`].
     fn end(&self) -> Result<u64> {
         self.read(None, 0).map(|snapshot| snapshot.end)
+    }
+
+    /// The slot of this name, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read_with`].
+    fn slot(&self, name: impl Into<String>) -> Result<Option<Slot>> {
+        let snapshot = self.read_with(&Read::newest(0).slots([name]))?;
+        Ok(snapshot.slots().first().cloned())
+    }
+
+    /// Writes a slot; returns its version.
+    ///
+    /// ```
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind, Expected};
+    ///
+    /// let memory = DefaultChatMemory::new();
+    /// let version = memory.set_slot("summary", "They want to cancel.", Expected::Absent)?;
+    /// memory.set_slot("summary", "They have cancelled.", Expected::Is(version))?;
+    ///
+    /// let late = memory.set_slot("summary", "They asked.", Expected::Is(version));
+    /// assert_eq!(late.unwrap_err().kind(), ErrorKind::SlotConflict);
+    /// assert_eq!(memory.slot("summary")?.unwrap().text(), Some("They have cancelled."));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append_with`].
+    fn set_slot(
+        &self,
+        name: impl Into<String>,
+        content: impl Into<Vec<u8>>,
+        expected: Expected,
+    ) -> Result<SlotVersion> {
+        written(&self.append_with(&mut Append::default().set_slot(name, content, expected))?)
+    }
+
+    /// Removes a slot, where there is one.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append_with`].
+    fn remove_slot(&self, name: impl Into<String>, expected: Expected) -> Result<()> {
+        self.append_with(&mut Append::default().remove_slot(name, expected)).map(drop)
     }
 
     /// The history in pages of `size` records, from the newest page to the oldest.

@@ -1,15 +1,16 @@
 //! Whatever points to a memory is one.
 
+use std::any::Any;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{ChatMemory, MemoryId};
+use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::Snapshot;
+use crate::record::{SlotVersion, Snapshot};
 
 macro_rules! forward {
-    ($($pointer:ty),*) => {$(
+    ($($pointer:ty: $shared:expr),*) => {$(
         // A method that is added to the trait and forgotten here would lose the inner memory's own
         // version of it.
         #[deny(clippy::missing_trait_methods)]
@@ -29,8 +30,37 @@ macro_rules! forward {
             fn clear(&self) -> Result<()> {
                 (**self).clear()
             }
+            fn append_with(&self, append: &mut Append) -> Result<Appended> {
+                (**self).append_with(append)
+            }
+            fn read_with(&self, read: &Read) -> Result<Snapshot> {
+                (**self).read_with(read)
+            }
+            fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+                (**self).slots()
+            }
+            fn limits(&self) -> Limits {
+                (**self).limits()
+            }
+            fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
+            where
+                Self: 'static,
+            {
+                (**self).already_shared().or_else(|| $shared(self))
+            }
         }
     )*};
 }
 
-forward!(&M, Box<M>, Arc<M>);
+forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
+
+/// The pointer itself, if this is the kind that everybody shares a memory by.
+fn same(pointer: &dyn Any) -> Option<Arc<dyn ChatMemory>> {
+    pointer.downcast_ref().cloned()
+}
+
+/// The memory as one that is shared. A pointer to one that is shared already gives that one, so a
+/// memory that is handed in, back and in again for ever is never more than one pointer away.
+pub(crate) fn share(memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
+    memory.already_shared().unwrap_or_else(|| Arc::new(memory))
+}

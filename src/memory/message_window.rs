@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Range;
 
 use super::evicting::{Evicting, Limit, evicting};
-use super::{ChatMemory, DefaultChatMemory, MemoryId};
+use super::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::record::{Records, SlotVersion, Snapshot};
 
 /// A memory that keeps the newest messages up to a number of them, and evicts older ones from the
 /// memory inside for good.
@@ -27,7 +27,8 @@ use crate::record::{Records, Snapshot};
 ///
 /// - The system message has a slot of its own: it stays, and does not count.
 /// - A tool group, that is an answer with tool calls and the results directly behind it, is evicted
-///   whole or not at all, so up to a group less than the limit may be left.
+///   whole or not at all, so up to a group less than the limit may be left. A late result, which
+///   something else stands before, is a message of its own here: it outlives its evicted call.
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
 /// - What was once out of the window never comes back, though the limit grow again.
 ///
@@ -39,8 +40,15 @@ use crate::record::{Records, Snapshot};
 /// too much, and the next append here evicts it. No conversation is ever read and written back, so
 /// any number of threads, processes and handles may share the memory inside.
 ///
-/// An append reads nothing. Only what this handle has not seen, because it was there before or others
+/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only what this handle has not seen, because it was there before or others
 /// appended it, is looked at once, from the newest back until the window is full.
+///
+/// Where others delete the conversation and begin it anew, this handle finds out by its positions or by
+/// its messages, and starts over. Without a callback, an append to a conversation that was begun anew and
+/// has come to the very end that was known may part its oldest tool group: it has read nothing of it.
+///
+/// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
+/// that asks for [single records](crate::Read::positions) gets those in the window.
 ///
 /// # Errors
 ///

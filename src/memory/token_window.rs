@@ -5,10 +5,10 @@ use std::fmt;
 use std::ops::Range;
 
 use super::evicting::{Evicting, Limit, evicting};
-use super::{ChatMemory, DefaultChatMemory, MemoryId};
+use super::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::record::{Records, SlotVersion, Snapshot};
 use crate::token::TokenCounter;
 
 /// A memory that keeps the newest messages up to a number of tokens, and evicts older ones from the

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::ToolMessage;
 use super::content::{Part, TextPart, tight};
 use super::details::{self, Attributes, Rare};
 
@@ -12,7 +13,7 @@ use super::details::{self, Attributes, Rare};
 /// Providers that sign their reasoning refuse a request in which its place has changed, so the parts
 /// of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
 /// [`tool_calls`](Self::tool_calls) are views of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AiMessage {
     pub(crate) body: Body,
     pub(crate) rare: Rare,
@@ -22,14 +23,14 @@ pub struct AiMessage {
 ///
 /// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
 /// holds no bare text that is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Body {
     Text(String),
     Parts(Box<[AiPart]>),
 }
 
 /// One part of an answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AiPart {
     /// Text or media.
@@ -44,7 +45,7 @@ pub enum AiPart {
 ///
 /// The signature is the provider's proof that nobody changed it. Reasoning is never edited: it is
 /// sent back byte for byte, or left out with the message that holds it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reasoning {
     /// The text; empty where the provider shows none.
     pub text: String,
@@ -55,9 +56,9 @@ pub struct Reasoning {
 }
 
 /// A call that the model asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolCall {
-    /// The id by which a [`ToolMessage`](super::ToolMessage) answers it.
+    /// The id by which a [`ToolMessage`] answers it.
     pub id: String,
     /// The tool's name.
     pub name: String,
@@ -237,6 +238,13 @@ impl Reasoning {
 }
 
 impl ToolCall {
+    /// Returns whether a result is meant for this call: it has its id, and where both name a tool,
+    /// the same name.
+    pub(crate) fn is_answered_by(&self, result: &ToolMessage) -> bool {
+        let (name, tool) = (self.name.as_str(), result.tool_name());
+        self.id == result.call_id() && (name == tool || name.is_empty() || tool.is_empty())
+    }
+
     /// A call of the tool `name`. `arguments` is JSON text, kept as it is.
     pub fn new(
         id: impl Into<String>,

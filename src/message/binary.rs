@@ -15,7 +15,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::ai::Body;
 use super::custom::CustomBody;
 use super::details::{Attributes, Details, Rare, bounded};
-use super::json::Human;
+use super::json::{Check, Human};
+use super::other::{OtherPart, PARTS};
 use super::tool::Answer;
 use super::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -32,7 +33,12 @@ macro_rules! both {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                if from.is_human_readable() { Self::read(from) } else { shape::$type::deserialize(from) }
+                if from.is_human_readable() {
+                    return Self::read(from);
+                }
+                let read = shape::$type::deserialize(from)?;
+                read.check().map_err(de::Error::custom)?;
+                Ok(read)
             }
         }
     )*};
@@ -73,7 +79,7 @@ impl<'de> Deserialize<'de> for Detail {
 /// Mirrors of the types: the compiler checks that they have the same fields.
 #[allow(clippy::struct_field_names)] // the names are those of the types
 mod shape {
-    use super::{json_text, nameless_rare, normal_body, normal_custom, normal_rare};
+    use super::{json_text, nameless_rare, normal_body, normal_custom, normal_rare, other_part};
     use crate::message as m;
     use crate::message::ai::Body as AiBody;
     use crate::message::details::{Attributes, Rare};
@@ -189,7 +195,7 @@ mod shape {
         Audio(m::Media),
         Video(m::Media),
         File(m::Media),
-        Other(#[serde(with = "json_text")] Attributes),
+        Other(#[serde(with = "other_part")] m::OtherPart),
     }
 
     #[derive(Serialize, Deserialize)]
@@ -262,9 +268,24 @@ mod json_text {
         if text.is_empty() {
             return Ok(Attributes::new());
         }
-        let map = serde_json::from_str(&text).map_err(de::Error::custom)?;
+        // The cause would quote what it found in place of an object.
+        let map = serde_json::from_str(&text)
+            .map_err(|_| de::Error::custom("extra fields that are no JSON object"))?;
         bounded(&map).map_err(de::Error::custom)?;
         Ok(map)
+    }
+}
+
+/// A part of an unknown kind as the JSON text of its fields.
+mod other_part {
+    use super::{Deserializer, OtherPart, PARTS, Serializer, de, json_text};
+
+    pub(super) fn serialize<S: Serializer>(part: &OtherPart, to: S) -> Result<S::Ok, S::Error> {
+        json_text::serialize(part.fields(), to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OtherPart, D::Error> {
+        OtherPart::among(&PARTS, json_text::deserialize(from)?).map_err(de::Error::custom)
     }
 }
 

@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::details::Attributes;
+use super::other::OtherPart;
 
 /// The content of a user or tool message: one text, or parts in order.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {
     /// One text.
     Text(String),
@@ -14,7 +15,7 @@ pub enum Content {
 }
 
 /// One part of a content.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Part {
     /// A text.
@@ -27,12 +28,12 @@ pub enum Part {
     Video(Media),
     /// A document.
     File(Media),
-    /// A kind of part that this version does not know, kept as it was read: all of its fields, `type` included.
-    Other(Attributes),
+    /// A kind of part that this version does not know, kept as it was read.
+    Other(OtherPart),
 }
 
 /// A text among other parts, with whatever else stood beside it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TextPart {
     /// The text.
     pub text: String,
@@ -41,7 +42,7 @@ pub struct TextPart {
 }
 
 /// A picture, a recording, a film or a document: where it is and what it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Media {
     /// Where the data is.
     pub source: Source,
@@ -56,7 +57,7 @@ pub struct Media {
 }
 
 /// Where the data of a [`Media`] is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
     /// At an address.
@@ -68,7 +69,7 @@ pub enum Source {
 }
 
 /// How closely a model should look at an image.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Detail {
     /// As the provider decides.

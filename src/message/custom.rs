@@ -3,17 +3,21 @@
 use serde_json::Value;
 
 use super::details::Attributes;
+use super::json::is_known;
+
+/// The role of the application's own messages.
+const ROLE: &str = "custom";
 
 /// A message that consists of attributes.
 ///
 /// What is read with a role that this version does not know becomes one of these, with the role and
 /// every field kept, and is written again as it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomMessage {
     pub(crate) body: Box<CustomBody>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CustomBody {
     /// The role in JSON; `custom` unless it was read.
     pub(crate) role: String,
@@ -46,17 +50,35 @@ impl CustomMessage {
     pub fn new(attributes: impl IntoIterator<Item = (String, Value)>) -> Self {
         Self {
             body: Box::new(CustomBody {
-                role: "custom".to_owned(),
+                role: ROLE.to_owned(),
                 attributes: attributes.into_iter().collect(),
                 unknown: Attributes::new(),
             }),
         }
     }
 
-    /// A message of a role that is not known, with all else that was read.
+    /// A message of a role that another format does not know, with all else that was read.
+    ///
+    /// Its role may be one that this crate knows, for something else: then all of it, role included, are
+    /// attributes of a message of the application's own.
     pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
-        let body = CustomBody { role, attributes: Attributes::new(), unknown };
-        Self { body: Box::new(body.normal()) }
+        let body = CustomBody { role, attributes: Attributes::new(), unknown }.normal();
+        let is_taken = body.role == "custom" && body.unknown.contains_key("attributes");
+        if !is_taken && !is_known(&body.role) {
+            return Self { body: Box::new(body) };
+        }
+        let CustomBody { role, attributes, unknown } = body;
+        let fields = attributes.into_iter().chain(unknown);
+        Self::new(fields.chain([("role".to_owned(), Value::String(role))]))
+    }
+
+    /// Returns whether this is a record of the application alone: a `custom` message without
+    /// [`fields`](Self::fields), which no provider is ever sent.
+    ///
+    /// Such a record takes no place in a window or a budget, and parts nothing: see
+    /// [`Report::private`](crate::Report::private).
+    pub fn is_private(&self) -> bool {
+        self.body.unknown.is_empty() && self.body.role == ROLE
     }
 
     /// The role as JSON names it: `custom`, or the unknown role that was read.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 pub type Attributes = Map<String, Value>;
 
 /// The rare fields that every kind of message shares.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Details {
     pub(crate) name: Option<String>,
     pub(crate) attributes: Attributes,
@@ -30,15 +30,21 @@ impl Details {
 /// for the message and the envelope around it, so that what can be written can be read again.
 const MAX_DEPTH: usize = 100;
 
+fn fits(value: &Value, levels: usize) -> bool {
+    match value {
+        Value::Array(list) => levels > 0 && list.iter().all(|v| fits(v, levels - 1)),
+        Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
+        _ => true,
+    }
+}
+
+/// Whether all of a document is so shallow that any part of it may be kept in a message.
+pub(crate) fn is_shallow(document: &Value) -> bool {
+    fits(document, MAX_DEPTH)
+}
+
 /// Refuses data that could be written but not read again.
 pub(crate) fn bounded(fields: &Attributes) -> Result<(), String> {
-    fn fits(value: &Value, levels: usize) -> bool {
-        match value {
-            Value::Array(list) => levels > 0 && list.iter().all(|v| fits(v, levels - 1)),
-            Value::Object(map) => levels > 0 && map.values().all(|v| fits(v, levels - 1)),
-            _ => true,
-        }
-    }
     let fits = fields.values().all(|value| fits(value, MAX_DEPTH));
     if fits { Ok(()) } else { Err(format!("a field is nested deeper than {MAX_DEPTH} levels")) }
 }

@@ -4,13 +4,19 @@
 //! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let an
 //! unknown field stand there twice, and name no field whose type is wrong.
 
+mod check;
 mod read;
+pub(crate) mod refuse;
+
+pub(super) use check::Check;
+use check::Order;
 
 use serde::ser::{Error, SerializeMap, Serializer};
 use serde::{Deserializer, Serialize};
 
 use super::ai::Body;
 use super::details::{Attributes, bounded, unknown};
+use super::other::{AI_PARTS, PARTS};
 use super::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
@@ -37,9 +43,10 @@ fn fields_of(role: &str) -> &'static [&'static str] {
     }
 }
 
-// The parts that are known in a content, and in an answer's content.
-const PARTS: [&str; 5] = ["text", "image", "audio", "video", "file"];
-const AI_PARTS: [&str; 7] = ["text", "image", "audio", "video", "file", "reasoning", "tool_call"];
+/// Whether a role is that of a kind of message that has a variant of its own.
+pub(super) fn is_known(role: &str) -> bool {
+    fields_of(role).len() > 1
+}
 
 /// Implements [`Human`] for what is written as an object. `read` knows how to read them all.
 macro_rules! human {
@@ -94,10 +101,7 @@ human! {
         close_message(out, "tool", it.attributes(), unknown(&it.answer.details))
     };
     CustomMessage: |it, to| {
-        if fields_of(it.role()).len() > 1 {
-            let text = format_args!("message: `{}` is the role of a known message", it.role());
-            return Err(S::Error::custom(text));
-        }
+        check::role(it).map_err(S::Error::custom)?;
         close_message(open(to, it.role())?, it.role(), it.attributes(), it.fields())
     };
     Part: |it, to| write_part(it, &PARTS, to);
@@ -147,10 +151,8 @@ fn close_message<M: SerializeMap>(
         bounded(attributes).map_err(M::Error::custom)?;
         out.serialize_entry("attributes", attributes)?;
     }
-    let mut taken = fields_of(role);
-    if taken.len() == 1 && role != "custom" && attributes.is_empty() {
-        taken = &[]; // a role that nobody knows may use the name for something else
-    }
+    let known = fields_of(role);
+    let taken = if is_known(role) { known } else { check::beside(role, attributes) };
     close(out, unknown, Some("role"), taken)
 }
 
@@ -162,31 +164,34 @@ fn close<M: SerializeMap>(
     tag: Option<&str>,
     taken: &[&str],
 ) -> Result<M::Ok, M::Error> {
-    if !extra.is_empty() {
-        bounded(extra).map_err(M::Error::custom)?;
-        if let Some(name) = taken.iter().chain(&tag).find(|name| extra.contains_key(**name)) {
-            let text = format_args!("the field `{name}` stands among the extra fields too");
-            return Err(M::Error::custom(text));
-        }
-        extra.iter().try_for_each(|(name, value)| out.serialize_entry(name, value))?;
-    }
+    check::free(extra, tag, taken).map_err(M::Error::custom)?;
+    extra.iter().try_for_each(|(name, value)| out.serialize_entry(name, value))?;
     out.end()
 }
 
 /// Where reasoning, content and calls stand in this order, each has a field of its own. Any other
-/// order is told by a content that holds them all.
+/// order is told by a content that holds them all; or, where a call has a `type` of its own, all that
+/// stand between the first and the last.
 fn put_parts<M: SerializeMap>(out: &mut M, parts: &[AiPart]) -> Result<(), M::Error> {
-    let reasoning = parts.iter().take_while(|part| matches!(part, AiPart::Reasoning(_))).count();
-    let calls = parts.iter().rev().take_while(|part| matches!(part, AiPart::ToolCall(_))).count();
-    let (before, calls) = parts.split_at(parts.len() - calls);
-    let (reasoning, content) = before.split_at(reasoning);
-    if !content.iter().all(|part| matches!(part, AiPart::Content(_))) {
+    let order = Order::of(parts);
+    if !order.is_plain() && !order.has_types() {
         return out.serialize_entry("content", parts);
     }
-    for (name, list) in [("reasoning", reasoning), ("content", content), ("tool_calls", calls)] {
-        put(out, name, Some(&Listed(list)).filter(|_| !list.is_empty()))?;
+    put_listed(out, "reasoning", order.reasoning)?;
+    if order.is_plain() {
+        put_listed(out, "content", order.between)?;
+    } else {
+        out.serialize_entry("content", order.between)?;
     }
-    Ok(())
+    put_listed(out, "tool_calls", order.calls)
+}
+
+fn put_listed<M: SerializeMap>(
+    out: &mut M,
+    name: &'static str,
+    list: &[AiPart],
+) -> Result<(), M::Error> {
+    put(out, name, Some(&Listed(list)).filter(|_| !list.is_empty()))
 }
 
 /// Parts of one kind in the field for them: one bare text alone is just that text.
@@ -225,17 +230,11 @@ fn write_part<S: Serializer>(it: &Part, known: &[&str], to: S) -> Result<S::Ok, 
         Part::Audio(media) => write_media(media, Some("audio"), to),
         Part::Video(media) => write_media(media, Some("video"), to),
         Part::File(media) => write_media(media, Some("file"), to),
-        Part::Other(fields) => {
-            let kind = fields.get("type").and_then(|kind| kind.as_str());
-            let kind = kind.ok_or_else(|| S::Error::custom("part: missing field `type`"))?;
-            if known.contains(&kind) {
-                let text = format_args!("part: `{kind}` is the type of a known part");
-                return Err(S::Error::custom(text));
-            }
-            bounded(fields).map_err(S::Error::custom)?;
+        Part::Other(other) => {
+            check::other(other, known).map_err(S::Error::custom)?;
             let mut out = to.serialize_map(None)?;
-            out.serialize_entry("type", kind)?;
-            let mut others = fields.iter().filter(|(name, _)| *name != "type");
+            out.serialize_entry("type", other.kind())?;
+            let mut others = other.fields().iter().filter(|(name, _)| *name != "type");
             others.try_for_each(|(name, value)| out.serialize_entry(name, value))?;
             out.end()
         }

@@ -6,7 +6,7 @@ use super::content::tight;
 use super::details::{self, Attributes, Rare};
 
 /// What the model is told to be: text.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SystemMessage {
     pub(crate) text: String,
     pub(crate) rare: Rare,
@@ -29,6 +29,16 @@ impl SystemMessage {
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
+        self
+    }
+
+    /// The same message with a paragraph more; an empty one changes nothing.
+    #[must_use]
+    pub(crate) fn joined(mut self, paragraph: &str) -> Self {
+        if !self.text.is_empty() && !paragraph.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(paragraph);
         self
     }
 

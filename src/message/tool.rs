@@ -5,18 +5,21 @@ use serde_json::Value;
 use super::Content;
 use super::details::{self, Attributes, Details};
 
+/// The attribute that marks a result which stands in for the true one.
+const STAND_IN: &str = "turn:stand_in";
+
 /// What a tool returned for one call.
 ///
 /// It names the call that it answers by id, and the tool by name: some providers key results by one
 /// and some by the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolMessage {
     pub(crate) content: Content,
     pub(crate) answer: Box<Answer>,
 }
 
 /// Which call is answered, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     pub(crate) call_id: String,
     /// Empty where the history does not know it.
@@ -57,6 +60,34 @@ impl ToolMessage {
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.answer.details).attributes.insert(key.into(), value.into());
         self
+    }
+
+    /// The same result, marked as one that stands in for the true one: the tool took too long, or
+    /// nobody knows what became of the call.
+    ///
+    /// When the true result arrives later, it is sent in this one's place. The mark is the attribute
+    /// `turn:stand_in`, so it is stored like any other.
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, ToolMessage};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// prompt.add(Message::user("Book it."))?;
+    /// prompt.add(Message::ai_calls([ToolCall::new("c1", "book", "{}")]))?;
+    /// prompt.add(ToolMessage::new("c1", "book", "still running after 30 s").stand_in())?;
+    /// prompt.add(Message::ai("It takes a while."))?;
+    /// prompt.add(Message::tool("c1", "book", "booked, ref 7XK"))?;
+    /// assert_eq!(prompt.build()?[2].text(), "booked, ref 7XK");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn stand_in(self) -> Self {
+        self.with_attribute(STAND_IN, true)
+    }
+
+    /// Returns whether this result is marked as a [stand-in](Self::stand_in).
+    pub fn is_stand_in(&self) -> bool {
+        self.answer.details.is_some() && self.attributes().get(STAND_IN) == Some(&Value::Bool(true))
     }
 
     /// The content.

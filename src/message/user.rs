@@ -5,8 +5,11 @@ use serde_json::Value;
 use super::Content;
 use super::details::{self, Attributes, Rare};
 
+/// The attribute that marks a message which steers a turn.
+const STEERED: &str = "turn:steered";
+
 /// What the user said: a text or parts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserMessage {
     pub(crate) content: Content,
     pub(crate) rare: Rare,
@@ -31,6 +34,20 @@ impl UserMessage {
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
         self
+    }
+
+    /// The same message, marked as one that steers the answer that is under way: it begins no turn.
+    ///
+    /// The mark is the attribute `turn:steered`, so it is stored like any other.
+    #[must_use]
+    pub fn steered(self) -> Self {
+        self.with_attribute(STEERED, true)
+    }
+
+    /// Returns whether this message is marked as [steering](Self::steered) a turn that another one
+    /// began.
+    pub fn is_steered(&self) -> bool {
+        self.rare.is_some() && self.attributes().get(STEERED) == Some(&Value::Bool(true))
     }
 
     /// The content.

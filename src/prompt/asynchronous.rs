@@ -7,14 +7,14 @@ use super::MemoryPrompt;
 use crate::compose::Composition;
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt};
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
 use crate::message::Message;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
 impl MemoryPrompt<dyn AsyncChatMemory> {
     /// A prompt over this async memory, with the defaults of [`Composer::new`](crate::Composer::new).
     pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
-        Self::over(Arc::new(memory))
+        Self::over(share_async(memory))
     }
 
     /// Appends a message to the memory; returns its position.
@@ -44,9 +44,9 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     /// As [`Composer::compose`](crate::Composer::compose) and [`AsyncChatMemory::read`]. A build that
     /// fails, or whose future is dropped, changes nothing: temporaries wait for the next one.
     pub async fn build(&mut self) -> Result<Prompt> {
+        self.begin_build();
         let prompt = self.preview().await?;
-        self.temporaries.clear();
-        Ok(prompt)
+        Ok(self.spend(prompt))
     }
 
     /// Composes the same prompt and spends nothing: for counting, or for choosing a model by it.
@@ -57,20 +57,20 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     pub async fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            let mut snapshot = self.memory.read(None, n).await?;
-            match self.compose(&mut snapshot, n)? {
+            match self.compose(self.memory.read(None, n).await?, n)? {
                 Composition::Ready(prompt) => return Ok(prompt),
-                Composition::ReadMore(more) => n = more.max(n.saturating_add(1)),
+                Composition::ReadMore(more) => n = more,
             }
         }
     }
 
-    /// Puts another memory in the place of this one and returns the old one. Configuration and
-    /// temporaries stay.
+    /// Puts another memory in the place of this one and returns the old one. The configuration stays,
+    /// and so do temporaries that no build has seen; those of a build that failed, or whose future was
+    /// dropped, are dropped.
     pub fn set_memory(
         &mut self,
         memory: impl AsyncChatMemory + 'static,
     ) -> Arc<dyn AsyncChatMemory> {
-        self.replace_memory(Arc::new(memory))
+        self.replace_memory(share_async(memory))
     }
 }

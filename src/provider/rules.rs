@@ -2,6 +2,7 @@
 
 /// What a provider refuses, beyond calls and results that do not belong together: nobody takes those.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
 pub(crate) struct Rules {
     /// What a prompt begins with.
     pub(crate) opens: Opens,
@@ -13,6 +14,10 @@ pub(crate) struct Rules {
     pub(crate) ends_in_reasoning: bool,
     /// What call ids are.
     pub(crate) ids: Ids,
+    /// Whether neighbouring answers with calls are one answer with all their calls.
+    pub(crate) joins_calls: bool,
+    /// Whether a system message may stand among the others.
+    pub(crate) late_system: bool,
 }
 
 /// What a prompt begins with.
@@ -56,6 +61,8 @@ pub(super) const OPENAI: Rules = Rules {
     takes_turns: false,
     ends_in_reasoning: true,
     ids: Ids::DistinctInMessage,
+    joins_calls: false,
+    late_system: true,
 };
 
 pub(super) const RESPONSES: Rules = Rules {
@@ -64,6 +71,8 @@ pub(super) const RESPONSES: Rules = Rules {
     takes_turns: false,
     ends_in_reasoning: false,
     ids: Ids::Distinct,
+    joins_calls: false,
+    late_system: true,
 };
 
 pub(super) const ANTHROPIC: Rules = Rules {
@@ -72,6 +81,8 @@ pub(super) const ANTHROPIC: Rules = Rules {
     takes_turns: false, // neighbours of one side are joined by the provider
     ends_in_reasoning: false,
     ids: Ids::Distinct,
+    joins_calls: true,
+    late_system: false,
 };
 
 /// A call must follow a user's entry. Since answers in a row are one entry, and a call may still come
@@ -82,6 +93,8 @@ pub(super) const GEMINI: Rules = Rules {
     takes_turns: false,
     ends_in_reasoning: true,
     ids: Ids::Any,
+    joins_calls: true,
+    late_system: false,
 };
 
 pub(super) const MISTRAL: Rules = Rules {
@@ -90,6 +103,8 @@ pub(super) const MISTRAL: Rules = Rules {
     takes_turns: true,
     ends_in_reasoning: true,
     ids: Ids::Nine,
+    joins_calls: false,
+    late_system: false,
 };
 
 pub(super) const OLLAMA: Rules = Rules {
@@ -98,4 +113,6 @@ pub(super) const OLLAMA: Rules = Rules {
     takes_turns: false,
     ends_in_reasoning: true,
     ids: Ids::Any,
+    joins_calls: false,
+    late_system: true,
 };

@@ -1,14 +1,14 @@
 //! Walking over records, from one block into the next.
 
-use super::{Few, Record, Records, Run, Slot};
+use super::{Cell, Few, Record, Records, Run};
 use crate::message::Message;
 
 /// A walk over records.
 #[derive(Clone)]
 pub(crate) struct Cursor<'a> {
-    /// The run of the next record, and the slots from it on: none only at the end.
+    /// The run of the next record, and the cells from it on: none only at the end.
     run: Option<&'a Run>,
-    slots: &'a [Slot],
+    cells: &'a [Cell],
     runs: &'a Few<Run>,
     next_run: usize,
     /// The place of the next among all records.
@@ -20,8 +20,8 @@ impl Records {
     #[inline]
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
         let (runs, run) = (&self.runs, self.runs.get(0));
-        let slots = run.map_or(&[][..], Run::slots);
-        let mut cursor = Cursor { run, slots, runs, next_run: 1, at: 0 };
+        let cells = run.map_or(&[][..], Run::cells);
+        let mut cursor = Cursor { run, cells, runs, next_run: 1, at: 0 };
         if skip > 0 {
             cursor.advance(skip);
         }
@@ -39,9 +39,9 @@ impl<'a> Cursor<'a> {
     /// The next record, which stays the next.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
-        let (run, slots) = (self.run?, self.slots);
-        let entry = slots.first()?.get()?;
-        Some(Record { seq: run.seq + (run.len - slots.len()) as u64, entry, run })
+        let (run, cells) = (self.run?, self.cells);
+        let entry = cells.first()?.get()?;
+        Some(Record { seq: run.seq + (run.len - cells.len()) as u64, entry, run })
     }
 
     /// The next record, if there is one and `wanted` says so.
@@ -55,39 +55,39 @@ impl<'a> Cursor<'a> {
     /// Passes the next records as far as they are wanted.
     #[inline]
     pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
-        let mut unwanted = |slot: &Slot| slot.get().is_none_or(|entry| !wanted(&entry.message));
+        let mut unwanted = |cell: &Cell| cell.get().is_none_or(|entry| !wanted(&entry.message));
         while self.run.is_some() {
-            let slots = self.slots;
-            let passed = slots.iter().position(&mut unwanted);
-            self.advance(passed.unwrap_or(slots.len()));
+            let cells = self.cells;
+            let passed = cells.iter().position(&mut unwanted);
+            self.advance(passed.unwrap_or(cells.len()));
             if passed.is_some() {
                 return;
             }
         }
     }
 
-    /// Passes the next records, at most so many, as far as they share a block: they lie in these slots.
-    pub(crate) fn stretch(&mut self, most: usize) -> &'a [Slot] {
-        let slots = self.slots;
-        let slots = slots.get(..most).unwrap_or(slots);
-        self.advance(slots.len());
-        slots
+    /// Passes the next records, at most so many, as far as they share a block: they lie in these cells.
+    pub(crate) fn stretch(&mut self, most: usize) -> &'a [Cell] {
+        let cells = self.cells;
+        let cells = cells.get(..most).unwrap_or(cells);
+        self.advance(cells.len());
+        cells
     }
 
     /// Passes so many records.
     pub(crate) fn advance(&mut self, n: usize) {
         let mut left = n;
         while self.run.is_some() {
-            if let Some(slots) = self.slots.get(left..).filter(|slots| !slots.is_empty()) {
-                self.slots = slots;
+            if let Some(cells) = self.cells.get(left..).filter(|cells| !cells.is_empty()) {
+                self.cells = cells;
                 self.at += left;
                 return;
             }
-            left -= self.slots.len();
-            self.at += self.slots.len();
+            left -= self.cells.len();
+            self.at += self.cells.len();
             self.run = self.runs.get(self.next_run);
             self.next_run += 1;
-            self.slots = self.run.map_or(&[], Run::slots);
+            self.cells = self.run.map_or(&[], Run::cells);
         }
     }
 }

@@ -16,6 +16,10 @@ pub(crate) struct Few<T> {
 }
 
 impl<T> Few<T> {
+    pub(crate) const fn none() -> Self {
+        Self { first: None, second: None, rest: Vec::new() }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.first.is_none()
     }
@@ -63,7 +67,7 @@ impl<T> Few<T> {
 
 impl<T> Default for Few<T> {
     fn default() -> Self {
-        Self { first: None, second: None, rest: Vec::new() }
+        Self::none()
     }
 }
 

@@ -1,44 +1,61 @@
-//! Blocks of write-once slots, and records side by side in one.
+//! Blocks of write-once cells, and records side by side in one.
 
+use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use super::Record;
 use crate::message::Message;
 
 /// A message with its time of append in milliseconds since 1970.
-#[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) at: u64,
     pub(crate) message: Message,
 }
 
-/// Where an entry is written once.
-pub(crate) type Slot = OnceLock<Entry>;
+impl Entry {
+    /// About how many bytes it takes in a block.
+    pub(crate) fn bytes(&self) -> usize {
+        cell_bytes(&self.message)
+    }
+}
 
-/// Slots, filled from the front.
-pub(crate) type Block = Arc<[Slot]>;
+/// About how many bytes this message takes in a block.
+pub(super) fn cell_bytes(message: &Message) -> usize {
+    size_of::<Cell>().saturating_add(message.heap_bytes())
+}
+
+/// Where an entry is written once.
+pub(crate) type Cell = OnceLock<Entry>;
+
+/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block takes
+/// no more than [`MAX_BYTES`], or is one message that takes more by itself.
+pub(crate) type Block = Arc<[Cell]>;
+
+/// Sixty-four messages of 450 characters. Of what is evicted, each view that is kept holds at most so
+/// much where it begins and where it ends.
+pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
 /// Records that stand side by side in one block.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Run {
     pub(crate) block: Block,
     /// The position of the first.
     pub(crate) seq: u64,
-    /// The slot of the first.
+    /// The cell of the first.
     pub(crate) from: usize,
     pub(crate) len: usize,
 }
 
 impl Run {
     #[inline]
-    pub(super) fn slots(&self) -> &[Slot] {
+    pub(super) fn cells(&self) -> &[Cell] {
         self.block.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
-    /// The `i`th record. A run covers filled slots only, so it is there for every `i` below `len`.
+    /// The `i`th record. A run covers filled cells only, so it is there for every `i` below `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
-        let entry = self.slots().get(i)?.get()?;
+        let entry = self.cells().get(i)?.get()?;
         Some(Record { seq: self.seq + i as u64, entry, run: self })
     }
 
@@ -63,5 +80,11 @@ impl Run {
             len: self.len - i,
         };
         (Self { len: i, ..self }, rest)
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.seq..self.seq + self.len as u64)
     }
 }

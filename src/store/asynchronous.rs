@@ -4,8 +4,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use super::copy::{Copied, Journey};
+use super::{Info, PAGE, check_prefix, unsupported};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
+use crate::record::Incarnation;
 
 /// Many conversations, each under its id, for async code.
 ///
@@ -43,31 +46,206 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     ///
     /// As [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
+
+    /// The next `n` ids that begin with this text, after this one, or the first `n` of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::ids_with_prefix`](super::ChatMemoryStore::ids_with_prefix).
+    fn ids_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a MemoryId>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+        Box::pin(async move {
+            let mut found = Vec::new();
+            let mut after = after.cloned();
+            while found.len() < n {
+                let page = self.ids(after.as_ref(), PAGE).await?;
+                let last = page.len() < PAGE;
+                after = page.last().cloned();
+                let left = n - found.len();
+                found.extend(
+                    page.into_iter().filter(|id| id.as_str().starts_with(prefix)).take(left),
+                );
+                if last {
+                    break;
+                }
+            }
+            Ok(found)
+        })
+    }
+
+    /// Where the conversation under this id begins and ends and when it was last active; none where
+    /// there is no conversation.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::info`](super::ChatMemoryStore::info).
+    fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
+        let _ = id;
+        Box::pin(async { Err(unsupported("info")) })
+    }
+
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
+    /// begin meanwhile may stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::delete_prefix`](super::ChatMemoryStore::delete_prefix).
+    fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(async move {
+            check_prefix(prefix)?;
+            let (mut deleted, mut after) = (0, None);
+            loop {
+                let page = self.ids_with_prefix(prefix, after.as_ref(), PAGE).await?;
+                for id in &page {
+                    deleted += u64::from(self.delete(id).await?);
+                }
+                if page.len() < PAGE {
+                    return Ok(deleted);
+                }
+                after = page.into_iter().last();
+            }
+        })
+    }
+
+    /// Begins a conversation under this id whose first record will have the position `start`: to go
+    /// on with one that was kept elsewhere. Its incarnation is this one, or a new one.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStore::restore`](super::ChatMemoryStore::restore).
+    fn restore<'a>(
+        &'a self,
+        id: &'a MemoryId,
+        start: u64,
+        incarnation: Option<Incarnation>,
+    ) -> BoxFuture<'a, Result<()>> {
+        let _ = (id, start, incarnation);
+        Box::pin(async { Err(unsupported("restore")) })
+    }
 }
 
 macro_rules! forward {
-    ($($pointer:ty),*) => {$(
+    ($(impl[$($generic:tt)*] for $pointer:ty),* $(,)?) => {$(
         // As for the blocking twin: no method may be forgotten.
         #[deny(clippy::missing_trait_methods)]
-        impl<S: AsyncChatMemoryStore + ?Sized> AsyncChatMemoryStore for $pointer {
+        impl<$($generic)*> AsyncChatMemoryStore for $pointer {
             fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
                 (**self).memory(id)
             }
-            fn ids<'a>(
-                &'a self,
-                after: Option<&'a MemoryId>,
+            fn ids<'b>(
+                &'b self,
+                after: Option<&'b MemoryId>,
                 n: usize,
-            ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
                 (**self).ids(after, n)
             }
-            fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
+            fn delete<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<bool>> {
                 (**self).delete(id)
             }
             fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
                 (**self).purge_inactive(older_than)
             }
+            fn ids_with_prefix<'b>(
+                &'b self,
+                prefix: &'b str,
+                after: Option<&'b MemoryId>,
+                n: usize,
+            ) -> BoxFuture<'b, Result<Vec<MemoryId>>> {
+                (**self).ids_with_prefix(prefix, after, n)
+            }
+            fn info<'b>(&'b self, id: &'b MemoryId) -> BoxFuture<'b, Result<Option<Info>>> {
+                (**self).info(id)
+            }
+            fn delete_prefix<'b>(&'b self, prefix: &'b str) -> BoxFuture<'b, Result<u64>> {
+                (**self).delete_prefix(prefix)
+            }
+            fn restore<'b>(
+                &'b self,
+                id: &'b MemoryId,
+                start: u64,
+                incarnation: Option<Incarnation>,
+            ) -> BoxFuture<'b, Result<()>> {
+                (**self).restore(id, start, incarnation)
+            }
         }
     )*};
 }
 
-forward!(&S, Box<S>, Arc<S>);
+// Not every `Arc<S>` and `Box<S>`, as for the blocking twin.
+forward! {
+    impl[S: AsyncChatMemoryStore + ?Sized] for &S,
+    impl['a] for Box<dyn AsyncChatMemoryStore + 'a>,
+    impl['a] for Arc<dyn AsyncChatMemoryStore + 'a>,
+}
+
+/// Comfort for users of an [`AsyncChatMemoryStore`]: the twin of
+/// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not implement
+/// it yourself.
+pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
+    /// Copies the conversations whose ids the filter wants to another store.
+    ///
+    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemoryStoreExt::copy_to`](super::ChatMemoryStoreExt::copy_to).
+    fn copy_to(
+        &self,
+        other: &(impl AsyncChatMemoryStore + ?Sized),
+        mut filter: impl FnMut(&MemoryId) -> bool + Send,
+        mut progress: impl FnMut(&Copied) + Send,
+    ) -> impl Future<Output = Result<Copied>> + Send {
+        async move {
+            let mut copied = Copied::default();
+            let mut after = None;
+            loop {
+                let ids = self.ids(after.as_ref(), PAGE).await?;
+                for id in &ids {
+                    if filter(id) {
+                        copy(self, other, id, &mut copied, &mut progress).await?;
+                    }
+                }
+                let last = ids.len() < PAGE;
+                after = ids.into_iter().last().or(after);
+                if last {
+                    return Ok(copied);
+                }
+            }
+        }
+    }
+}
+
+impl<S: AsyncChatMemoryStore + ?Sized> AsyncChatMemoryStoreExt for S {}
+
+async fn copy(
+    from: &(impl AsyncChatMemoryStore + ?Sized),
+    to: &(impl AsyncChatMemoryStore + ?Sized),
+    id: &MemoryId,
+    copied: &mut Copied,
+    progress: &mut (impl FnMut(&Copied) + Send),
+) -> Result<()> {
+    let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
+    let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
+    let head = source.read_with(&Journey::first(slots)).await?;
+    // Deleted since it was listed, or it is there.
+    let Some(info) = from.info(id).await? else { return Ok(()) };
+    copied.id = Some(id.clone());
+    to.restore(id, head.start, head.incarnation).await?;
+    let mut journey = Journey::new(id.clone(), head, info, target.limits());
+    while let Some((wanted, n)) = journey.next() {
+        let page = source.read(Some(wanted.end), n).await?;
+        for mut append in journey.page(&wanted, &page)? {
+            let positions = target.append_with(&mut append).await?.positions;
+            copied.records += positions.end - positions.start;
+            progress(copied);
+        }
+    }
+    target.append_with(&mut journey.closing()).await?;
+    copied.conversations += 1;
+    progress(copied);
+    Ok(())
+}

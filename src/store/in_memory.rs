@@ -1,19 +1,19 @@
 //! The store that keeps everything in this process.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::RwLock;
 
-use super::ChatMemoryStore;
+use super::{ChatMemoryStore, Info, check_prefix, exists};
 use crate::error::Result;
-use crate::memory::{ChatMemory, DefaultChatMemory, MemoryId};
+use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Snapshot, millis};
+use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 
 /// Many conversations in this process. A clone is a handle on the same store.
 ///
@@ -44,15 +44,9 @@ pub struct InMemory {
     conversations: Conversations,
 }
 
-type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<Conversation>>>>;
-
-/// Whoever uses one holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
+/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
 /// somebody else holds.
-struct Conversation {
-    memory: DefaultChatMemory,
-    /// The time of the last append, in milliseconds since 1970.
-    active: AtomicU64,
-}
+type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>>;
 
 impl InMemoryStore {
     /// An empty store.
@@ -92,24 +86,67 @@ impl ChatMemoryStore for InMemoryStore {
         let before = conversations.len();
         conversations.retain(|_, conversation| {
             // Nobody new can take hold of it while this lock is held.
-            Arc::strong_count(conversation) > 1
-                || conversation.active.load(Ordering::Acquire) >= older_than
+            Arc::strong_count(conversation) > 1 || conversation.active() >= older_than
         });
         Ok((before - conversations.len()) as u64)
+    }
+
+    fn ids_with_prefix(
+        &self,
+        prefix: &str,
+        after: Option<&MemoryId>,
+        n: usize,
+    ) -> Result<Vec<MemoryId>> {
+        let conversations = self.conversations.read();
+        let first = MemoryId::from(prefix);
+        let from = match after {
+            Some(after) if *after >= first => Bound::Excluded(after),
+            _ => Bound::Included(&first),
+        };
+        let ids = conversations.range::<MemoryId, _>((from, Bound::Unbounded)).map(|(id, _)| id);
+        let ids = ids.take_while(|id| id.as_str().starts_with(prefix));
+        Ok(ids.take(n).cloned().collect())
+    }
+
+    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+        let found = self.conversations.read().get(id).map(|found| found.standing());
+        Ok(found.map(|(positions, incarnation, active)| {
+            let active = SystemTime::UNIX_EPOCH + Duration::from_millis(active);
+            Info::new(positions, active).with_incarnation(incarnation)
+        }))
+    }
+
+    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+        check_prefix(prefix)?;
+        let mut conversations = self.conversations.write();
+        let before = conversations.len();
+        conversations.retain(|id, _| !id.as_str().starts_with(prefix));
+        Ok((before - conversations.len()) as u64)
+    }
+
+    fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+        let incarnation = incarnation.unwrap_or_else(Incarnation::random);
+        let restored = DefaultChatMemory::restored(id.clone(), start, incarnation);
+        match self.conversations.write().entry(id.clone()) {
+            Entry::Occupied(_) => Err(exists("in-memory", id)),
+            Entry::Vacant(vacant) => {
+                vacant.insert(Arc::new(restored));
+                Ok(())
+            }
+        }
     }
 }
 
 impl InMemory {
-    fn find(&self) -> Option<Arc<Conversation>> {
+    fn find(&self) -> Option<Arc<DefaultChatMemory>> {
         self.conversations.read().get(&self.id).cloned()
     }
 
-    fn find_or_create(&self) -> Arc<Conversation> {
+    fn find_or_create(&self) -> Arc<DefaultChatMemory> {
         let mut conversations = self.conversations.write();
-        let conversation = conversations.entry(self.id.clone()).or_insert_with(|| {
-            let memory = DefaultChatMemory::with_id(self.id.clone());
-            Arc::new(Conversation { memory, active: AtomicU64::new(0) })
-        });
+        let conversation = conversations
+            .entry(self.id.clone())
+            .or_insert_with(|| Arc::new(DefaultChatMemory::with_id(self.id.clone())));
         Arc::clone(conversation)
     }
 }
@@ -129,24 +166,48 @@ impl ChatMemory for InMemory {
             }
             None => self.find_or_create(),
         };
-        let empty = batch.is_empty();
-        let positions = conversation.memory.append(batch, expected)?;
-        if !empty {
-            conversation.active.fetch_max(millis(SystemTime::now()), Ordering::AcqRel);
-        }
-        Ok(positions)
+        conversation.append(batch, expected)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.find().map_or_else(|| Ok(Snapshot::default()), |found| found.memory.read(before, n))
+        self.find().map_or_else(|| Ok(Snapshot::default()), |found| found.read(before, n))
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
-        self.find().map_or(Ok(0), |found| found.memory.evict(before))
+        self.find().map_or(Ok(0), |found| found.evict(before))
     }
 
     fn clear(&self) -> Result<()> {
-        self.find().map_or(Ok(()), |found| found.memory.clear())
+        self.find().map_or(Ok(()), |found| found.clear())
+    }
+
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        if let Some(found) = self.find() {
+            return found.append_with(append);
+        }
+        append.check(&self.limits())?;
+        append.check_on_nothing()?;
+        if !append.creates() {
+            // Nothing to store: what is to be said is what an empty conversation says.
+            append.messages.clear();
+            let mut appended = Appended::new(0..0);
+            appended.recognised = true;
+            return Ok(appended);
+        }
+        self.find_or_create().append_with(append)
+    }
+
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        read.check()?;
+        self.find().map_or_else(|| Ok(Snapshot::default()), |found| found.read_with(read))
+    }
+
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.find().map_or_else(|| Ok(Vec::new()), |found| found.slots())
+    }
+
+    fn limits(&self) -> Limits {
+        DefaultChatMemory::LIMITS
     }
 }
 

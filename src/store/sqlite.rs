@@ -7,14 +7,14 @@
 //! ```sql
 //! -- sqlite3 chat.db
 //! SELECT seq, at, payload ->> '$.message.role', payload ->> '$.message.content'
-//! FROM history WHERE id = 'support:u1001:c2002' ORDER BY seq DESC LIMIT 10;
+//! FROM history WHERE id = 'support:u1001:c2002' ORDER BY key DESC LIMIT 10;
 //! ```
 //!
 //! | table | columns |
 //! |---|---|
 //! | `conversation` | `key`, `id`, `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `system` |
 //! | `message` | `key` (that of the conversation times 2³² plus the position), `at` (in milliseconds since 1970), `payload` |
-//! | `history` (a view) | `id`, `seq`, `at` (as text, in UTC), `payload` |
+//! | `history` (a view) | `id`, `seq`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `seq` is computed for all of a conversation before it is sorted |
 //!
 //! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read, whichever
 //! is configured. Messages of one conversation lie side by side in one tree, so the newest ten are a
@@ -31,12 +31,32 @@
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
 //!   machine. One that did not return is there whole or not at all.
-//! - Any number of threads and processes may use the file at once. Writers take turns; a writer waits
-//!   for as long as [`SqliteOptions::busy_timeout`] says. Readers wait for nobody.
+//! - Any number of threads and processes may use the file at once. Writers take turns, also where one
+//!   process writes without a pause; a writer waits for as long as [`SqliteOptions::busy_timeout`] says.
+//!   Readers wait for nobody.
+//! - Threads that write at once through one store (or clones of it) share the wait for the disk: what came
+//!   meanwhile goes into one commit, and each append still succeeds or fails alone.
+//! - Once it is closed, the store is one file. While it is open there are three beside it: `-wal` and
+//!   `-shm`, which are SQLite's and belong to the data, and the empty `-turn`, by which processes take
+//!   turns.
+//! - A file that is opened [read-only](SqliteOptions::read_only) may lie on media that can't be written to,
+//!   if it was closed before it was put there: a log beside it would have to be worked in first.
 //! - A file on a network drive is only as safe as its locks: SQLite advises against it.
+//!
+//! # What is left of what was deleted
+//!
+//! Deleting, purging, evicting and clearing take messages out of the tables. As SQLite does it, their
+//! bytes stay in the file until something else is written there, and in the log until that begins anew.
+//! Who must erase sets [`SqliteOptions::secure_delete`], by which SQLite writes zeros over them, and calls
+//! [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that was written without it,
+//! `vacuum` alone leaves nothing in file and log. What copies, backups, the file system and the disk keep
+//! is another matter.
 
 mod connect;
+mod purge;
 mod schema;
+mod turn;
+mod writer;
 
 use std::fmt;
 use std::ops::Range;
@@ -91,11 +111,9 @@ pub struct SqliteMemory {
 struct Shared {
     connections: Connections,
     codec: Codec,
-    place: Place,
 }
 
-/// Where the data are, for debug output.
-#[derive(Clone)]
+/// Where the data are, for people.
 enum Place {
     File(PathBuf),
     InMemory,
@@ -120,6 +138,7 @@ pub struct SqliteOptions {
     durability: Durability,
     busy_timeout: Duration,
     read_only: bool,
+    secure_delete: bool,
     on_connect: Option<OnConnect>,
 }
 
@@ -156,6 +175,7 @@ impl SqliteStore {
             durability: Durability::Full,
             busy_timeout: Duration::from_secs(5),
             read_only: false,
+            secure_delete: false,
             on_connect: None,
         }
     }
@@ -167,6 +187,20 @@ impl SqliteStore {
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<SqliteMemory> {
         Ok(SqliteMemory { id: id.into(), shared: Arc::clone(&self.shared) })
+    }
+
+    /// Writes the file anew without what is free in it, and empties the log: the file is then as small as
+    /// it can be, and nothing of what was [deleted](self#what-is-left-of-what-was-deleted) is left in
+    /// either.
+    ///
+    /// It takes as long as writing all that is kept, and twice its room; others wait to write meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where the store failed, where there is no room, or where somebody wrote, or
+    /// read all the while, for longer than the busy timeout.
+    pub fn vacuum(&self) -> Result<()> {
+        self.shared.connections.vacuum()
     }
 }
 
@@ -193,9 +227,22 @@ impl SqliteOptions {
     }
 
     /// Opens the file for reading alone: it must exist, and every change is an error.
+    ///
+    /// On media that can't be written to, and in a folder that only others may write to, the file is read
+    /// as it lies there as long as there is no log beside it.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
+        self
+    }
+
+    /// Writes zeros over what is deleted; off unless set, since it costs as much as writing it did.
+    ///
+    /// The log keeps the bytes for a while: see
+    /// [what is left of what was deleted](self#what-is-left-of-what-was-deleted).
+    #[must_use]
+    pub fn secure_delete(mut self, secure_delete: bool) -> Self {
+        self.secure_delete = secure_delete;
         self
     }
 
@@ -226,8 +273,8 @@ impl SqliteOptions {
             return Err(Error::invalid("open", text));
         }
         let codec = self.codec;
-        let connections = Connections::open(&path, self)?;
-        Ok(SqliteStore::over(connections, codec, Place::File(path)))
+        let connections = Connections::open(Place::File(path.clone()), &path, self)?;
+        Ok(SqliteStore::over(connections, codec))
     }
 
     /// A store in the memory of this process, which is gone when its last handle is.
@@ -236,10 +283,11 @@ impl SqliteOptions {
     ///
     /// [`ErrorKind::Storage`] where SQLite refuses.
     pub fn in_memory(self) -> Result<SqliteStore> {
-        let codec = self.codec;
-        let connection = Connection::open_in_memory().map_err(|error| failed("open", error))?;
-        let connections = Connections::shared(connection, self.on_connect.as_ref())?;
-        Ok(SqliteStore::over(connections, codec, Place::InMemory))
+        let place = Place::InMemory;
+        let connection =
+            Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
+        let connections = Connections::shared(place, connection, &self)?;
+        Ok(SqliteStore::over(connections, self.codec))
     }
 
     /// A store over a connection of your own, which serves reads and writes alike.
@@ -251,15 +299,14 @@ impl SqliteOptions {
     ///
     /// As [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
-        let codec = self.codec;
-        let connections = Connections::shared(connection, self.on_connect.as_ref())?;
-        Ok(SqliteStore::over(connections, codec, Place::OwnConnection))
+        let connections = Connections::shared(Place::OwnConnection, connection, &self)?;
+        Ok(SqliteStore::over(connections, self.codec))
     }
 }
 
 impl SqliteStore {
-    fn over(connections: Connections, codec: Codec, place: Place) -> Self {
-        Self { shared: Arc::new(Shared { connections, codec, place }) }
+    fn over(connections: Connections, codec: Codec) -> Self {
+        Self { shared: Arc::new(Shared { connections, codec }) }
     }
 }
 
@@ -284,9 +331,12 @@ impl ChatMemoryStore for SqliteStore {
         })
     }
 
+    /// As the trait says. What is left of its bytes in the file is described in the
+    /// [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
-        self.shared.connections.write("delete", |connection| {
-            let found = find(connection, id)?;
+        let id = id.clone();
+        self.shared.connections.write("delete", move |connection| {
+            let found = find(connection, &id)?;
             if let Some(found) = &found {
                 forget(connection, found.key)?;
             }
@@ -295,25 +345,7 @@ impl ChatMemoryStore for SqliteStore {
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-        let older_than = signed(millis(older_than));
-        let mut purged = 0;
-        loop {
-            // A few at a time, so that others get their turn.
-            let some = self.shared.connections.write("purge_inactive", |connection| {
-                let mut inactive = connection.prepare_cached(INACTIVE)?;
-                let keys: Vec<i64> = inactive
-                    .query_map(params![older_than, PURGED_AT_ONCE], |row| row.get(0))?
-                    .collect::<rusqlite::Result<_>>()?;
-                for key in &keys {
-                    forget(connection, *key)?;
-                }
-                Ok(keys.len() as u64)
-            })?;
-            purged += some;
-            if some < u64::from(PURGED_AT_ONCE) {
-                return Ok(purged);
-            }
-        }
+        purge::inactive(&self.shared.connections, signed(millis(older_than)))
     }
 }
 
@@ -326,7 +358,6 @@ impl ChatMemory for SqliteMemory {
         // All that can be done beforehand is, so that others wait for the rest alone.
         let codec = self.shared.codec;
         let Payloads { system, messages } = Payloads::of("sqlite", codec, batch)?;
-        let system = system.as_deref().map(|payload| Payload(codec, payload));
         if batch.is_empty() {
             let end = self.shared.connections.read("append", |connection| {
                 Ok(find(connection, &self.id)?.map_or(0, |found| unsigned(found.end)))
@@ -335,18 +366,20 @@ impl ChatMemory for SqliteMemory {
         }
         let at = signed(millis(SystemTime::now()));
         let count = signed(messages.len());
-        let positions = self.shared.connections.write("append", |connection| {
+        let id = self.id.clone();
+        let positions = self.shared.connections.write("append", move |connection| {
+            let system = system.as_deref().map(|payload| Payload(codec, payload));
             let extended = connection
                 .prepare_cached(EXTEND)?
                 .query_row(
-                    params![self.id.as_str(), count, at, system, expected.map(signed)],
+                    params![id.as_str(), count, at, system, expected.map(signed)],
                     |row| Ok((row.get(0)?, row.get(1)?)),
                 )
                 .optional()?;
             let (key, end): (i64, i64) = match extended {
                 Some(extended) => extended,
                 // Either there is no such conversation yet, or it ends elsewhere.
-                None => match (find(connection, &self.id)?, expected) {
+                None => match (find(connection, &id)?, expected) {
                     (Some(found), expected) => {
                         let expected = expected.unwrap_or(u64::MAX);
                         return Err(conflict("sqlite", expected, unsigned(found.end)).into());
@@ -355,7 +388,7 @@ impl ChatMemory for SqliteMemory {
                         return Err(conflict("sqlite", expected, 0).into());
                     }
                     (None, _) => {
-                        let new = params![self.id.as_str(), count, at, system];
+                        let new = params![id.as_str(), count, at, system];
                         connection.prepare_cached(CREATE)?.execute(new)?;
                         (connection.last_insert_rowid(), count)
                     }
@@ -420,8 +453,9 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
-        self.shared.connections.write("evict", |connection| {
-            let Some(found) = find(connection, &self.id)? else { return Ok(0) };
+        let id = self.id.clone();
+        self.shared.connections.write("evict", move |connection| {
+            let Some(found) = find(connection, &id)? else { return Ok(0) };
             let before = signed(before).min(found.end);
             if before <= found.start {
                 return Ok(0);
@@ -435,8 +469,9 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn clear(&self) -> Result<()> {
-        self.shared.connections.write("clear", |connection| {
-            let Some(found) = find(connection, &self.id)? else { return Ok(()) };
+        let id = self.id.clone();
+        self.shared.connections.write("clear", move |connection| {
+            let Some(found) = find(connection, &id)? else { return Ok(()) };
             let first = first_key(found.key);
             connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(found.end)])?;
             connection.prepare_cached(CLEAR)?.execute([found.key])?;
@@ -502,9 +537,11 @@ fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
     Ok(Some(Arc::new(message)))
 }
 
-/// What went wrong inside of a transaction: SQLite's business or ours.
+/// What went wrong inside of a transaction.
 enum Trouble {
     Sqlite(rusqlite::Error),
+    /// What we say of a file.
+    Refused(String),
     Ours(Error),
 }
 
@@ -521,27 +558,33 @@ impl From<Error> for Trouble {
 }
 
 impl Trouble {
-    fn during(self, operation: &'static str) -> Error {
+    fn during(self, operation: &'static str, place: &Place) -> Error {
         match self {
-            Self::Sqlite(error) => failed(operation, error),
+            Self::Sqlite(error) => failed(operation, error, place),
+            Self::Refused(text) => {
+                Error::new(ErrorKind::Storage, operation, format!("sqlite: {text} ({place})"))
+            }
             Self::Ours(error) => error,
         }
     }
 }
 
-/// SQLite's error in words that say what to do about it.
-fn failed(operation: &'static str, error: rusqlite::Error) -> Error {
+/// SQLite's error in words that say what to do about it, and then where, and in its own words.
+fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            "sqlite: somebody else wrote for longer than the busy timeout".to_owned()
+            "somebody else wrote for longer than the busy timeout"
         }
-        Some(ErrorCode::DiskFull) => "sqlite: the disk is full".to_owned(),
-        Some(ErrorCode::ReadOnly) => "sqlite: the file is read-only".to_owned(),
-        Some(ErrorCode::CannotOpen) => "sqlite: the file can't be opened".to_owned(),
-        Some(ErrorCode::NotADatabase) => "sqlite: the file is no database".to_owned(),
-        Some(ErrorCode::DatabaseCorrupt) => "sqlite: the file is damaged".to_owned(),
-        _ => format!("sqlite: {error}"),
+        Some(ErrorCode::DiskFull) => "the disk is full",
+        Some(ErrorCode::ReadOnly) => "the file is read-only",
+        Some(ErrorCode::CannotOpen) => "the file can't be opened",
+        Some(ErrorCode::NotADatabase) => "the file is no database",
+        Some(ErrorCode::DatabaseCorrupt) => "the file is damaged",
+        _ => "the operation failed",
     };
+    let (place, words) = (place.to_string(), error.to_string());
+    let place = if words.contains(&place) { String::new() } else { place + ": " };
+    let text = format!("sqlite: {text} ({place}{words})");
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
@@ -550,26 +593,36 @@ fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
 }
 
-impl fmt::Debug for Place {
+impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::File(path) => path.fmt(f),
+            Self::File(path) => path.display().fmt(f),
             Self::InMemory => f.write_str("in memory"),
             Self::OwnConnection => f.write_str("a connection of the caller's"),
         }
     }
 }
 
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.fmt(f),
+            other => write!(f, "{other}"),
+        }
+    }
+}
+
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { codec, place, .. } = &*self.shared;
+        let Shared { codec, connections } = &*self.shared;
+        let place = connections.place();
         f.debug_struct("SqliteStore").field("place", place).field("codec", codec).finish()
     }
 }
 
 impl fmt::Debug for SqliteMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = &self.shared.place;
+        let place = self.shared.connections.place();
         f.debug_struct("SqliteMemory")
             .field("id", &self.id)
             .field("place", place)
@@ -584,6 +637,7 @@ impl fmt::Debug for SqliteOptions {
             .field("durability", &self.durability)
             .field("busy_timeout", &self.busy_timeout)
             .field("read_only", &self.read_only)
+            .field("secure_delete", &self.secure_delete)
             .field("on_connect", &self.on_connect.is_some())
             .finish()
     }
@@ -592,8 +646,6 @@ impl fmt::Debug for SqliteOptions {
 /// A message's key is its conversation's key times this, plus its position.
 const MOST_MESSAGES: i64 = 1 << 32;
 const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
-
-const PURGED_AT_ONCE: u32 = 64;
 
 const CONVERSATION: &str = r#"SELECT key, start, "end", system FROM conversation WHERE id = ?1"#;
 const CREATE: &str =
@@ -613,4 +665,3 @@ const CLEAR: &str = r#"UPDATE conversation SET start = "end", system = NULL WHER
 const DELETE: &str = "DELETE FROM conversation WHERE key = ?1";
 const FIRST_IDS: &str = "SELECT id FROM conversation ORDER BY id LIMIT ?1";
 const NEXT_IDS: &str = "SELECT id FROM conversation WHERE id > ?1 ORDER BY id LIMIT ?2";
-const INACTIVE: &str = "SELECT key FROM conversation WHERE active < ?1 LIMIT ?2";

@@ -1,104 +1,83 @@
-//! Tool groups: an `Ai` message with tool calls and the `Tool` messages that answer it.
-//!
-//! Results belong to a group when they follow its calls directly, in any order. What comes after
-//! another message answers nothing: every provider refuses something between a call and its results,
-//! and a call that was once sent as unanswered must look the same in every later prompt.
+//! What is done about tool groups: ai messages with calls, and the results that answer them.
 
-use super::{Reach, more};
-use crate::message::{AiMessage, Message, ToolCall};
+use super::{Opening, Reach, more};
+use crate::message::Message;
 use crate::record::Snapshot;
 
-/// What to do about tool calls without results, and results without calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+/// Says what to do about tool calls without results, and results without calls.
+///
+/// A result answers its call wherever it stands behind it:
+///
+/// - Results directly behind an ai message answer its calls, in the order of the calls. Any other result
+///   is a late one and answers the nearest earlier call of its id that nothing has answered; a message
+///   that calls with the same id again closes the earlier call. Where call and result both name a tool,
+///   the names agree.
+/// - A late result first takes the place of a [stand-in](crate::ToolMessage::stand_in) for it.
+/// - Each result is sent directly behind its call, whatever was said in between: the
+///   [report](crate::Report::moved) tells. Where that leaves an answer of the model last, a short note of
+///   the user says which result has arrived.
+/// - A second result for an answered call is left out.
+///
+/// ```
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+/// prompt.add(Message::user("Book the flight."))?;
+/// prompt.add(Message::ai_calls([ToolCall::new("c1", "book", "{}")]))?;
+/// prompt.add(Message::user("Are you still there?"))?;
+/// prompt.add(Message::tool("c1", "book", "booked, ref 7XK"))?; // it took its time
+/// let sent = prompt.build()?;
+/// assert_eq!(sent[2].text(), "booked, ref 7XK");
+/// assert_eq!(sent[3].text(), "Are you still there?");
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolGroups {
-    /// Results that answer no call are left out, and calls without a result are answered with an
+    /// Results that answer no call are left out, and calls that nothing answers are answered with an
     /// error result that says that none was recorded. The report tells.
     #[default]
     Repair,
     /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
     /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
     Strict,
-    /// The window is sent as it is, but for what a named [`Provider`](crate::Provider) demands beyond
+    /// The window is sent as it is, with every result in its place and no question put before it, but for what a named [`Provider`](crate::Provider) demands beyond
     /// calls and results.
     Off,
 }
 
-/// The calls of one `Ai` message that wait for a result.
+/// Moves the start of a window out of the tool group that it opens in.
 ///
-/// Ids may repeat, in one message too: then as many results are taken as there are calls.
-#[derive(Debug)]
-pub(crate) struct OpenCalls<'a> {
-    /// Sorted by id, then by place in the message.
-    waiting: Vec<Waiting<'a>>,
-}
-
-#[derive(Debug)]
-struct Waiting<'a> {
-    call: &'a ToolCall,
-    place: usize,
-    answered: bool,
-}
-
-impl<'a> OpenCalls<'a> {
-    pub(crate) fn of(message: &'a AiMessage) -> Self {
-        let calls = message.tool_calls().enumerate();
-        let mut waiting: Vec<_> =
-            calls.map(|(place, call)| Waiting { call, place, answered: false }).collect();
-        waiting.sort_by(|a, b| a.call.id.cmp(&b.call.id).then(a.place.cmp(&b.place)));
-        Self { waiting }
-    }
-
-    /// Takes a result for the call `id`; false where no call of that id waits for one.
-    pub(crate) fn answer(&mut self, id: &str) -> bool {
-        let first = self.waiting.partition_point(|w| w.call.id.as_str() < id);
-        let same = self.waiting[first..].iter_mut().take_while(|w| w.call.id == id);
-        match same.into_iter().find(|w| !w.answered) {
-            Some(waiting) => {
-                waiting.answered = true;
-                true
-            }
-            None => false,
-        }
-    }
-
-    /// The calls that nothing answered, in the order of the message.
-    pub(crate) fn unanswered(&self) -> Vec<&'a ToolCall> {
-        let mut open: Vec<_> = self.waiting.iter().filter(|w| !w.answered).collect();
-        open.sort_by_key(|w| w.place);
-        open.into_iter().map(|w| w.call).collect()
-    }
-}
-
-/// Moves the start of a window out of a tool group.
-///
-/// A sliding window leaves the group out: the start moves forward past its results, or back to its
-/// call where the history ends in that group, so that the newest group is sent whole even when it
+/// A sliding window leaves the group out: the start moves forward past its results. Where the history
+/// ends in them, it moves back to their call instead, so that the newest group is sent whole even where it
 /// alone exceeds the window. A `stable` window always moves back.
-pub(crate) fn whole_groups(snapshot: &Snapshot, start: usize, stable: bool) -> Reach<usize> {
+pub(crate) fn whole_groups(snapshot: &Snapshot, opening: Opening, stable: bool) -> Reach<Opening> {
     let records = &snapshot.records;
-    if start == 0 && snapshot.is_complete() {
-        return Reach::Found(0); // nothing was cut, so nothing was parted
+    let mut from = records.cursor(opening.start);
+    from.pass(Message::is_private);
+    if !from.peek().is_some_and(|record| record.message().is_tool()) {
+        return Reach::Found(opening);
     }
-    if !records.get(start).is_some_and(|record| record.message().is_tool()) {
-        return Reach::Found(start);
+    if opening.start == 0 && snapshot.is_complete() {
+        return Reach::Found(opening); // nothing was cut, so nothing was parted
     }
-    let mut from = records.cursor(start);
-    from.pass(Message::is_tool);
-    let forward = from.at();
-    if forward < records.len() && !stable {
-        return Reach::Found(forward);
+    from.pass(|message| message.is_tool() || message.is_private());
+    if from.at() < records.len() && !stable {
+        return Reach::Found(Opening { start: from.at(), ..opening });
     }
     // Back over the results to what stands before them.
-    let mut back = records.messages().rev().skip(records.len() - start);
-    let mut call = start;
-    loop {
-        call = call.wrapping_sub(1);
-        match back.next() {
-            Some(message) if message.is_tool() => {}
-            Some(message) if message.has_tool_calls() => return Reach::Found(call),
-            None if !snapshot.is_complete() => return Reach::ReadMore(more(records.len())),
-            _ => return Reach::Found(forward),
+    let mut before = records.messages().rev().skip(records.len() - opening.start);
+    let passed = before.position(|message| !message.is_tool() && !message.is_private());
+    match passed {
+        None if !snapshot.is_complete() => Reach::ReadMore(more(records.len())),
+        Some(passed) => {
+            let head = opening.start - 1 - passed;
+            let calls = records.get(head).is_some_and(|head| head.message().has_tool_calls());
+            // Results that came late belong to a call elsewhere, and bring it along.
+            let start = if calls { head } else { opening.start };
+            Reach::Found(Opening { covers: start, start, ..opening })
         }
+        None => Reach::Found(opening),
     }
 }

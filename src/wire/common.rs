@@ -6,9 +6,13 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
+use super::words::answered_error;
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{AiPart, Attributes, Content, Media, Message, Part, Source, ToolCall};
+use crate::message::{
+    AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage, ToolCall,
+    is_shallow,
+};
 
 /// A place in a document, and what was being done there.
 ///
@@ -17,13 +21,13 @@ use crate::message::{AiPart, Attributes, Content, Media, Message, Part, Source, 
 pub(super) struct At<'a> {
     operation: &'static str,
     up: Option<&'a Self>,
-    step: Step<'a>,
+    step: Step,
 }
 
 #[derive(Clone, Copy)]
-enum Step<'a> {
+enum Step {
     Root,
-    Key(&'a str),
+    Key(&'static str),
     Index(usize),
 }
 
@@ -33,7 +37,9 @@ impl<'a> At<'a> {
         Self { operation, up: None, step: Step::Root }
     }
 
-    pub(super) fn key(&'a self, key: &'a str) -> Self {
+    /// A field that this crate knows: a name that only the document knows is as much of a text as any
+    /// other, and stands in no error.
+    pub(super) fn key(&'a self, key: &'static str) -> Self {
         Self { operation: self.operation, up: Some(self), step: Step::Key(key) }
     }
 
@@ -59,10 +65,17 @@ impl<'a> At<'a> {
         Error::new(kind, self.operation, text)
     }
 
-    /// JSON text as a value. Nesting is bounded by `serde_json`, which refuses more than 128
-    /// levels.
+    /// JSON text as a value that is nested no deeper than what a message may keep.
     pub(super) fn parse(&self, json: &str) -> Result<Value> {
-        serde_json::from_str(json).map_err(|e| self.error("not valid JSON").with_source(e))
+        // Syntax is all that can be wrong here, so the cause quotes nothing.
+        let value = serde_json::from_str(json).map_err(|e| {
+            let place = format_args!("not valid JSON at line {} column {}", e.line(), e.column());
+            self.error(place).with_source(e)
+        })?;
+        if !is_shallow(&value) {
+            return Err(self.error("nested too deep to be kept"));
+        }
+        Ok(value)
     }
 }
 
@@ -112,7 +125,7 @@ impl<'a> Fields<'a> {
         self.map.get(key)?.as_str()
     }
 
-    pub(super) fn text(&mut self, key: &str) -> Result<Option<String>> {
+    pub(super) fn text(&mut self, key: &'static str) -> Result<Option<String>> {
         match self.take(key) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
@@ -120,12 +133,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn required_text(&mut self, key: &str) -> Result<String> {
+    pub(super) fn required_text(&mut self, key: &'static str) -> Result<String> {
         self.text(key)?.ok_or_else(|| self.at.key(key).error("missing"))
     }
 
     /// The elements of an array; none where the field is absent.
-    pub(super) fn list(&mut self, key: &str) -> Result<Vec<Value>> {
+    pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
         match self.take(key) {
             None => Ok(Vec::new()),
             Some(Value::Array(list)) => Ok(list),
@@ -133,11 +146,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn required(&mut self, key: &str) -> Result<Value> {
+    pub(super) fn required(&mut self, key: &'static str) -> Result<Value> {
         self.take(key).ok_or_else(|| self.at.key(key).error("missing"))
     }
 
-    pub(super) fn required_list(&mut self, key: &str) -> Result<Vec<Value>> {
+    pub(super) fn required_list(&mut self, key: &'static str) -> Result<Vec<Value>> {
         match self.required(key)? {
             Value::Array(list) => Ok(list),
             other => Err(self.at.key(key).error(expected("an array", &other))),
@@ -147,7 +160,7 @@ impl<'a> Fields<'a> {
     /// Content: a text, or a list of parts.
     pub(super) fn content(
         &mut self,
-        key: &str,
+        key: &'static str,
         part: impl Fn(Value, At<'_>) -> Result<Part>,
     ) -> Result<Content> {
         let here = self.at;
@@ -175,7 +188,7 @@ impl<'a> Fields<'a> {
 }
 
 /// The elements of a list, or of the list in this field of a body.
-pub(super) fn elements(json: &str, top: At<'_>, key: &str) -> Result<Vec<Value>> {
+pub(super) fn elements(json: &str, top: At<'_>, key: &'static str) -> Result<Vec<Value>> {
     match top.parse(json)? {
         Value::Array(list) => Ok(list),
         body => Fields::of(body, top)?.required_list(key),
@@ -183,13 +196,13 @@ pub(super) fn elements(json: &str, top: At<'_>, key: &str) -> Result<Vec<Value>>
 }
 
 /// The error that a provider answered in place of a message, where it did.
+///
+/// Its words are not repeated: providers quote what they were sent.
 pub(super) fn refused(body: &Fields<'_>) -> Result<()> {
-    let text = match body.map.get("error") {
-        None | Some(Value::Null) => return Ok(()),
-        Some(Value::String(text)) => text,
-        Some(error) => error.get("message").and_then(Value::as_str).unwrap_or("no message given"),
-    };
-    Err(body.at.key("error").error(format_args!("the provider answered an error: {text}")))
+    match body.map.get("error") {
+        None | Some(Value::Null) => Ok(()),
+        Some(error) => Err(body.at.key("error").error(answered_error(error))),
+    }
 }
 
 /// "expected a string, found an object".
@@ -254,17 +267,15 @@ pub(super) fn is_foreign(format: &str, extra: &Attributes) -> bool {
 }
 
 /// A part of a kind that only `format` knows: `{"type": format, format: {..}}`.
-pub(super) fn other_part(format: &str, whole: Attributes) -> Part {
-    let mut part = keep_signed(format, whole);
-    part.insert("type".to_owned(), Value::from(format));
-    Part::Other(part)
+pub(super) fn other_part(format: &'static str, whole: Attributes) -> Part {
+    Part::Other(OtherPart::of(format, keep_signed(format, whole)))
 }
 
 /// What [`other_part`] holds for this format; an empty object is never sent.
 pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attributes> {
     match part {
-        Part::Other(fields) if fields.get("type").and_then(Value::as_str) == Some(format) => {
-            kept(format, fields).filter(|kept| !kept.is_empty())
+        Part::Other(other) if other.kind() == format => {
+            kept(format, other.fields()).filter(|kept| !kept.is_empty())
         }
         _ => None,
     }
@@ -479,7 +490,22 @@ impl<'a> Iterator for Iter<'a, '_> {
 }
 
 impl fmt::Debug for Sequence<'_> {
+    /// How many there are: what they say is for the provider alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        write!(f, "{} messages", self.iter().count())
     }
+}
+
+/// The history with the system messages that open it as one, in their order: a memory keeps a single
+/// system message, and of several the last would win.
+pub(super) fn one_system(history: Vec<Message>) -> Vec<Message> {
+    let mut joined: Option<SystemMessage> = None;
+    let mut messages = history.into_iter().peekable();
+    while let Some(Message::System(next)) = messages.next_if(Message::is_system) {
+        joined = Some(match joined {
+            Some(first) => first.joined(next.text()),
+            None => next,
+        });
+    }
+    joined.map(Message::System).into_iter().chain(messages).collect()
 }

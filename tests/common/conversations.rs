@@ -154,3 +154,168 @@ pub fn characters(text: &str) -> usize {
     use unicode_segmentation::UnicodeSegmentation;
     text.graphemes(true).map(|cluster| cluster.chars().count().div_ceil(32)).sum()
 }
+
+// Life: results that come when they come, records of the application's own, and everything else that
+// happens between two prompts.
+
+/// What happens next; what it stands for depends on what happened before.
+#[derive(Clone, Debug)]
+enum Next {
+    Said(Message),
+    /// An answer with so many calls, each under an id of its own.
+    Calls(usize),
+    /// The result of one of the calls that still wait, wherever that stands by now.
+    Result(usize),
+    /// "Still running", in the place of one.
+    StandIn(usize),
+}
+
+/// Conversations in which each call has an id of its own, `c0`, `c1` and so on, and its result says
+/// `result of c0`: at once, much later, behind a stand-in that says `c0 is running`, or never.
+pub fn late_results(steps: usize) -> impl Strategy<Value = Vec<Message>> {
+    let next = prop_oneof![
+        4 => text().prop_map(|text| Next::Said(Message::user(text))),
+        3 => "[a-z]{1,8}".prop_map(|text| Next::Said(Message::ai(text))),
+        1 => "[a-z]{1,8}".prop_map(|text| Next::Said(steered(text))),
+        1 => Just(Next::Said(audit())),
+        5 => (1usize..4).prop_map(Next::Calls),
+        7 => (0usize..8).prop_map(Next::Result),
+        2 => (0usize..8).prop_map(Next::StandIn),
+    ];
+    proptest::collection::vec(next, 0..steps).prop_map(|steps| {
+        let (mut said, mut waiting, mut calls) = (Vec::new(), Vec::<(usize, bool)>::new(), 0);
+        for next in steps {
+            match next {
+                Next::Said(message) => said.push(message),
+                Next::Calls(n) => {
+                    let new = calls..calls + n;
+                    let call = |i| ToolCall::new(format!("c{i}"), "look", "{}");
+                    said.push(Message::ai_calls(new.clone().map(call)));
+                    waiting.extend(new.map(|i| (i, false)));
+                    calls += n;
+                }
+                Next::Result(_) | Next::StandIn(_) if waiting.is_empty() => {}
+                Next::Result(pick) => {
+                    let (i, _) = waiting.remove(pick % waiting.len());
+                    said.push(Message::tool(format!("c{i}"), "look", format!("result of c{i}")));
+                }
+                Next::StandIn(pick) => {
+                    let pick = pick % waiting.len();
+                    let (i, stood) = &mut waiting[pick];
+                    if !std::mem::replace(stood, true) {
+                        said.push(stand_in(&format!("c{i}"), format!("c{i} is running")));
+                    }
+                }
+            }
+        }
+        said
+    })
+}
+
+/// A result that stands for one that is still to come.
+pub fn stand_in(id: &str, text: String) -> Message {
+    memory_prompt::ToolMessage::new(id, "look", text).with_attribute("turn:stand_in", true).into()
+}
+
+/// What the user throws in while a turn runs.
+pub fn steered(text: String) -> Message {
+    memory_prompt::UserMessage::new(text).with_attribute("turn:steered", true).into()
+}
+
+/// A record of the application's own, which no provider is sent.
+pub fn audit() -> Message {
+    Message::custom([("audit".to_owned(), true.into())])
+}
+
+pub fn is_audit(message: &Message) -> bool {
+    *message == audit()
+}
+
+/// Any history at all, with what [`conversation`] has and all that life adds: ids that repeat, results
+/// that come late, stand-ins, steered messages, and records of the application's own everywhere.
+pub fn life(steps: usize) -> impl Strategy<Value = Vec<Message>> {
+    let step = prop_oneof![
+        4 => user().prop_map(|m| vec![m]),
+        3 => text().prop_map(|t| vec![Message::ai(t)]),
+        4 => group(),
+        3 => result().prop_map(|m| vec![m]),
+        1 => (call_id(), text()).prop_map(|(id, text)| vec![stand_in(&id, text)]),
+        1 => text().prop_map(|text| vec![steered(text)]),
+        3 => (1usize..4).prop_map(|n| vec![audit(); n]),
+        1 => (2usize..7).prop_map(rounds),
+    ];
+    proptest::collection::vec(step, 0..steps).prop_map(|steps| steps.concat())
+}
+
+/// So many rounds of a tool loop.
+fn rounds(n: usize) -> Vec<Message> {
+    let round = |i| {
+        let call = ToolCall::new(format!("r{i}"), "look", "{}");
+        [Message::ai_calls([call]), Message::tool(format!("r{i}"), "look", "seen")]
+    };
+    (0..n).flat_map(round).collect()
+}
+
+/// The same with system messages among the records, as a memory of one's own may hold them.
+pub fn with_systems(steps: usize) -> impl Strategy<Value = Vec<Message>> {
+    let step = prop_oneof![
+        3 => life(4),
+        1 => "[a-z]{1,6}".prop_map(|text| vec![Message::system(text)]),
+    ];
+    proptest::collection::vec(step, 0..steps).prop_map(|steps| steps.concat())
+}
+
+/// Long tool loops in which hardly a result was ever stored: prompts full of placeholders.
+pub fn unanswered(calls: usize) -> impl Strategy<Value = Vec<Message>> {
+    let step = prop_oneof![
+        8 => call().prop_map(|call| vec![Message::ai_calls([call])]),
+        1 => group(),
+        1 => "[a-z]{1,8}".prop_map(|text| vec![Message::user(text)]),
+    ];
+    proptest::collection::vec(step, 1..calls)
+        .prop_map(|steps| [vec![Message::user("go")], steps.concat()].concat())
+}
+
+/// What happens to a memory and to a prompt over it.
+#[derive(Clone, Debug)]
+pub enum Happens {
+    Said(Vec<Message>),
+    Evicted(u64),
+    Cleared,
+    /// Deleted, and begun anew at position 0.
+    BeganAnew,
+    Swapped,
+    Temporary(Message),
+    Built,
+}
+
+/// A life of a prompt over two memories of a store.
+pub fn happenings(steps: usize) -> impl Strategy<Value = Vec<Happens>> {
+    let happens = prop_oneof![
+        8 => life(4).prop_map(Happens::Said),
+        1 => (0u64..30).prop_map(Happens::Evicted),
+        1 => Just(Happens::Cleared),
+        1 => Just(Happens::BeganAnew),
+        2 => Just(Happens::Swapped),
+        1 => "[a-z]{1,8}".prop_map(|text| Happens::Temporary(Message::user(text))),
+        6 => Just(Happens::Built),
+    ];
+    proptest::collection::vec(happens, 0..steps)
+}
+
+/// A conversation in one line, for people: `u a(c0,c1) t(c1) x`, each with the first of its text.
+pub fn brief<'a>(messages: impl IntoIterator<Item = &'a Message>) -> String {
+    let one = |message: &Message| {
+        let text: String = message.text().chars().take(4).filter(|c| c.is_alphanumeric()).collect();
+        let ids: Vec<_> = message.tool_calls().map(|call| call.id.as_str()).collect();
+        match message {
+            Message::System(_) => format!("s:{text}"),
+            Message::User(_) => format!("u:{text}"),
+            Message::Ai(_) if ids.is_empty() => format!("a:{text}"),
+            Message::Ai(_) => format!("a({}):{text}", ids.join(",")),
+            Message::Tool(tool) => format!("t({}):{text}", tool.call_id()),
+            _ => "x".to_owned(),
+        }
+    };
+    messages.into_iter().map(one).collect::<Vec<_>>().join(" ")
+}

@@ -5,8 +5,8 @@
 pub mod decoding;
 
 use memory_prompt::{
-    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
-    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Reasoning,
+    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -99,7 +99,7 @@ pub fn media() -> BoxedStrategy<Media> {
 pub fn part() -> BoxedStrategy<Part> {
     let other = (text(), extra()).prop_map(|(kind, mut fields)| {
         fields.insert("type".to_owned(), Value::from(format!("x-{kind}")));
-        Part::Other(fields)
+        Part::Other(OtherPart::new(fields).unwrap())
     });
     prop_oneof![
         4 => (text(), extra()).prop_map(|(text, extra)| Part::Text(TextPart { text, extra })),

@@ -4,8 +4,8 @@
 //! The first byte says which decoder reads the rest: `a` an answer, `h` a history, `s` a stream of
 //! one event a line. Whatever else it is goes to all of them.
 
-use memory_prompt::Message;
 use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
+use memory_prompt::{Codec, Message, codec};
 
 /// Which decoders read these bytes.
 fn split(bytes: &[u8]) -> Option<(Option<u8>, &str)> {
@@ -16,12 +16,21 @@ fn split(bytes: &[u8]) -> Option<(Option<u8>, &str)> {
     }
 }
 
+/// Whatever is read can be stored, in every codec, and comes back.
+fn storable(messages: &[Message]) {
+    for codec in [Codec::Json, Codec::Bincode] {
+        let bytes = codec.encode_all(messages).expect("what was read can be stored");
+        assert_eq!(codec::decode_all(&bytes).expect("what was stored can be read"), messages);
+    }
+}
+
 macro_rules! format {
     ($name:ident, $view:path) => {
         /// This format's decoders: no panic, and what was read can be written and read again; the
         /// second time nothing changes any more.
         pub fn $name(bytes: &[u8]) {
             fn rewrite(messages: &[Message]) {
+                storable(messages);
                 let written = serde_json::to_string(&$view(messages)).expect("serialising");
                 let again = $name::history(&written).expect("what was written can be read");
                 let twice = serde_json::to_string(&$view(&again)).expect("serialising");
@@ -69,6 +78,7 @@ format!(ollama, ollama::Messages::of);
 pub fn langchain4j(bytes: &[u8]) {
     let Some((_, text)) = split(bytes) else { return };
     if let Ok(messages) = langchain4j::history(text) {
+        storable(&messages);
         let view = langchain4j::Messages::of(&messages);
         let written = serde_json::to_string(&view).expect("serialising");
         let again = langchain4j::history(&written).expect("what was written can be read");

@@ -1,8 +1,8 @@
 //! Messages for the wire: nasty ones of every kind.
 
 use memory_prompt::{
-    AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, SystemMessage, TextPart,
-    ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Detail, Media, Message, OtherPart, Part, Reasoning, Source, SystemMessage,
+    TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -92,7 +92,7 @@ pub fn part() -> BoxedStrategy<Part> {
         1 => extra().prop_map(|mut fields| {
             let format = fields.keys().next().cloned().unwrap_or_default();
             fields.insert("type".to_owned(), format.into());
-            Part::Other(fields)
+            Part::Other(OtherPart::new(fields).unwrap())
         }),
     ]
     .boxed()

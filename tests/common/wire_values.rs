@@ -64,12 +64,17 @@ pub(crate) fn media(media_type: &'static str) -> impl Strategy<Value = Media> {
     ]
 }
 
+/// A part that no format knows.
+pub(crate) fn widget() -> Part {
+    serde_json::from_str(r#"{"type":"widget"}"#).expect("a part")
+}
+
 /// A message of each kind and shape, whether any provider takes it or not.
 pub(crate) fn one_of_each() -> Vec<Message> {
     use memory_prompt::{AiMessage, AiPart, Reasoning, SystemMessage, ToolCall, ToolMessage};
     let odd = |format: &str| {
         let fields = serde_json::json!({"type": format, format: {"type": "odd", "k": 1}});
-        Part::Other(fields.as_object().cloned().unwrap_or_default())
+        serde_json::from_value(fields).expect("a part")
     };
     let parts = || {
         vec![
@@ -85,7 +90,7 @@ pub(crate) fn one_of_each() -> Vec<Message> {
             odd("anthropic"),
             odd("gemini"),
             odd("openai"),
-            Part::Other(Attributes::new()),
+            widget(),
         ]
     };
     let of_another = |format: &str| Reasoning {

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use memory_prompt::{
-    Budget, Composer, Keep, Message, Placement, Prompt, Provider, Result, Snapshot, TokenCounter,
-    Truncate, Window, wire,
+    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Keep, Message, Placement,
+    Prompt, Provider, Result, TokenCounter, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -20,12 +20,6 @@ pub const PROVIDERS: [Provider; 7] = [
     Provider::StrictTemplate,
     Provider::Ollama,
 ];
-
-/// How often a law is tried.
-pub fn cases(default: u32) -> u32 {
-    let asked = std::env::var("MEMORY_PROMPT_CASES").ok();
-    asked.and_then(|asked| asked.parse().ok()).unwrap_or(default)
-}
 
 pub fn providers() -> impl Strategy<Value = Provider> {
     proptest::sample::select(PROVIDERS.to_vec())
@@ -86,9 +80,9 @@ pub fn setups() -> impl Strategy<Value = Setup> {
         2 => Just(Window::all()),
         2 => (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ];
-    let window = (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, anchored)| {
+    let window = (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, exactly)| {
         let window = if user { window.starting_with_user() } else { window };
-        if anchored { window.anchored() } else { window }
+        if exactly { window.exactly() } else { window }
     });
     let places = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
     let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
@@ -122,7 +116,9 @@ pub fn compose(
     temporaries: &[Message],
 ) -> Result<Prompt> {
     let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
-    composer.compose_all(&Snapshot::from_messages(conversation.to_vec()), &temporaries)
+    let memory = DefaultChatMemory::new();
+    memory.add_all(conversation.to_vec())?;
+    composer.compose_all(&memory.read(None, usize::MAX)?, &temporaries)
 }
 
 /// The part of a request's body that holds the prompt.

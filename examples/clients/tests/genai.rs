@@ -2,7 +2,7 @@
 //! provider says, and what it reads in the providers' published answers is what we remember of them.
 //! Written for genai 0.7.2.
 //!
-//! `MEMORY_PROMPT_CASES=10000` tries that many prompts.
+//! `MEMORY_PROMPT_CASES=10000` compares that many prompts.
 
 #[allow(dead_code)] // its `main`
 #[path = "../src/bin/genai.rs"]
@@ -10,6 +10,8 @@ mod example;
 
 #[path = "../../../tests/common/conversations.rs"]
 mod conversations;
+#[path = "../../../tests/common/counted.rs"]
+mod counted;
 #[path = "../../../tests/provider/setups.rs"]
 mod setups;
 
@@ -19,6 +21,7 @@ use std::path::Path;
 use std::sync::mpsc::channel;
 
 use conversations::{conversation, temporaries};
+use counted::{Count, cases};
 use genai::Client;
 use genai::adapter::AdapterKind;
 use genai::chat::ChatRequest;
@@ -27,7 +30,7 @@ use memory_prompt_clients::Stub;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use setups::{cases, compose, request, setups};
+use setups::{compose, request, setups};
 
 const ADAPTERS: [(Provider, AdapterKind); 5] = [
     (Provider::OpenAi, AdapterKind::OpenAI),
@@ -47,9 +50,7 @@ fn it_sends_what_the_views_write() {
     let stub = Stub::start(std::iter::repeat("{}")).unwrap();
     let adapters = proptest::sample::select(ADAPTERS.to_vec());
     let strategy = (adapters, setups(), conversation(16), temporaries());
-    let cases = cases(256);
-    let config = ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
-    let mut runner = TestRunner::new(config);
+    let count = Count::of("what genai sends is what the views write", cases(256));
     let law = |(adapter, setup, conversation, temporaries): (_, setups::Setup, Vec<_>, Vec<_>)| {
         let (provider, adapter): (Provider, AdapterKind) = adapter;
         let mut composer = setup.composer();
@@ -69,9 +70,16 @@ fn it_sends_what_the_views_write() {
             ours = json!({"messages": wire::openai::messages(&prompt).reasoning_content()});
         }
         prop_assert_eq!(said(provider, &ours), said(provider, &theirs), "{:#}\n{:#}", ours, theirs);
+        count.one();
         Ok(())
     };
-    runner.run(&strategy, law).unwrap();
+    while count.goes_on() {
+        let cases = count.left();
+        let config =
+            ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() };
+        TestRunner::new(config).run(&strategy, law).unwrap();
+    }
+    count.close();
 }
 
 /// What a request says, in order, whichever of the provider's ways to say it was taken.

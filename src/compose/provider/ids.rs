@@ -10,13 +10,15 @@ pub(super) struct Names {
     rule: Ids,
     /// As a wire format may write them: other characters than letters, digits, `_` and `-` as `_`.
     taken: HashSet<String>,
-    /// The calls of the message before, each with its old and its new id, until it is answered.
+    /// The calls of the answers before, each with its old and its new id, until it is answered.
     waiting: Vec<(String, String)>,
+    /// Whether the message before was an answer with calls, to which another one may be joined.
+    calls: bool,
 }
 
 impl Names {
     pub(super) fn new(rule: Ids) -> Self {
-        Self { rule, taken: HashSet::new(), waiting: Vec::new() }
+        Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false }
     }
 
     /// The message with other ids, or `None` where its own will do.
@@ -24,6 +26,7 @@ impl Names {
         if self.rule == Ids::Any {
             return None;
         }
+        let calls = std::mem::replace(&mut self.calls, message.has_tool_calls());
         if let Message::Tool(tool) = message {
             let at = self.waiting.iter().position(|(old, _)| old == tool.call_id())?;
             let (old, new) = self.waiting.remove(at);
@@ -31,29 +34,20 @@ impl Names {
             copy.answer.call_id = new;
             return Some(Message::Tool(copy));
         }
-        self.waiting.clear();
+        if !calls {
+            self.waiting.clear();
+        }
         let ai = message.as_ai().filter(|ai| ai.has_tool_calls())?;
         if self.rule != Ids::Distinct {
             self.taken.clear();
         }
+        let first = self.waiting.len();
         for call in ai.tool_calls() {
             let new = self.name(&call.id);
             self.waiting.push((call.id.clone(), new));
         }
-        self.waiting.iter().any(|(old, new)| old != new).then(|| self.copy(ai))
-    }
-
-    fn copy(&self, ai: &AiMessage) -> Message {
-        let mut names = self.waiting.iter().map(|(_, new)| new);
-        let parts = ai.parts().iter().map(|part| match part {
-            AiPart::ToolCall(call) => {
-                let id = names.next().unwrap_or(&call.id).clone();
-                AiPart::ToolCall(ToolCall { id, ..call.clone() })
-            }
-            other => other.clone(),
-        });
-        let body = Body::normal(parts.collect());
-        Message::Ai(AiMessage { body, rare: ai.rare.clone() })
+        let names = &self.waiting[first..];
+        names.iter().any(|(old, new)| old != new).then(|| copy(ai, names))
     }
 
     /// An id that is not taken: the old one where that is possible.
@@ -74,6 +68,20 @@ impl Names {
             }
         }
     }
+}
+
+/// The answer with these new ids for its calls.
+fn copy(ai: &AiMessage, names: &[(String, String)]) -> Message {
+    let mut names = names.iter().map(|(_, new)| new);
+    let parts = ai.parts().iter().map(|part| match part {
+        AiPart::ToolCall(call) => {
+            let id = names.next().unwrap_or(&call.id).clone();
+            AiPart::ToolCall(ToolCall { id, ..call.clone() })
+        }
+        other => other.clone(),
+    });
+    let body = Body::normal(parts.collect());
+    Message::Ai(AiMessage { body, rare: ai.rare.clone() })
 }
 
 fn written(id: &str) -> String {

@@ -49,6 +49,11 @@ pub(super) fn worded(message: &Message, rules: Rules) -> Worded {
     }
 }
 
+/// Returns whether an answer is left out, for it says nothing.
+pub(in crate::compose) fn says_nothing(message: &Message, rules: Rules) -> bool {
+    matches!(worded(message, rules), Worded::Nothing)
+}
+
 /// How much of a content says something.
 enum Said {
     All,

@@ -7,7 +7,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use super::face::{Told, face};
 use crate::message::Message;
+use crate::record::{Record, Records, Snapshot, places};
 
 #[derive(Debug)]
 pub(super) struct Ledger {
@@ -30,21 +32,34 @@ pub(super) struct Ledger {
     next_ticket: u64,
     /// The memory inside holds nothing before this position.
     evicted: u64,
-    /// The callback was given everything before this position.
-    pub(super) told: u64,
+    /// How often the conversation was found to have begun anew.
+    beginnings: u64,
+    /// What the callback was given and the memory has not yet forgotten.
+    pub(super) told: Told,
+}
+
+/// What was known when an operation began, to hold it against what the operation shows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    beginnings: u64,
+    /// Every position before this one was taken.
+    pub(super) horizon: u64,
+    evicted: u64,
 }
 
 /// A record that has been looked at.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
     weight: usize,
+    /// What tells it from a message that another conversation has at the same position.
+    face: u64,
     result: bool,
     calls: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
-    weight: usize,
+    weighed: Weighed,
     /// Whether a unit begins here.
     opens: bool,
     /// Whether a result that comes directly behind belongs to the same unit.
@@ -55,25 +70,48 @@ struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ticket {
     number: u64,
-    /// Every position before this one was taken when the append began.
-    horizon: u64,
+    known: Known,
 }
 
 impl Weighed {
     pub(super) fn new(message: &Message, weight: usize) -> Self {
-        Self { weight, result: message.is_tool(), calls: message.has_tool_calls() }
+        let (result, calls) = (message.is_tool(), message.has_tool_calls());
+        Self { weight, face: face(message), result, calls }
     }
 
     /// A row that can't be read.
-    pub(super) const UNREADABLE: Self = Self { weight: 0, result: false, calls: false };
+    pub(super) const UNREADABLE: Self = Self { weight: 0, face: 0, result: false, calls: false };
 
     pub(super) fn weight(self) -> u128 {
         self.weight as u128
     }
 
+    /// Whether this is the message that was weighed, as far as its [`face`] tells.
+    pub(super) fn is(self, message: &Message) -> bool {
+        self.face == face(message)
+    }
+
     /// Whether a unit begins here, whatever stands before.
     pub(super) fn surely_opens(self) -> bool {
         !self.result
+    }
+}
+
+impl Known {
+    /// Whether what a read shows can't be the conversation that was known. Positions never go back, and
+    /// what is evicted never returns: where they do, it was deleted and began anew.
+    fn is_void(self, shown: &Range<u64>) -> bool {
+        shown.end < self.horizon || shown.start < self.evicted
+    }
+
+    /// Whether both were known of one conversation.
+    pub(super) fn is_of(self, other: Self) -> bool {
+        self.beginnings == other.beginnings
+    }
+
+    /// As [`is_void`](Self::is_void), of a snapshot of a memory that had grown to `end`.
+    pub(super) fn refuted_by(self, snapshot: &Snapshot, end: u64) -> bool {
+        self.is_void(&(snapshot.start..snapshot.end)) || snapshot.end < end
     }
 }
 
@@ -89,8 +127,14 @@ impl Ledger {
             under_way: Vec::new(),
             next_ticket: 0,
             evicted: 0,
-            told: 0,
+            beginnings: 0,
+            told: Told::default(),
         }
+    }
+
+    pub(super) fn known(&self) -> Known {
+        let (beginnings, horizon, evicted) = (self.beginnings, self.horizon(), self.evicted);
+        Known { beginnings, horizon, evicted }
     }
 
     pub(super) fn first(&self) -> u64 {
@@ -103,7 +147,7 @@ impl Ledger {
     }
 
     /// Every position before this one was taken: something was seen at or behind it.
-    pub(super) fn horizon(&self) -> u64 {
+    fn horizon(&self) -> u64 {
         self.early.last_key_value().map_or_else(|| self.end(), |(last, _)| last + 1)
     }
 
@@ -122,7 +166,7 @@ impl Ledger {
         let number = self.next_ticket;
         self.next_ticket += 1;
         self.under_way.push(number);
-        Ticket { number, horizon: self.horizon() }
+        Ticket { number, known: self.known() }
     }
 
     /// An append is over, whether it came to anything or not.
@@ -130,9 +174,15 @@ impl Ledger {
         self.under_way.retain(|number| *number != ticket.number);
     }
 
-    /// What an append has put at the positions from `first` on.
-    pub(super) fn note(&mut self, ticket: Ticket, first: u64, batch: Vec<Weighed>) {
-        self.check(first, ticket.horizon);
+    /// What an append has put at the positions from `first` on. Says whether that is of use: where the
+    /// conversation began anew meanwhile, nobody knows to which of the two it went.
+    pub(super) fn note(&mut self, ticket: Ticket, first: u64, batch: Vec<Weighed>) -> bool {
+        if ticket.known.beginnings != self.beginnings {
+            return false;
+        }
+        if first < ticket.known.horizon {
+            self.begin_anew();
+        }
         for (position, weighed) in (first..).zip(batch) {
             if position == self.end() {
                 self.push(weighed);
@@ -141,6 +191,7 @@ impl Ledger {
             } // else a read has overtaken the append and has learnt it already
         }
         self.absorb();
+        true
     }
 
     /// The end of a gap before `to` that no append under way is going to fill: somebody else has
@@ -170,16 +221,87 @@ impl Ledger {
         self.absorb();
     }
 
-    /// What a read has shown of the memory: its start, and its end, which had passed `horizon`
-    /// before the read began.
-    pub(super) fn observe(&mut self, positions: Range<u64>, horizon: u64) {
-        self.check(positions.end, horizon);
-        self.gone_before(positions.start);
+    /// What a read has shown of the memory: where it starts and ends. Says whether that is of use: where
+    /// the conversation began anew since the read did, nobody knows which of the two it has read.
+    pub(super) fn observe(&mut self, known: Known, shown: Range<u64>) -> bool {
+        if known.beginnings != self.beginnings {
+            return false;
+        }
+        if known.is_void(&shown) {
+            self.begin_anew();
+        }
+        self.gone_before(shown.start);
+        true
+    }
+
+    /// Something has shown that this is not the conversation of which all this was known, unless that
+    /// was noticed meanwhile.
+    pub(super) fn refute(&mut self, known: Known) {
+        if known.beginnings == self.beginnings {
+            self.begin_anew();
+        }
+    }
+
+    /// The memory was told to forget what is before `position`. Says whether it is the conversation that
+    /// was known then.
+    pub(super) fn forgotten(&mut self, known: Known, position: u64) -> bool {
+        let same = known.beginnings == self.beginnings;
+        if same {
+            self.gone_before(position);
+        }
+        same
+    }
+
+    /// The callback was given these records, which end at `end`. Says whether they are of the
+    /// conversation that is known now.
+    pub(super) fn tell(&mut self, known: Known, told: &Told) -> bool {
+        let same = known.beginnings == self.beginnings;
+        if same {
+            self.told.clone_from(told);
+        }
+        same
+    }
+
+    /// The records in the window that a read shows otherwise than they are known here.
+    pub(super) fn strangers<'a>(&self, records: &'a Records) -> Vec<Record<'a>> {
+        let strange = |record: &Record<'_>| {
+            let slot = self.slot(record.seq());
+            slot.is_some_and(|slot| !slot.weighed.is(record.message()))
+        };
+        records.iter().filter(strange).collect()
+    }
+
+    /// Whether a read shows another message in the window than was seen there.
+    pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
+        let unreadable = |slot: &Slot| slot.weighed.face == Weighed::UNREADABLE.face;
+        let was_seen = |record: &Record<'_>| !self.slot(record.seq()).is_none_or(unreadable);
+        self.strangers(records).iter().any(was_seen)
+    }
+
+    /// Corrects what is known of records in the window.
+    pub(super) fn correct(&mut self, right: impl IntoIterator<Item = (u64, Weighed)>) {
+        for (position, weighed) in right {
+            if let Some(slot) = self.window.get_mut(places(position - self.first)) {
+                slot.weighed = weighed;
+            }
+        }
+        let window = std::mem::take(&mut self.window);
+        (self.total, self.units) = (0, 0);
+        for slot in window {
+            self.push(slot.weighed);
+        }
+    }
+
+    fn slot(&self, position: u64) -> Option<&Slot> {
+        self.window.get(places(position.checked_sub(self.first)?))
     }
 
     /// The memory holds nothing before `position` any more.
     pub(super) fn gone_before(&mut self, position: u64) {
         self.evicted = self.evicted.max(position);
+        if self.told.end <= self.evicted {
+            self.told = Told::default();
+        }
         if position > self.end() {
             self.leave(position);
             self.absorb();
@@ -208,13 +330,11 @@ impl Ledger {
         (self.evicted < self.first).then_some(self.evicted..self.first)
     }
 
-    /// Positions never go back. Where they do, the conversation was deleted and began anew, and all
-    /// that was known of it is void.
-    fn check(&mut self, end: u64, horizon: u64) {
-        if end < horizon {
-            let under_way = std::mem::take(&mut self.under_way);
-            *self = Self { under_way, next_ticket: self.next_ticket, ..Self::new() };
-        }
+    /// The conversation was deleted and began anew: all that was known of it is void.
+    fn begin_anew(&mut self) {
+        let under_way = std::mem::take(&mut self.under_way);
+        let (next_ticket, beginnings) = (self.next_ticket, self.beginnings + 1);
+        *self = Self { under_way, next_ticket, beginnings, ..Self::new() };
     }
 
     fn push(&mut self, weighed: Weighed) {
@@ -223,14 +343,14 @@ impl Ledger {
         self.units += usize::from(opens);
         self.total += weighed.weight();
         let group = weighed.calls || !opens;
-        self.window.push_back(Slot { weight: weighed.weight, opens, group });
+        self.window.push_back(Slot { weighed, opens, group });
     }
 
     fn pop(&mut self) -> bool {
         let Some(slot) = self.window.pop_front() else { return false };
         self.first += 1;
         self.units -= usize::from(slot.opens);
-        self.total -= slot.weight as u128;
+        self.total -= slot.weighed.weight();
         true
     }
 

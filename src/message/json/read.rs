@@ -12,10 +12,12 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
+use super::refuse::refuse;
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::ai::Body;
 use crate::message::custom::{CustomBody, are_attributes};
 use crate::message::details::{Attributes, Details, bounded};
+use crate::message::other::{OtherPart, PARTS};
 use crate::message::tool::Answer;
 use crate::message::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
@@ -24,7 +26,8 @@ use crate::message::{
 
 /// Reads anything that is written as an object.
 pub(super) fn object<'de, T: FromObject, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    from.deserialize_map(ObjectVisitor(PhantomData))
+    // Asked for a map, some formats refuse a text with an error that quotes it.
+    from.deserialize_any(ObjectVisitor(PhantomData))
 }
 
 /// Reads a content that stands alone.
@@ -51,6 +54,14 @@ impl<'de, T: FromObject> Visitor<'de> for ObjectVisitor<T> {
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::from_object(Object::open(T::NAME, T::TAG, map)?)
+    }
+    refuse!(bool number text bytes null list);
+}
+
+impl<T: FromObject> ObjectVisitor<T> {
+    #[allow(clippy::unused_self)] // what others call it, they know from a field
+    fn refuse<E: Error>(&self, kind: &str) -> E {
+        E::custom(format_args!("the {} must be an object, and is {kind}", T::NAME))
     }
 }
 
@@ -94,6 +105,13 @@ impl<'de> Visitor<'de> for Text {
     fn visit_unit<E>(self) -> Result<Self::Value, E> {
         Ok(None)
     }
+    refuse!(bool number bytes list object);
+}
+
+impl Text {
+    fn refuse<E: Error>(&self, kind: &str) -> E {
+        E::custom(format_args!("`{}` must be a text, and is {kind}", self.0))
+    }
 }
 
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for TextOrList<T> {
@@ -122,6 +140,13 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrList<T> {
     fn visit_unit<E>(self) -> Result<TextOr<T>, E> {
         Ok(TextOr::Null)
     }
+    refuse!(bool number bytes object);
+}
+
+impl<T> TextOrList<T> {
+    fn refuse<E: Error>(&self, kind: &str) -> E {
+        E::custom(format_args!("`{}` must be a text or a list, and is {kind}", self.0))
+    }
 }
 
 fn missing<E: Error>(what: &str, field: &str) -> E {
@@ -130,6 +155,14 @@ fn missing<E: Error>(what: &str, field: &str) -> E {
 
 fn wrong<E: Error>(what: &str, field: &str, wanted: &str) -> E {
     E::custom(format_args!("{what}: `{field}` must be {wanted}"))
+}
+
+/// A name that is not known is as much of a text as any other, and not repeated.
+fn twice<E: Error>(what: &str, field: Option<&str>) -> E {
+    match field {
+        Some(field) => E::custom(format_args!("{what}: duplicate field `{field}`")),
+        None => E::custom(format_args!("{what}: a field that is not known stands there twice")),
+    }
 }
 
 // ---- objects ---------------------------------------------------------------------------------------
@@ -216,8 +249,9 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
                 None => self.tag.is_some_and(|tag| tag == key) || unknown.contains_key(&*key),
             };
             if again {
-                let text = format_args!("{}: duplicate field `{key}`", self.name);
-                return Err(Error::custom(text));
+                let known =
+                    index.map(|index| known[index]).or_else(|| self.tag.filter(|tag| *tag == key));
+                return Err(twice(self.name, known));
             }
             let field = Field { early, map: &mut self.map };
             if let Some(index) = index {
@@ -314,7 +348,7 @@ impl FromObject for Part {
             _ => {
                 let mut fields = object.fields(&[], |_, _| Ok(()))?;
                 fields.insert("type".to_owned(), Value::String(object.kind.into_owned()));
-                Self::Other(fields)
+                Self::Other(OtherPart::among(&PARTS, fields).map_err(Error::custom)?)
             }
         })
     }

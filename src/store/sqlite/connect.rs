@@ -1,28 +1,35 @@
 //! The connections of a store: one that writes, and as many that read as read at once.
 
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
-use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::{Durability, OnConnect, SqliteOptions, Trouble, schema};
-use crate::error::{Error, ErrorKind, Result};
+use super::turn::{Began, Turns, patience, pause};
+use super::writer::{Writer, deferred, in_transaction};
+use super::{Durability, Place, SqliteOptions, Trouble, schema};
+use crate::error::{Error, Result};
 
-/// Writers of one process take turns here, where waiting is cheaper than in SQLite. Readers have
-/// connections of their own, so that they wait for no writer.
+/// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
     /// None where there is one connection for all. Closed before the writer: whoever closes last tidies
     /// up the log, and readers can't.
     readers: Option<Readers>,
-    writer: Mutex<Connection>,
+    writer: Writer,
+    place: Place,
 }
 
 struct Readers {
     path: PathBuf,
     options: SqliteOptions,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Reader>>,
+}
+
+struct Reader {
+    connection: Connection,
+    may_be_kept: bool,
 }
 
 /// More idle readers than this are closed: each holds a page cache.
@@ -30,59 +37,65 @@ const MOST_IDLE: usize = 8;
 
 impl Connections {
     /// Opens a file, and creates it or brings it up to date where that is needed.
-    pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
+    pub(super) fn open(place: Place, path: &Path, options: SqliteOptions) -> Result<Self> {
         // A reader that is opened later must find the same file, wherever the process has gone.
         let path = std::path::absolute(path).map_err(|error| {
             Error::invalid("open", format!("sqlite: the path can't be used: {error}"))
         })?;
-        let refuse = |text| Err(Error::new(ErrorKind::Storage, "open", text));
+        let refuse = |text: &str| Err(Trouble::Refused(text.to_owned()).during("open", &place));
         match std::fs::metadata(&path) {
-            Ok(file) if file.is_dir() => return refuse("sqlite: the path is that of a folder"),
+            Ok(file) if file.is_dir() => return refuse("the path is that of a folder"),
             // SQLite takes a file of one byte for an empty one, and would write over it.
-            Ok(file) if file.len() == 1 => return refuse("sqlite: the file is no database"),
+            Ok(file) if file.len() == 1 => return refuse("the file is no database"),
             Ok(file) if file.len() > 0 => {
-                look_first(&path, &options).map_err(|trouble| trouble.during("open"))?;
+                look_first(&path, &options).map_err(|trouble| trouble.during("open", &place))?;
             }
             _ => {} // there is nothing to refuse
         }
-        let flags = if options.read_only {
-            OpenFlags::SQLITE_OPEN_READ_ONLY
-        } else {
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE
-        };
+        let began = Began::default();
         let open = || {
-            let writer = connect(&path, &options, flags)?;
             if options.read_only {
-                schema::look(&writer)?.must_be_current()?;
-            } else {
-                schema::prepare(&writer)?;
-                use_wal(&writer, options.busy_timeout)?;
-                let synchronous = match options.durability {
-                    Durability::Full => "FULL",
-                    Durability::Process => "NORMAL",
-                };
-                writer.pragma_update(None, "synchronous", synchronous)?;
+                let Reader { connection, .. } = open_reader(&path, &options)?;
+                schema::look(&connection)?.must_be_current()?;
+                return Ok((connection, Turns::default()));
             }
-            Ok(writer)
+            let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
+            let connection = connect(&path, &options, flags, Arc::clone(&began))?;
+            schema::prepare(&connection)?;
+            let wal = use_wal(&connection, options.busy_timeout)?;
+            make_durable(&connection, options.durability)?;
+            if options.secure_delete {
+                connection.pragma_update(None, "secure_delete", true)?;
+            }
+            Ok((connection, if wal { Turns::of(&path) } else { Turns::default() }))
         };
-        let writer = open().map_err(|trouble: Trouble| trouble.during("open"))?;
-        let readers = Readers { path, options, idle: Mutex::default() };
-        Ok(Self { writer: Mutex::new(writer), readers: Some(readers) })
+        let (connection, turns) =
+            open().map_err(|trouble: Trouble| trouble.during("open", &place))?;
+        let writer = Writer::new(connection, turns, options.busy_timeout, began);
+        let readers = Some(Readers { path, options, idle: Mutex::default() });
+        Ok(Self { readers, writer, place })
     }
 
     /// One connection for everything.
     pub(super) fn shared(
+        place: Place,
         mut connection: Connection,
-        on_connect: Option<&OnConnect>,
+        options: &SqliteOptions,
     ) -> Result<Self> {
         let mut prepare = || {
-            if let Some(on_connect) = on_connect {
+            if let Some(on_connect) = &options.on_connect {
                 on_connect(&mut connection)?;
             }
-            schema::prepare(&connection)
+            schema::prepare(&connection)?;
+            if options.secure_delete {
+                connection.pragma_update(None, "secure_delete", true)?;
+            }
+            Ok(())
         };
-        prepare().map_err(|trouble| trouble.during("open"))?;
-        Ok(Self { writer: Mutex::new(connection), readers: None })
+        prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
+        // The connection has a timeout of its own.
+        let writer = Writer::new(connection, Turns::default(), Duration::ZERO, Began::default());
+        Ok(Self { readers: None, writer, place })
     }
 
     /// Reads in a transaction, so that all of it is of one moment.
@@ -91,71 +104,105 @@ impl Connections {
         operation: &'static str,
         work: impl FnOnce(&Connection) -> Result<T, Trouble>,
     ) -> Result<T> {
-        let Some(readers) = &self.readers else {
-            return in_transaction(&self.writer.lock(), TransactionBehavior::Deferred, work)
-                .map_err(|trouble| trouble.during(operation));
-        };
-        let idle = readers.idle.lock().pop();
-        let connection = match idle {
-            Some(connection) => Ok(connection),
-            None => connect(&readers.path, &readers.options, OpenFlags::SQLITE_OPEN_READ_ONLY),
-        };
-        let result = connection.and_then(|connection| {
-            let result = in_transaction(&connection, TransactionBehavior::Deferred, work);
+        let read = || {
+            let Some(readers) = &self.readers else { return self.writer.read(work) };
+            let idle = readers.idle.lock().pop();
+            let open = || readers.open();
+            let reader = idle.map_or_else(open, Ok)?;
+            let result = in_transaction(&reader.connection, deferred, work);
             let mut idle = readers.idle.lock();
-            if idle.len() < MOST_IDLE && connection.is_autocommit() {
-                idle.push(connection);
+            if idle.len() < MOST_IDLE && reader.may_be_kept && reader.connection.is_autocommit() {
+                idle.push(reader);
             }
             result
-        });
-        result.map_err(|trouble| trouble.during(operation))
+        };
+        read().map_err(|trouble| trouble.during(operation, &self.place))
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
-    /// true when it writes.
-    pub(super) fn write<T>(
+    /// true when it writes. (What is undone for no fault of its own is done again.)
+    pub(super) fn write<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+        work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T> {
-        in_transaction(&self.writer.lock(), TransactionBehavior::Immediate, work)
-            .map_err(|trouble| trouble.during(operation))
+        self.writer.write(work).map_err(|trouble| trouble.during(operation, &self.place))
+    }
+
+    /// Gives back what is free in the file, and empties the log.
+    pub(super) fn vacuum(&self) -> Result<()> {
+        let vacuum = |connection: &Connection| {
+            connection.execute_batch("VACUUM")?;
+            let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+            if connection.query_row(checkpoint, [], |row| row.get(0))? {
+                let text =
+                    "somebody read for longer than the busy timeout, so the log is not empty";
+                return Err(Trouble::Refused(text.to_owned()));
+            }
+            Ok(())
+        };
+        self.writer.exclusively(vacuum).map_err(|trouble| trouble.during("vacuum", &self.place))
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
     }
 }
 
-fn in_transaction<T>(
-    connection: &Connection,
-    behavior: TransactionBehavior,
-    work: impl FnOnce(&Connection) -> Result<T, Trouble>,
-) -> Result<T, Trouble> {
-    if !connection.is_autocommit() {
-        // The transaction before failed, and so did its rollback.
-        connection.execute_batch("ROLLBACK")?;
+impl Readers {
+    fn open(&self) -> Result<Reader, Trouble> {
+        if self.options.read_only {
+            return open_reader(&self.path, &self.options);
+        }
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+        let connection = connect(&self.path, &self.options, flags, Began::default())?;
+        Ok(Reader { connection, may_be_kept: true })
     }
-    let transaction = Transaction::new_unchecked(connection, behavior)?;
-    let value = work(connection)?;
-    transaction.commit()?; // dropped without it, it is rolled back
-    Ok(value)
 }
 
 /// Refuses what is not ours through a connection that can't write, so that it stays as it is. (Opening
 /// the file without SQLite won't do: closing it again would drop all locks that this process has on it.)
 fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
-    let connection = match uri(path) {
+    let connection = match unchanging(path) {
         // Without a log, all there is to know is in the file, and nothing need be put beside it.
-        Some(uri) if !Path::new(&log).exists() => {
-            connect(Path::new(&uri), options, read_only | OpenFlags::SQLITE_OPEN_URI)
-        }
-        _ => connect(path, options, read_only),
+        Some(uri) => connect_unchanging(&uri, options),
+        None => connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY, Began::default()),
     };
     schema::look(&connection?).map(|_| ())
 }
 
-/// The file as one that nobody changes, which SQLite reads without locks.
-fn uri(path: &Path) -> Option<String> {
+/// Opens a file for a store that only reads. SQLite wants to put the log's index beside it, for which
+/// there may be no room on media that can't be written to: without a log the file is then read as one
+/// that nobody changes, and by a new connection each time, since somebody else may come and write.
+fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
+    let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = connect(path, options, read_only, Began::default())?;
+    let error = match connection.query_row("PRAGMA schema_version", [], |_| Ok(())) {
+        Ok(()) => return Ok(Reader { connection, may_be_kept: true }),
+        Err(error) => error,
+    };
+    match (error.sqlite_error_code(), unchanging(path)) {
+        (Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly), Some(uri)) => {
+            let connection = connect_unchanging(&uri, options)?;
+            Ok(Reader { connection, may_be_kept: false })
+        }
+        _ => Err(error.into()),
+    }
+}
+
+fn connect_unchanging(uri: &str, options: &SqliteOptions) -> Result<Connection, Trouble> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+    connect(Path::new(uri), options, flags, Began::default())
+}
+
+/// The name of a file without a log as one that nobody changes, which SQLite reads without locks.
+fn unchanging(path: &Path) -> Option<String> {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    // SQLite may have left an empty one where it could not go on.
+    if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+        return None;
+    }
     // Drive letters and shares have rules of their own.
     let path = path.to_str().filter(|_| !cfg!(windows))?;
     let escape = |byte: u8| match byte {
@@ -165,11 +212,16 @@ fn uri(path: &Path) -> Option<String> {
     Some(format!("file:{}?immutable=1", path.bytes().map(escape).collect::<String>()))
 }
 
-fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Connection, Trouble> {
+fn connect(
+    path: &Path,
+    options: &SqliteOptions,
+    flags: OpenFlags,
+    began: Began,
+) -> Result<Connection, Trouble> {
     // A connection is used by one thread at a time; a name that begins with `file:` is a name.
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(options.busy_timeout)?;
+    connection.busy_handler(Some(patience(options.busy_timeout, began)))?;
     if let Some(on_connect) = &options.on_connect {
         on_connect(&mut connection)?;
     }
@@ -177,22 +229,53 @@ fn connect(path: &Path, options: &SqliteOptions, flags: OpenFlags) -> Result<Con
 }
 
 /// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait for its turn
-/// here, so several processes that open a new file at once are made to.
-fn use_wal(connection: &Connection, timeout: Duration) -> Result<(), Trouble> {
+/// here, so several processes that open a new file at once are made to. False where there is no such log.
+fn use_wal(connection: &Connection, timeout: Duration) -> Result<bool, Trouble> {
     let mode = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0));
-    let deadline = Instant::now() + timeout;
+    let started = Instant::now();
     // A file system without shared memory stays with the rollback journal: slower, and as safe.
     while mode("PRAGMA journal_mode")? != "wal" {
         match mode("PRAGMA journal_mode = WAL") {
-            Ok(_) => break,
+            Ok(mode) => return Ok(mode == "wal"),
             Err(error)
                 if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
-                    && Instant::now() < deadline =>
-            {
-                thread::sleep(Duration::from_millis(5));
-            }
+                    && pause(started, timeout) => {}
             Err(error) => return Err(error.into()),
         }
     }
+    Ok(true)
+}
+
+/// Sets what an append that returned survives.
+fn make_durable(connection: &Connection, durability: Durability) -> Result<(), Trouble> {
+    let (synchronous, each_commit) = match durability {
+        Durability::Full => ("FULL", true),
+        Durability::Process => ("NORMAL", false),
+    };
+    connection.pragma_update(None, "synchronous", synchronous)?;
+    // On macOS a disk that was told to sync may keep in its own memory what it got, and write it in any
+    // order, unless it is told in this way. Elsewhere these mean nothing.
+    connection.pragma_update(None, "fullfsync", each_commit)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_strictest_durability_asks_for_a_full_sync() {
+        for (durability, expected) in
+            [(Durability::Full, [2, 1, 1]), (Durability::Process, [1, 0, 1])]
+        {
+            let connection = Connection::open_in_memory().unwrap();
+            make_durable(&connection, durability).map_err(|_| "refused").unwrap();
+            let setting =
+                |name| connection.pragma_query_value(None, name, |row| row.get(0)).unwrap();
+            let settings: [i32; 3] =
+                ["synchronous", "fullfsync", "checkpoint_fullfsync"].map(setting);
+            assert_eq!(settings, expected, "{durability:?}");
+        }
+    }
 }

@@ -3,7 +3,6 @@
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::Trouble;
-use crate::error::{Error, ErrorKind, Result};
 
 /// "mprm": says that a file is a store of this crate.
 const APPLICATION: i32 = 0x6d70_726d;
@@ -28,7 +27,8 @@ CREATE VIEW history AS
 SELECT c.id AS id,
        m.key & 0xffffffff AS seq,
        strftime('%Y-%m-%d %H:%M:%f', m.at / 1000.0, 'unixepoch') AS at,
-       m.payload AS payload
+       m.payload AS payload,
+       m.key AS key -- to sort by: the rows lie in its order
 FROM conversation AS c
 JOIN message AS m ON m.key >= c.key << 32 AND m.key < (c.key + 1) << 32;
 "#];
@@ -43,12 +43,13 @@ const _: () = assert!(STEPS.len() == 1, "each step leads to a version");
 const EMPTY: Found = Found(0);
 
 impl Found {
-    pub(super) fn must_be_current(self) -> Result<()> {
+    pub(super) fn must_be_current(self) -> Result<(), Trouble> {
         if self == CURRENT {
             return Ok(());
         }
-        let text = "sqlite: the file is empty or of an earlier version, and read-only";
-        Err(Error::new(ErrorKind::Storage, "open", text))
+        Err(Trouble::Refused(
+            "the file is empty or of an earlier version, and read-only".to_owned(),
+        ))
     }
 }
 
@@ -63,10 +64,10 @@ pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
     if application == i64::from(APPLICATION) {
         if version > CURRENT.0 {
             let text = format!(
-                "sqlite: the file is of version {version}, and this program knows versions up to {}",
+                "the file is of version {version}, and this program knows versions up to {}",
                 CURRENT.0
             );
-            return Err(Error::new(ErrorKind::Storage, "open", text).into());
+            return Err(Trouble::Refused(text));
         }
         if version > 0 {
             return Ok(Found(version));
@@ -76,8 +77,8 @@ pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
     if (application, version, tables) == (0, 0, 0) {
         return Ok(EMPTY);
     }
-    let text = "sqlite: the file is a database of something else; it was left as it is";
-    Err(Error::new(ErrorKind::Storage, "open", text).into())
+    let text = "the file is a database of something else; it was left as it is";
+    Err(Trouble::Refused(text.to_owned()))
 }
 
 /// Creates the tables, or brings them up to date; one process does, the others wait for it.

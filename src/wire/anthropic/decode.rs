@@ -10,7 +10,10 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, refused};
+use crate::wire::common::{
+    At, Fields, expected, keep, keep_signed, one_system, other_part, refused,
+};
+use crate::wire::words::word;
 
 /// The message in an answer: the whole body of a response, or its `role` and `content` alone.
 ///
@@ -35,13 +38,16 @@ use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, r
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
-/// is itself an error is one, with the provider's words.
+/// is itself an error is one, with its kind where that is known. The provider's words stay
+/// in the body: they may quote the request.
 pub fn answer(json: &str) -> Result<Message> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;
     refused(&fields)?;
     if let Some(role) = fields.text("role")?.filter(|role| role != "assistant") {
-        return Err(top.key("role").error(format_args!("expected `assistant`, found `{role}`")));
+        return Err(top
+            .key("role")
+            .error(format_args!("expected `assistant`, found `{}`", word(&role))));
     }
     assistant(&mut fields).map(Message::Ai)
 }
@@ -85,7 +91,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
             }
         }
     }
-    Ok(reader.read)
+    Ok(one_system(reader.read))
 }
 
 #[derive(Default)]
@@ -118,7 +124,10 @@ impl Reader {
                     self.system(content, &at.key("content"))?;
                     nothing_left(fields)?;
                 }
-                role => return Err(at.key("role").error(format_args!("unknown role `{role}`"))),
+                role => {
+                    let role = word(role);
+                    return Err(at.key("role").error(format_args!("unknown role `{role}`")));
+                }
             }
         }
         Ok(())
@@ -133,7 +142,7 @@ impl Reader {
                     let kind = fields.required_text("type")?;
                     if kind != "text" {
                         let at = fields.at;
-                        let wrong = format_args!("expected `text`, found `{kind}`");
+                        let wrong = format_args!("expected `text`, found `{}`", word(&kind));
                         return Err(at.key("type").error(wrong));
                     }
                     fields.take(CACHE_CONTROL);
@@ -334,8 +343,5 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
 /// Where there is no place to keep a field, an unknown one is an error.
 fn nothing_left(fields: Fields<'_>) -> Result<()> {
     let at = fields.at;
-    match fields.rest().keys().next() {
-        Some(key) => Err(at.key(key).error("unknown field")),
-        None => Ok(()),
-    }
+    if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
 }

@@ -1,6 +1,7 @@
 //! Assembling an answer from the events of a stream.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -34,18 +35,27 @@ use crate::wire::common::{At, Fields, event, expected, refused};
 /// assert_eq!(stream.finish()?, Message::ai("Sunny."));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Stream {
     blocks: BTreeMap<usize, Block>,
     has_begun: bool,
     has_ended: bool,
 }
 
-#[derive(Debug)]
 struct Block {
     fields: Attributes,
     /// The pieces of `input`, which may be broken JSON where the model was cut off.
     input: String,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("blocks", &self.blocks.len())
+            .field("has_begun", &self.has_begun)
+            .field("has_ended", &self.has_ended)
+            .finish()
+    }
 }
 
 impl Stream {

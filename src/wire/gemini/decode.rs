@@ -10,7 +10,10 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, refused};
+use crate::wire::common::{
+    At, Fields, expected, keep, keep_signed, one_system, other_part, refused,
+};
+use crate::wire::words::word;
 
 /// The message in an answer: the whole body of a response, or the `content` of one candidate.
 ///
@@ -35,7 +38,7 @@ use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part, r
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
-/// is itself an error is one, with the provider's words, and so is a blocked prompt or answer. A body
+/// is itself an error is one, with its kind where that is known, and so is a blocked prompt or answer. A body
 /// with several candidates is one too: the caller chooses, and passes its `content`.
 pub fn answer(json: &str) -> Result<Message> {
     let top = At::top("read gemini answer");
@@ -102,7 +105,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
     for (i, entry) in list.into_iter().enumerate() {
         reader.entry(i, Fields::of(camel(entry), at.index(i))?)?;
     }
-    Ok(reader.read)
+    Ok(one_system(reader.read))
 }
 
 /// The first candidate, taken from a body; `None` where there is not one yet.
@@ -119,14 +122,14 @@ pub(super) fn candidate(body: &mut Fields<'_>) -> Result<Option<Value>> {
     {
         return Err(at
             .key("promptFeedback")
-            .error(format_args!("the prompt was blocked: {reason}")));
+            .error(format_args!("the prompt was blocked: {}", word(reason))));
     }
     Ok(first)
 }
 
 /// The error of an answer in which nothing was said.
 pub(super) fn no_content(at: &At<'_>, reason: Option<&str>) -> crate::error::Error {
-    let reason = reason.unwrap_or("no reason given");
+    let reason = reason.map_or("no reason given", word);
     at.key("content").error(format_args!("missing, the model finished with {reason}"))
 }
 
@@ -137,7 +140,9 @@ pub(super) fn content(
 ) -> Result<(Vec<AiPart>, Attributes)> {
     if let Some(role) = fields.text("role")?.filter(|role| role != "model") {
         let at = fields.at;
-        return Err(at.key("role").error(format_args!("expected `model`, found `{role}`")));
+        return Err(at
+            .key("role")
+            .error(format_args!("expected `model`, found `{}`", word(&role))));
     }
     let parts = ai_parts(&mut fields, calls)?;
     Ok((parts, fields.rest()))
@@ -161,7 +166,7 @@ fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
 ///
 /// They must differ within a conversation, for other providers demand it, and be the same whenever
 /// the same answer is read.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Calls {
     name: Option<String>,
     count: usize,
@@ -229,7 +234,7 @@ impl Reader {
             // A result once had a role of its own.
             None | Some("user" | "function" | "tool") => self.user(index, fields),
             Some(role) => {
-                let at = fields.at;
+                let (at, role) = (fields.at, word(role));
                 Err(at.key("role").error(format_args!("unknown role `{role}`")))
             }
         }
@@ -417,7 +422,7 @@ fn part(mut fields: Fields<'_>) -> Result<Option<Part>> {
     Ok(Some(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) })))
 }
 
-fn media(mut fields: Fields<'_>, key: &str) -> Result<Part> {
+fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
     let value = fields.required(key)?;
     let at = fields.at;
     let mut source = Fields::of(camel(value), at.key(key))?;
@@ -446,10 +451,7 @@ fn media(mut fields: Fields<'_>, key: &str) -> Result<Part> {
 /// Where there is no place to keep a field, an unknown one is an error.
 fn nothing_left(fields: Fields<'_>) -> Result<()> {
     let at = fields.at;
-    match fields.rest().keys().next() {
-        Some(key) => Err(at.key(key).error("unknown field")),
-        None => Ok(()),
-    }
+    if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
 }
 
 /// The names of an object's fields in camel case, as the API writes them; Google's Python client

@@ -1,5 +1,7 @@
 //! Assembling an answer from the chunks of a stream.
 
+use std::fmt;
+
 use super::decode::{Calls, camel, candidate, content, no_content, with_beside};
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
@@ -27,13 +29,23 @@ use crate::wire::common::{At, Fields, event, refused};
 /// assert_eq!(stream.finish()?, Message::ai("Sunny."));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Stream {
     parts: Vec<AiPart>,
     beside: Attributes,
     calls: Calls,
     has_content: bool,
     reason: Option<String>,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("parts", &self.parts.len())
+            .field("has_content", &self.has_content)
+            .field("has_ended", &self.reason.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Stream {

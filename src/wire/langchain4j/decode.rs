@@ -8,7 +8,7 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, other_part};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
 
 /// The messages of a stored conversation: an array, or one message alone. `null` is an empty one.
 ///
@@ -37,7 +37,8 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
         Value::Array(list) => {
             let at = top.key("messages");
             let list = list.into_iter().enumerate();
-            list.map(|(i, message)| read(Fields::of(message, at.index(i))?)).collect()
+            let read = list.map(|(i, message)| read(Fields::of(message, at.index(i))?));
+            read.collect::<Result<_>>().map(one_system)
         }
         one => Ok(vec![read(Fields::of(one, top)?)?]),
     }
@@ -57,9 +58,9 @@ fn read(mut fields: Fields<'_>) -> Result<Message> {
             let attributes = attributes(&mut fields)?;
             Ok(CustomMessage::new(attributes.into_iter().chain(beside(fields.rest()))).into())
         }
-        kind => {
+        _ => {
             let at = fields.at;
-            Err(at.key("type").error(format_args!("unknown type `{kind}`")))
+            Err(at.key("type").error("not a type of LangChain4j's"))
         }
     }
 }

@@ -352,7 +352,7 @@ pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
         Message::User(user) => check_content(user.content(), at),
         Message::Tool(tool) => check_content(tool.content(), at),
         Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
-            Err(at.unsupported(format_args!("the role `{}` {NO}", custom.role())))
+            Err(at.unsupported(format_args!("a role of its own {NO}")))
         }
         Message::System(_) | Message::Custom(_) => Ok(()),
         Message::Ai(ai) => {

@@ -8,7 +8,7 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, elements, expected, keep, refused, sniff};
+use crate::wire::common::{At, Fields, elements, expected, keep, one_system, refused, sniff};
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -97,7 +97,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
             _ => CustomMessage::of_role(role, fields.whole()).into(),
         });
     }
-    Ok(messages)
+    Ok(one_system(messages))
 }
 
 /// Ids for calls that have none.

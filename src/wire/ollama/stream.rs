@@ -1,5 +1,7 @@
 //! A streamed answer, assembled.
 
+use std::fmt;
+
 use serde_json::Value;
 use serde_json::map::Entry;
 
@@ -29,11 +31,20 @@ use crate::wire::common::{At, Fields, event, refused};
 /// assert_eq!(stream.finish()?, Message::ai("Hello."));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Stream {
     message: Attributes,
     created_at: Option<Value>,
     ended: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("fields", &self.message.len())
+            .field("ended", &self.ended)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Stream {

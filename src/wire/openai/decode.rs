@@ -8,7 +8,9 @@ use crate::message::{
     AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, DataUrl, Fields, elements, expected, keep, other_part, refused};
+use crate::wire::common::{
+    At, DataUrl, Fields, elements, expected, keep, one_system, other_part, refused,
+};
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -90,7 +92,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
         }
         messages.push(message);
     }
-    Ok(messages)
+    Ok(one_system(messages))
 }
 
 fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Result<Message> {
@@ -388,7 +390,7 @@ fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
 }
 
 /// The arguments as the model wrote them; some servers send an object where there should be text.
-fn arguments(fields: &mut Fields<'_>, key: &str) -> Result<String> {
+fn arguments(fields: &mut Fields<'_>, key: &'static str) -> Result<String> {
     match fields.take(key) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text),

@@ -1,5 +1,7 @@
 //! A streamed answer, assembled.
 
+use std::fmt;
+
 use serde_json::Value;
 use serde_json::map::Entry;
 
@@ -31,7 +33,7 @@ use crate::wire::common::{At, Fields, event, expected, refused};
 /// assert_eq!(stream.finish()?, Message::ai("Hello."));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Stream {
     /// The message so far, as the provider writes it, but for its calls.
     message: Attributes,
@@ -39,10 +41,20 @@ pub struct Stream {
     ended: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Call {
     index: Option<u64>,
     fields: Attributes,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("fields", &self.message.len())
+            .field("calls", &self.calls.len())
+            .field("ended", &self.ended)
+            .finish()
+    }
 }
 
 impl Stream {
@@ -149,6 +161,25 @@ impl Stream {
 /// Texts that come whole, and that some servers repeat in every chunk. All others come in pieces.
 const WHOLE: [&str; 4] = ["role", "id", "type", "name"];
 
+/// The field as an error may name it.
+fn field(key: &str) -> &'static str {
+    const FIELDS: [&str; 12] = [
+        "arguments",
+        "content",
+        "custom",
+        "function",
+        "id",
+        "input",
+        "name",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "role",
+        "type",
+    ];
+    FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
+}
+
 /// Adds a piece of a field to what has come of it.
 fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<()> {
     let mut slot = match into.entry(key) {
@@ -171,7 +202,7 @@ fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<
         }
         (Value::Array(list), Value::Array(pieces)) => list.extend(pieces),
         (Value::Object(object), Value::Object(pieces)) => {
-            let at = at.key(key);
+            let at = at.key(field(key));
             for (key, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_null()) {
                 merge(object, &key, piece, &at)?;
             }
@@ -186,7 +217,7 @@ fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<
             *slot = std::iter::once(text).chain(pieces).collect();
         }
         (Value::String(_), other) => {
-            return Err(at.key(key).error(expected("a string", &other)));
+            return Err(at.key(field(key)).error(expected("a string", &other)));
         }
         (slot, value) => *slot = value,
     }

@@ -8,7 +8,9 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, DataUrl, Fields, expected, keep, keep_signed, other_part, refused};
+use crate::wire::common::{
+    At, DataUrl, Fields, expected, keep, keep_signed, one_system, other_part, refused,
+};
 
 /// Reads a response: its whole body, or the list of items that is its `output`.
 ///
@@ -102,7 +104,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
     for (i, value) in items.into_iter().enumerate() {
         history.item(Fields::of(value, at.index(i))?)?;
     }
-    Ok(history.finish())
+    Ok(one_system(history.finish()))
 }
 
 fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
@@ -423,7 +425,7 @@ fn plain<'a>(block: &'a Value, kind: &str) -> Option<&'a str> {
     (block.get("type")?.as_str()? == kind).then_some(text)
 }
 
-fn call(mut fields: Fields<'_>, input: &str) -> Result<ToolCall> {
+fn call(mut fields: Fields<'_>, input: &'static str) -> Result<ToolCall> {
     let id = fields.required_text("call_id")?;
     let name = fields.required_text("name")?;
     let arguments = fields.text(input)?.unwrap_or_default();

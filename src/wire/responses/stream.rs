@@ -1,6 +1,7 @@
 //! A streamed answer, assembled.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -8,6 +9,7 @@ use super::decode::output_items;
 use crate::error::Result;
 use crate::message::Message;
 use crate::wire::common::{At, Fields, event, expected, refused};
+use crate::wire::words::answered_error;
 
 /// Assembles the events of a streamed response into one message.
 ///
@@ -32,10 +34,19 @@ use crate::wire::common::{At, Fields, event, expected, refused};
 /// assert_eq!(stream.finish()?.text(), "Hello.");
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Stream {
     items: BTreeMap<u64, Value>,
     ended: bool,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("items", &self.items.len())
+            .field("ended", &self.ended)
+            .finish()
+    }
 }
 
 impl Stream {
@@ -80,8 +91,7 @@ impl Stream {
                 self.ended = true;
             }
             Some("error") => {
-                let text = event.text("message")?.unwrap_or_default();
-                return Err(top.error(format_args!("the provider answered an error: {text}")));
+                return Err(top.error(answered_error(&Value::Object(event.whole()))));
             }
             _ => {}
         }

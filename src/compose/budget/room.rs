@@ -1,0 +1,259 @@
+//! How much of the history fits into a token budget.
+
+use std::sync::Arc;
+
+use super::Limit;
+use crate::compose::Composer;
+use crate::compose::assemble::no_result;
+use crate::compose::choose::{Fit, Messages, Room, Unit};
+use crate::compose::counts::Counts;
+use crate::compose::system::System;
+use crate::composed::{Held, Origin};
+use crate::error::Result;
+use crate::message::Message;
+use crate::record::{Records, Snapshot};
+use crate::truncate::{Truncate, Verdict};
+use crate::window::{Answers, Row, last_row};
+
+/// The room that a budget leaves for the history.
+pub(super) struct TokenRoom<'a> {
+    limit: &'a Limit,
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    temporaries: &'a [Arc<Message>],
+    counts: &'a mut Counts,
+    /// All room for history that there can be, whatever else is sent with this prompt. It decides what
+    /// is too large to be waited for.
+    whole: usize,
+    /// What is left of the budget for this prompt.
+    left: usize,
+    /// What the newest unit counts, as far as it is known.
+    newest: usize,
+    /// The newest turn's question, which is never left out, and the places of what is not cut.
+    question: Option<usize>,
+    spared: Row,
+    /// A window that counts messages holds too.
+    messages: Messages,
+    /// At most so many units.
+    most: usize,
+    walk: Walk,
+}
+
+/// A walk from the newest unit back.
+#[derive(Default)]
+struct Walk {
+    taken: usize,
+    /// The tokens of what is taken, and of all that was met.
+    sum: usize,
+    met: usize,
+    /// The tokens of the questions that are sent besides.
+    asked: usize,
+    /// For a budget in steps: the place between its marks whose position can be halved most often.
+    place: Option<(u32, usize)>,
+    /// Whether the number of units has ended it.
+    is_counted_out: bool,
+}
+
+impl<'a> TokenRoom<'a> {
+    pub(super) fn new(
+        limit: &'a Limit,
+        composer: &'a Composer,
+        snapshot: &'a Snapshot,
+        system: &System,
+        temporaries: &'a [Arc<Message>],
+        counts: &'a mut Counts,
+        most: usize,
+    ) -> Result<Self> {
+        let counter = &*limit.counter;
+        let available = limit.budget.available();
+        let reply = counter.overhead().reply;
+        let mut fixed = reply;
+        let others = temporaries.iter().filter(|message| !message.is_system());
+        for message in system.message.iter().chain(others) {
+            fixed = fixed.saturating_add(counts.shared(message, counter)?);
+        }
+        let lasting = composer.system_message(snapshot, &[]);
+        let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
+        let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
+        let whole = available.min(high).saturating_sub(reply).saturating_sub(lasting);
+        let records = &snapshot.records;
+        let (row, _) = last_row(records, 0, records.len());
+        let question = row.last().copied();
+        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
+        let window = composer.effective_window();
+        Ok(Self {
+            limit,
+            composer,
+            snapshot,
+            temporaries,
+            counts,
+            whole,
+            left: available.saturating_sub(fixed),
+            newest: 0,
+            question,
+            spared: if spares { row } else { Row::new() },
+            messages: Messages::new(window.most(), window.half()),
+            most,
+            walk: Walk::default(),
+        })
+    }
+
+    /// How many units are taken.
+    pub(super) fn taken(&self) -> usize {
+        self.walk.taken
+    }
+
+    /// What the whole prompt counts.
+    pub(super) fn total<'p>(&mut self, pieces: impl Iterator<Item = Held<'p>>) -> Result<usize> {
+        let counter = &*self.limit.counter;
+        let records = &self.snapshot.records;
+        let mut total = counter.overhead().reply;
+        for held in pieces {
+            let count = || counter.count(held.message());
+            let tokens = match held {
+                Held::Record(place, record) => {
+                    self.counts.record(record, self.spared.binary_search(&place).is_ok(), count)?
+                }
+                Held::Own(message, origin) => match origin {
+                    Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
+                        Some(record) => self.counts.record(record, false, count)?,
+                        None => count()?,
+                    },
+                    Origin::Repair => {
+                        let name = message.as_tool().map_or("", |tool| tool.tool_name());
+                        self.counts.repair(name, message, counter)?
+                    }
+                    // Another copy in each prompt.
+                    Origin::Adapted(_) | Origin::Joined(_) | Origin::Added | Origin::Note => {
+                        count()?
+                    }
+                    Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
+                },
+            };
+            total = total.saturating_add(tokens);
+        }
+        Ok(total)
+    }
+
+    /// What a unit counts, with what stands for its missing results.
+    fn weigh(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<usize> {
+        let mut sum = self.record(records, unit.head)?;
+        let Some(group) = unit.group else { return Ok(sum) };
+        for place in answers.results_of(group) {
+            sum = sum.saturating_add(self.record(records, place)?);
+        }
+        let counter = &*self.limit.counter;
+        for call in answers.unanswered(group) {
+            let is_newest = self.walk.taken == 0;
+            let temporary =
+                |m: &Arc<Message>| m.as_tool().is_some_and(|it| call.is_answered_by(it));
+            if !(is_newest && self.temporaries.iter().any(temporary)) {
+                let tokens = self.counts.repair(&call.name, &no_result(call), counter)?;
+                sum = sum.saturating_add(tokens);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// What a record counts as it is sent.
+    fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
+        let Some(record) = records.get(place) else { return Ok(0) };
+        let (message, whole) = (record.message(), self.spared.binary_search(&place).is_ok());
+        let counter = &*self.limit.counter;
+        self.counts.record(record, whole, || {
+            let truncate = self.composer.truncate.as_ref().filter(|_| !whole);
+            match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
+                None | Some(Verdict::Keep) => counter.count(message),
+                Some(Verdict::Replace(copy)) => counter.count(&copy),
+                Some(Verdict::Drop) => Ok(0),
+            }
+        })
+    }
+
+    /// Whether a unit that does not fit is left out alone: one of more than half of all room.
+    ///
+    /// In steps this must not depend on what else is sent with this prompt, or it would come and go: a
+    /// unit is out as soon as all that was said since then, with it, is more than the room.
+    fn is_out(&self, unit: &Unit, tokens: usize, fits: bool) -> bool {
+        if tokens <= self.whole / 2 || self.question == Some(unit.head) {
+            return false;
+        }
+        match self.limit.budget.marks {
+            Some(_) => self.walk.met > self.whole,
+            None => !fits,
+        }
+    }
+}
+
+impl Room for TokenRoom<'_> {
+    fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()> {
+        self.messages.begin(records, questions)?;
+        self.walk = Walk::default();
+        for place in questions {
+            let tokens = self.record(records, *place)?;
+            self.walk.asked = self.walk.asked.saturating_add(tokens);
+        }
+        Ok(())
+    }
+
+    fn fit(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit> {
+        let tokens = self.weigh(records, unit, answers)?;
+        let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
+        let most = self.left.saturating_sub(self.walk.asked).min(high);
+        let sum = self.walk.sum.saturating_add(tokens);
+        self.walk.met = self.walk.met.saturating_add(tokens);
+        let is_first = self.walk.taken == 0;
+        if is_first {
+            self.newest = tokens;
+        }
+        if self.walk.taken >= self.most {
+            self.walk.is_counted_out = true;
+            return Ok(Fit::Ends);
+        }
+        if self.messages.fit(records, unit, answers)? == Fit::Ends && !is_first {
+            return Ok(Fit::Ends);
+        }
+        if !is_first && self.is_out(unit, tokens, sum <= most) {
+            self.messages.put_back(unit, answers);
+            return Ok(Fit::Omitted);
+        }
+        if !is_first && sum > most {
+            return Ok(Fit::Ends);
+        }
+        self.walk.taken += 1;
+        self.walk.sum = sum;
+        // A place on a late result is none: its call stands elsewhere.
+        if sum >= low
+            && unit.opens(answers) == unit.head
+            && let Some(record) = records.get(unit.head)
+        {
+            let halvings = record.seq().trailing_zeros();
+            if self.walk.place.is_none_or(|(most, _)| halvings >= most) {
+                self.walk.place = Some((halvings, unit.head));
+            }
+        }
+        Ok(Fit::Taken)
+    }
+
+    fn start(&self, end: usize) -> usize {
+        let place = self.walk.place.filter(|_| !self.walk.is_counted_out);
+        place.map_or(end, |(_, place)| place)
+    }
+
+    fn pieces(&mut self, records: &Records, row: &[usize]) -> Result<usize> {
+        let most = self.messages.pieces(records, row)?;
+        let mut sum = 0_usize;
+        for (i, place) in row.iter().rev().take(most).enumerate() {
+            sum = sum.saturating_add(self.record(records, *place)?);
+            let beside = sum.saturating_add(self.newest);
+            if i > 0 && (sum > self.whole / 2 || beside > self.left) {
+                return Ok(i);
+            }
+        }
+        Ok(most)
+    }
+
+    fn is_budget(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,109 @@
+//! Budgets in configuration files: `8000`, or
+//! `{"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true}`.
+
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserialize, Deserializer, Error as _, MapAccess, Unexpected, Visitor};
+use serde::ser::{Serialize, Serializer};
+
+use super::Budget;
+
+/// A budget as it is written.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Shape {
+    tokens: usize,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reserve: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stepped: Option<Marks>,
+    #[serde(default, skip_serializing_if = "is_false")]
+    cut_before_drop: bool,
+}
+
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Marks {
+    low: usize,
+    high: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands out references
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as above
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+impl From<&Budget> for Shape {
+    fn from(budget: &Budget) -> Self {
+        let Budget { tokens, reserve, marks, cut_first } = *budget;
+        let stepped = marks.map(|(low, high)| Marks { low, high });
+        Self { tokens, reserve, stepped, cut_before_drop: cut_first }
+    }
+}
+
+/// A file in which nothing is left for the prompt is refused: every build would fail.
+impl TryFrom<Shape> for Budget {
+    type Error = String;
+
+    fn try_from(shape: Shape) -> Result<Self, String> {
+        let Shape { tokens, reserve, stepped, cut_before_drop } = shape;
+        if tokens == 0 {
+            return Err("budget: `tokens`: a budget of 0 has no room for a prompt".to_owned());
+        }
+        if reserve >= tokens {
+            return Err(format!(
+                "budget: `reserve`: a reserve of {reserve} leaves nothing of {tokens} tokens"
+            ));
+        }
+        let mut budget = Self::new(tokens).reserve(reserve);
+        if let Some(Marks { low, high }) = stepped {
+            budget = budget.stepped(low, high).map_err(|error| error.in_field("stepped"))?;
+        }
+        Ok(if cut_before_drop { budget.cut_before_drop() } else { budget })
+    }
+}
+
+impl Serialize for Budget {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Shape::from(self).serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Budget {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_any(BudgetVisitor)
+    }
+}
+
+struct BudgetVisitor;
+
+impl<'de> Visitor<'de> for BudgetVisitor {
+    type Value = Budget;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a budget: a number of tokens, or an object with `tokens`")
+    }
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Budget, E> {
+        let tokens = usize::try_from(number)
+            .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
+        let shape = Shape { tokens, reserve: 0, stepped: None, cut_before_drop: false };
+        Budget::try_from(shape).map_err(E::custom)
+    }
+    /// TOML has no other numbers.
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Budget, E> {
+        match u64::try_from(number) {
+            Ok(number) => self.visit_u64(number),
+            Err(_) => Err(E::invalid_value(Unexpected::Signed(number), &self)),
+        }
+    }
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Budget, A::Error> {
+        let shape = Shape::deserialize(MapAccessDeserializer::new(map))?;
+        Budget::try_from(shape).map_err(A::Error::custom)
+    }
+}

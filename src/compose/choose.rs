@@ -1,0 +1,523 @@
+//! Choosing what of the history is sent: which records, and in which places among those that were read.
+
+use std::collections::BTreeMap;
+
+use super::Composer;
+use super::provider::says_nothing;
+use crate::composed::Why;
+use crate::error::Result;
+use crate::message::Message;
+use crate::provider::{Opens, Provider};
+use crate::record::{Records, Snapshot};
+use crate::window::{Answers, Fate, Opening, Reach, Row, ToolGroups, last_row, more, whole_groups};
+
+/// What of the history is sent. Places count among the records that were read.
+#[derive(Default)]
+pub(super) struct Choice<'a> {
+    /// The window covers all records from here on,
+    pub(super) covers: usize,
+    /// and sends those from here on: what lies between are tool results whose call is older.
+    pub(super) start: usize,
+    /// What is sent before the window, in order: questions, and tool groups that a late result takes
+    /// along, by their calls.
+    pub(super) front: Vec<usize>,
+    /// Those of `front` that are questions.
+    pub(super) questions: Row,
+    /// Tool groups, by their calls, and messages in the window that are left out.
+    pub(super) omitted: BTreeMap<usize, Why>,
+    pub(super) answers: Answers<'a>,
+    /// The position before which nothing was looked for, where something was missed.
+    pub(super) search_ended: Option<u64>,
+    /// Whether the room and not the window decided where the history begins.
+    pub(super) is_full: bool,
+}
+
+/// A tool group, or a message that belongs to none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unit {
+    /// The place of the message, or of the call of the group.
+    pub(super) head: usize,
+    /// The place of its newest member, by which units are old or new.
+    pub(super) newest: usize,
+    /// The number of the group.
+    pub(super) group: Option<usize>,
+}
+
+/// What becomes of the next older unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fit {
+    Taken,
+    /// It alone is left out.
+    Omitted,
+    /// Neither it nor anything older is sent.
+    Ends,
+}
+
+/// How much of the history can be sent.
+pub(super) trait Room {
+    /// Begins a walk from the newest unit back, with these questions sent besides.
+    fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()>;
+
+    /// Decides on the next older unit. The first is always taken.
+    fn fit(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit>;
+
+    /// The place where the history begins, if all units that end before `end` are too much.
+    fn start(&self, end: usize) -> usize {
+        end
+    }
+
+    /// How many of a question in pieces are sent.
+    fn pieces(&mut self, records: &Records, row: &[usize]) -> Result<usize>;
+
+    /// Whether the room is a budget, which may be full long before the window is.
+    fn is_budget(&self) -> bool;
+}
+
+/// A number of messages, or no bound at all.
+pub(super) struct Messages {
+    most: Option<usize>,
+    half: usize,
+    taken: usize,
+}
+
+impl Messages {
+    pub(super) fn new(most: Option<usize>, half: usize) -> Self {
+        Self { most, half, taken: 0 }
+    }
+}
+
+impl Messages {
+    /// Takes a unit back that is left out for another reason.
+    pub(super) fn put_back(&mut self, unit: &Unit, answers: &Answers<'_>) {
+        self.taken -= unit.members(answers);
+    }
+}
+
+impl Room for Messages {
+    fn begin(&mut self, _: &Records, questions: &[usize]) -> Result<()> {
+        self.taken = questions.len();
+        Ok(())
+    }
+
+    fn fit(&mut self, _: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit> {
+        self.taken += unit.members(answers);
+        Ok(if self.most.is_some_and(|most| self.taken > most) { Fit::Ends } else { Fit::Taken })
+    }
+
+    fn pieces(&mut self, _: &Records, row: &[usize]) -> Result<usize> {
+        Ok(row.len().min(self.half))
+    }
+
+    fn is_budget(&self) -> bool {
+        false
+    }
+}
+
+/// A choice in the making.
+struct Choosing<'a, 'r> {
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    room: &'r mut dyn Room,
+    choice: Choice<'a>,
+    /// Whether tool groups are looked at.
+    checks: bool,
+    /// What the window covers and sends if there is room: from these places on.
+    opens: (usize, usize),
+    /// The same as the latter; or the first place that was read, where the window opens before that.
+    floor: usize,
+    /// How many records to read where the window opens before those that were read.
+    unread: Option<usize>,
+    /// How far before the window anything is looked for,
+    bound: usize,
+    /// and the place from which that counts: where the window opens; for a budget, where it opened first.
+    base: Option<usize>,
+    /// From which place on late results were matched; `None` where only those were that stand directly
+    /// behind their calls.
+    matched: Option<usize>,
+    /// How far back the last walk came: behind the newest member of what it refused.
+    reached: usize,
+}
+
+impl Composer {
+    /// Chooses what of the history is sent.
+    pub(super) fn choose<'a>(
+        &'a self,
+        snapshot: &'a Snapshot,
+        room: &mut dyn Room,
+    ) -> Result<Reach<Choice<'a>>> {
+        let bound = self.search();
+        let have = snapshot.records.len();
+        let opening = match self.opening(snapshot, bound) {
+            Reach::Found(opening) => (opening, None),
+            Reach::ReadMore(n) if !room.is_budget() => return Ok(Reach::ReadMore(n)),
+            // The window opens before what was read; or, where it counts turns, at the first one that
+            // was read or before it. Only what is full by then is settled.
+            Reach::ReadMore(n) => {
+                let mut messages = snapshot.records.messages();
+                let turn = messages.position(Message::begins_turn).unwrap_or(have);
+                let start = if self.effective_window().is_turns() { turn } else { 0 };
+                (Opening { covers: start, start, ended: false }, Some(n))
+            }
+        };
+        let (Opening { covers, start, ended }, unread) = opening;
+        let mut choice = Choice { covers, start, ..Choice::default() };
+        if ended && (covers > 0 || !snapshot.is_complete()) {
+            choice.search_ended = snapshot.records.get(covers).map(|record| record.seq());
+        }
+        let base = (!room.is_budget()).then_some(start);
+        let (checks, opens) = (self.checks_groups(), (covers, start));
+        Choosing {
+            composer: self,
+            snapshot,
+            room,
+            choice,
+            checks,
+            opens,
+            floor: start,
+            unread,
+            bound,
+            base,
+            matched: None,
+            reached: start,
+        }
+        .run()
+    }
+
+    /// How many records before the window the question and the calls of late results are looked for.
+    fn search(&self) -> usize {
+        self.first_read().saturating_mul(4).saturating_add(64)
+    }
+
+    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Reach<Opening> {
+        let window = self.effective_window();
+        match window.opening(snapshot, bound) {
+            Reach::Found(opening) if self.checks_groups() => {
+                whole_groups(snapshot, opening, window.is_stable())
+            }
+            other => other,
+        }
+    }
+
+    pub(super) fn checks_groups(&self) -> bool {
+        self.tool_groups != ToolGroups::Off
+    }
+
+    /// Whether no prompt of this composer holds this message, whatever stands around it: it takes no
+    /// place there.
+    pub(super) fn never_sends(&self, message: &Message) -> bool {
+        let rules = self.provider.map(Provider::rules);
+        match message {
+            Message::System(_) => !rules.is_some_and(|rules| rules.late_system),
+            Message::Ai(_) => rules.is_some_and(|rules| says_nothing(message, rules)),
+            message => message.is_private(),
+        }
+    }
+
+    /// Whether the user has to speak first.
+    fn wants_user_first(&self) -> bool {
+        self.effective_window().wants_user_first()
+            || self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
+    }
+}
+
+impl<'a> Choosing<'a, '_> {
+    fn run(mut self) -> Result<Reach<Choice<'a>>> {
+        if let Some(n) = self.window()? {
+            return Ok(Reach::ReadMore(n));
+        }
+        let window = self.composer.effective_window();
+        if self.checks && !window.is_exact() && !window.sends_nothing() {
+            if let Some(n) = self.question()? {
+                return Ok(Reach::ReadMore(n));
+            }
+            if self.composer.wants_user_first()
+                && let Some(n) = self.user_first()?
+            {
+                return Ok(Reach::ReadMore(n));
+            }
+        }
+        self.choice.front = self.front();
+        Ok(Reach::Found(self.choice))
+    }
+
+    /// The window with what its results take along. Answers how many records it takes to tell.
+    fn window(&mut self) -> Result<Option<usize>> {
+        let records = &self.snapshot.records;
+        if self.checks && self.room.is_budget() {
+            // What is late may belong to anything, and where the window opens must not depend on how
+            // much was read.
+            self.choice.answers = Answers::directly_among(records);
+        } else if self.checks {
+            self.choice.answers = Answers::among(records, self.floor);
+            self.matched = Some(self.floor);
+        }
+        let missing = self.fill(&[])?;
+        self.base.get_or_insert(self.choice.start);
+        Ok(missing)
+    }
+
+    /// Takes as much as there is room for beside these questions. Answers how many records it takes to
+    /// tell.
+    fn fill(&mut self, questions: &[usize]) -> Result<Option<usize>> {
+        loop {
+            self.walk(questions)?;
+            if let Some(n) = self.unread.filter(|_| !self.choice.is_full) {
+                return Ok(Some(n.min(more(self.snapshot.records.len()))));
+            }
+            let (start, reached) = (self.choice.start, self.reached);
+            if self.matched.is_some_and(|matched| reached < matched) {
+                self.base = Some(reached); // there is much more room than there was at first
+            } else if !self.choice.answers.looks_back(reached) {
+                return Ok(None);
+            }
+            self.base.get_or_insert(start);
+            if let Some(n) = self.more_before() {
+                return Ok(Some(n));
+            }
+            // A call too far away is not found, however much was read.
+            let searched = self.searched();
+            if self.matched != Some(searched) {
+                self.matched = Some(searched);
+                self.choice.answers = Answers::among(&self.snapshot.records, searched);
+            } else if self.choice.answers.misses_a_call(start) {
+                return Ok(self.missed());
+            } else {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The question of the newest turn, where the window has lost it.
+    fn question(&mut self) -> Result<Option<usize>> {
+        let records = &self.snapshot.records;
+        let from = |place: usize| records.messages().rev().take(records.len() - place);
+        let is_work = |message: &Message| message.is_tool() || message.has_tool_calls();
+        if from(self.choice.start).any(Message::begins_turn) {
+            return Ok(None);
+        }
+        // Of a conversation without tools the last n messages are sent and nothing else.
+        let counts_messages =
+            !self.room.is_budget() && self.composer.effective_window().most().is_some();
+        if counts_messages && !from(self.opens.1).any(is_work) {
+            return Ok(None);
+        }
+        let (row, is_whole) = last_row(records, self.searched(), self.choice.start);
+        if row.is_empty() {
+            return Ok(self.missed());
+        }
+        if let Some(n) = self.more_before().filter(|_| !is_whole) {
+            return Ok(Some(n));
+        }
+        let row = self.newest_pieces(row)?;
+        self.fill(&row)
+    }
+
+    /// The question of the turn in which the window opens, for a model that wants the user first.
+    fn user_first(&mut self) -> Result<Option<usize>> {
+        let records = &self.snapshot.records;
+        let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
+        let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
+            return Ok(None);
+        };
+        if !self.cuts() {
+            return Ok(self.more_before());
+        }
+        let next = records.cursor(first).position(|record| record.message().begins_turn());
+        let next = next.map(|passed| first + passed);
+        let (row, is_whole) = last_row(records, self.searched(), first);
+        if row.is_empty() {
+            if let Some(n) = self.missed() {
+                return Ok(Some(n));
+            }
+        } else if let Some(n) = self.more_before().filter(|_| !is_whole) {
+            return Ok(Some(n));
+        } else {
+            let row = self.newest_pieces(row)?;
+            let asked = row.last().copied().unwrap_or(0);
+            let asked_before = self.choice.questions.clone();
+            // The newest question stays too, where the window holds it.
+            let mut newest = records.messages().rev().take(records.len() - self.choice.start);
+            let newest = newest.position(Message::begins_turn).map(|i| records.len() - 1 - i);
+            let newest = newest.filter(|_| asked_before.is_empty());
+            let questions = row.iter().chain(&asked_before).copied().chain(newest);
+            if let Some(n) = self.fill(&questions.collect::<Vec<_>>())? {
+                return Ok(Some(n));
+            }
+            let turn = asked + 1..next.unwrap_or(records.len());
+            if self.sent_units().any(|unit| turn.contains(&unit.head)) {
+                return Ok(None);
+            }
+            if let Some(n) = self.fill(&asked_before)? {
+                return Ok(Some(n));
+            }
+        }
+        if let Some(next) = next {
+            let start = self.choice.start;
+            let rest = self.sent_units().filter(|it| it.newest < next && it.newest >= start);
+            let rest: Vec<_> = rest.map(|it| (it.head, Why::RestOfTurn)).collect();
+            self.choice.omitted.extend(rest);
+        }
+        Ok(None)
+    }
+
+    /// Whether anything that might be sent stands before the window, as far as that was searched.
+    fn cuts(&self) -> bool {
+        let records = &self.snapshot.records;
+        let (searched, covers) = (self.searched(), self.choice.covers);
+        let mut before = records.messages().rev().skip(records.len() - covers);
+        before.by_ref().take(covers.saturating_sub(searched)).any(|it| !it.is_private())
+            || (self.more_before().is_none() && (searched > 0 || !self.snapshot.is_complete()))
+    }
+
+    /// Walks from the newest unit back as far as there is room beside these questions, in their order.
+    fn walk(&mut self, questions: &[usize]) -> Result<()> {
+        let records = &self.snapshot.records;
+        let Choice { answers, .. } = &self.choice;
+        let none_before = answers.groups().first().is_none_or(|group| group.head >= self.floor);
+        let mut omitted = Vec::new();
+        let mut start = None;
+        self.reached = self.opens.1;
+        // Else the window is as large as it may be.
+        if self.room.is_budget() || !questions.is_empty() || !none_before {
+            self.room.begin(records, questions)?;
+            let mut end = records.len();
+            for (i, unit) in units(self.composer, records, answers, self.floor).enumerate() {
+                if questions.binary_search(&unit.head).is_err() {
+                    match self.room.fit(records, &unit, answers)? {
+                        Fit::Omitted if i > 0 => {
+                            omitted.push(unit);
+                        }
+                        Fit::Ends if i > 0 => {
+                            // Results of a newer group may stand before its newest member.
+                            self.reached = unit.newest + 1;
+                            start = Some(self.room.start(end).max(self.reached));
+                            break;
+                        }
+                        _ => {}
+                    }
+                }
+                end = end.min(unit.opens(answers));
+            }
+        }
+        let choice = &mut self.choice;
+        (choice.covers, choice.start) = start.map_or(self.opens, |start| (start, start));
+        omitted.retain(|unit: &Unit| unit.newest >= choice.start);
+        choice.omitted = omitted.iter().map(|unit| (unit.head, Why::OverBudget)).collect();
+        choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();
+        choice.is_full = start.is_some() && self.room.is_budget();
+        Ok(())
+    }
+
+    /// The units that are sent so far, newest first.
+    fn sent_units(&self) -> impl Iterator<Item = Unit> {
+        let Choice { answers, start, .. } = &self.choice;
+        let units = units(self.composer, &self.snapshot.records, answers, *start);
+        units.filter(|unit| self.choice.omits(unit.head).is_none())
+    }
+
+    /// The place of the first record that is sent.
+    fn first_sent(&self) -> Option<usize> {
+        let questions = self.choice.questions.iter().copied();
+        questions.chain(self.sent_units().map(|unit| unit.head)).min()
+    }
+
+    /// What is sent before the window.
+    fn front(&self) -> Vec<usize> {
+        let Choice { start, questions, answers, .. } = &self.choice;
+        let groups = answers.groups().iter().enumerate();
+        let older = groups.take_while(|(_, it)| it.head < *start);
+        let taken = older.filter(|(group, _)| self.choice.sends(*group)).map(|(_, it)| it.head);
+        let mut front: Vec<usize> = taken.chain(questions.iter().copied()).collect();
+        front.sort_unstable();
+        front
+    }
+
+    /// The newest of a question in pieces, as far as there is room.
+    fn newest_pieces(&mut self, mut row: Row) -> Result<Row> {
+        let pieces = self.room.pieces(&self.snapshot.records, &row)?;
+        Ok(row.split_off(row.len() - pieces))
+    }
+
+    fn base(&self) -> usize {
+        self.base.unwrap_or(self.choice.start)
+    }
+
+    /// Where a search before the window ends.
+    fn searched(&self) -> usize {
+        self.base().saturating_sub(self.bound)
+    }
+
+    /// How many records it takes to search all that may be searched, if that is more than were read.
+    fn more_before(&self) -> Option<usize> {
+        let have = self.snapshot.records.len();
+        let enough = self.base() >= self.bound || self.snapshot.is_complete();
+        (!enough).then(|| (have - self.base()).saturating_add(self.bound))
+    }
+
+    /// Asks for more records where that may help; else notes that the search ended without success, if
+    /// there are older records.
+    fn missed(&mut self) -> Option<usize> {
+        let more = self.more_before();
+        let searched = self.searched();
+        if more.is_none() && (searched > 0 || !self.snapshot.is_complete()) {
+            let record = self.snapshot.records.get(searched);
+            self.choice.search_ended = record.map(|record| record.seq());
+        }
+        more
+    }
+}
+
+/// The units that may be sent and of which a member stands at or behind `from`, newest first.
+fn units<'a>(
+    composer: &'a Composer,
+    records: &'a Records,
+    answers: &'a Answers<'_>,
+    from: usize,
+) -> impl Iterator<Item = Unit> + use<'a> {
+    let checked = composer.checks_groups();
+    let places = (from..records.len()).rev();
+    places.zip(records.messages().rev()).filter_map(move |(place, message)| {
+        let group = match message {
+            Message::Tool(_) if checked => match answers.fate(place) {
+                Fate::Sent { group, .. } => Some(group),
+                _ => return None,
+            },
+            Message::Ai(ai) if checked && ai.has_tool_calls() => answers.group_at(place),
+            message if composer.never_sends(message) => return None,
+            _ => None,
+        };
+        let Some(group) = group else {
+            return Some(Unit { head: place, newest: place, group: None });
+        };
+        let it = answers.groups().get(group).filter(|it| it.newest == place)?;
+        Some(Unit { head: it.head, newest: it.newest, group: Some(group) })
+    })
+}
+
+impl Unit {
+    /// How many messages it has.
+    fn members(&self, answers: &Answers<'_>) -> usize {
+        1 + self.group.map_or(0, |group| answers.answered(group))
+    }
+
+    /// Where its newest member opens: the place of the call where all members stand side by side.
+    pub(super) fn opens(&self, answers: &Answers<'_>) -> usize {
+        let direct = matches!(answers.fate(self.newest), Fate::Sent { direct: true, .. });
+        if direct { self.head } else { self.newest }
+    }
+}
+
+impl Choice<'_> {
+    /// Returns whether a group is sent: one that has a member in the window and is not left out.
+    pub(super) fn sends(&self, group: usize) -> bool {
+        self.answers
+            .groups()
+            .get(group)
+            .is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))
+    }
+
+    /// Returns why a message in the window, or the group with the call in this place, is left out.
+    pub(super) fn omits(&self, head: usize) -> Option<Why> {
+        self.omitted.get(&head).copied()
+    }
+}

@@ -1,0 +1,65 @@
+//! The one system message.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use crate::composed::SystemSource;
+use crate::message::{Message, SystemMessage};
+use crate::record::Snapshot;
+
+/// The system message of a prompt, and where it came from.
+#[derive(Clone)]
+pub(super) struct System {
+    pub(super) message: Option<Arc<Message>>,
+    pub(super) source: SystemSource,
+    /// Whether the memory has one that is not sent.
+    pub(super) overridden: bool,
+}
+
+impl System {
+    /// Takes the composer's own before the memory's. Temporary ones add their texts.
+    pub(super) fn choose(
+        own: Option<&Arc<Message>>,
+        stored: Option<&Arc<Message>>,
+        temporaries: &[Arc<Message>],
+    ) -> Self {
+        let overridden = own.is_some() && stored.is_some();
+        let base = own.or(stored);
+        let added = temporaries
+            .iter()
+            .filter_map(as_system)
+            .reduce(|all, next| Cow::Owned(all.into_owned().joined(next.text())));
+        if let Some(added) = added {
+            // The first keeps its name and attributes.
+            let message = match base.and_then(as_system) {
+                Some(base) => base.into_owned().joined(added.text()),
+                None => added.into_owned(),
+            };
+            let message = Some(Arc::new(Message::System(message)));
+            return Self { message, source: SystemSource::Temporary, overridden };
+        }
+        let source = match (own, stored) {
+            (Some(_), _) => SystemSource::Prompt,
+            (None, Some(_)) => SystemSource::Memory,
+            (None, None) => SystemSource::None,
+        };
+        Self { message: base.cloned(), source, overridden }
+    }
+}
+
+fn as_system(message: &Arc<Message>) -> Option<Cow<'_, SystemMessage>> {
+    if let Message::System(m) = &**message { Some(Cow::Borrowed(m)) } else { None }
+}
+
+/// The same history with the system record that opens it as its system message; `None` where there is
+/// no such record, or the memory keeps a system message in its slot.
+pub(super) fn opening_record(snapshot: &Snapshot) -> Option<Snapshot> {
+    let first = snapshot.records.first().filter(|record| record.message().is_system())?;
+    if snapshot.system.is_some() || first.seq() != snapshot.start {
+        return None;
+    }
+    let start = first.seq() + 1;
+    let system = Some(Arc::new(first.message().clone()));
+    let records = snapshot.records.clone().split(start).1;
+    Some(Snapshot { system, records, start, ..snapshot.clone() })
+}

@@ -1,0 +1,401 @@
+//! The laws of stores whose conversations can be found, told apart and moved.
+
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::StoreFixture;
+use super::support::{ID, append, holds, hostile_ids, later, numbered, rows};
+use crate::error::ErrorKind;
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, MemoryId, Read};
+use crate::message::Message;
+use crate::record::{Incarnation, SlotVersion};
+use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
+
+/// Every id with this prefix, in pages of `n`.
+#[track_caller]
+fn ids(store: &dyn ChatMemoryStore, prefix: &str, n: usize) -> Vec<String> {
+    let mut all: Vec<String> = Vec::new();
+    loop {
+        let after = all.last().map(|id| MemoryId::from(id.as_str()));
+        let page = store.ids_with_prefix(prefix, after.as_ref(), n).expect("ids are listed");
+        assert!(page.len() <= n);
+        all.extend(page.iter().map(ToString::to_string));
+        if page.len() < n {
+            return all;
+        }
+    }
+}
+
+fn create(store: &dyn ChatMemoryStore, id: &str) {
+    append(&*store.memory(id.into()).unwrap(), 0..1);
+}
+
+#[track_caller]
+fn info(store: &dyn ChatMemoryStore, id: &str) -> Info {
+    store.info(&id.into()).expect("a store tells").expect("there is a conversation")
+}
+
+fn exists(store: &dyn ChatMemoryStore, id: &str) -> bool {
+    store.info(&id.into()).unwrap().is_some()
+}
+
+/// Ids with a prefix are those of all ids that begin with it, in their order, in pages.
+pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    assert!(ids(&*store, "a", 10).is_empty());
+    for i in 0..40 {
+        create(&*store, &format!("support:u{i}:c"));
+        create(&*store, &format!("sales:u{i}:c"));
+    }
+    for id in hostile_ids() {
+        create(&*store, &id);
+    }
+    let all: Vec<String> =
+        store.ids(None, usize::MAX).unwrap().iter().map(ToString::to_string).collect();
+    let prefixes = [
+        "",
+        "support:",
+        "support:u1",
+        "s",
+        "sales:u39:c",
+        "support:u1:cx",
+        "a",
+        "A",
+        "a:b",
+        "%",
+        "_",
+        "a_",
+        "a%",
+        "*",
+        "[",
+        "{",
+        "\\",
+        "'",
+        "\0",
+        "a\0",
+        "é",
+        "e",
+        "日本",
+        "\u{10ffff}",
+        "🦀",
+        "🦀🦀",
+        "Support:",
+        "support:\u{ff}",
+    ];
+    for prefix in prefixes {
+        let expected: Vec<_> = all.iter().filter(|id| id.starts_with(prefix)).cloned().collect();
+        for n in [1, 7, 1000] {
+            assert_eq!(ids(&*store, prefix, n), expected, "{prefix:?} by {n}");
+        }
+        assert!(store.ids_with_prefix(prefix, None, 0).unwrap().is_empty());
+    }
+    // The one to go on from need not exist, nor begin with the prefix.
+    let expected: Vec<_> = all.iter().filter(|id| id.starts_with("support:")).collect();
+    for after in ["support:u2", "sales:u5:c", "support:u39:c", "t", "zzz"] {
+        let rest = store.ids_with_prefix("support:", Some(&after.into()), 1000).unwrap();
+        let found: Vec<_> = store.ids(Some(&after.into()), 1000).unwrap();
+        let wanted: Vec<_> =
+            found.iter().filter(|id| id.as_str().starts_with("support:")).collect();
+        assert_eq!(rest.iter().collect::<Vec<_>>(), wanted, "after {after:?} of {expected:?}");
+    }
+}
+
+/// Deleting by a prefix forgets what begins with it and nothing else, and says how many there were.
+pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    for i in 0..30 {
+        create(&*store, &format!("a:{i}"));
+    }
+    for id in ["a", "b", "ab", "A:1", "a%", "ä:1", "", " a:1"] {
+        create(&*store, id);
+    }
+    store.memory("a:1".into()).unwrap().set_slot("a", "x", Expected::Any).unwrap();
+    assert_eq!(store.delete_prefix("nobody").unwrap(), 0);
+    assert_eq!(store.delete_prefix("a%").unwrap(), 1);
+    assert_eq!(store.delete_prefix("a:").unwrap(), 30);
+    assert_eq!(store.delete_prefix("a:").unwrap(), 0);
+    let left: HashSet<String> = ids(&*store, "", 100).into_iter().collect();
+    assert_eq!(left, ["a", "b", "ab", "A:1", "ä:1", "", " a:1"].map(str::to_owned).into());
+    let memory = store.memory("a:1".into()).unwrap();
+    holds(&*memory, 0..0);
+    assert!(memory.slots().unwrap().is_empty());
+    // An empty prefix is that of everything, and more likely a mistake.
+    assert_eq!(store.delete_prefix("").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(ids(&*store, "", 100).len(), left.len());
+}
+
+/// A store tells where a conversation begins and ends and when it was last active, and whether there is
+/// one.
+pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let memory = store.memory(ID.into()).unwrap();
+    let tolerance = Duration::from_secs(2);
+    assert!(!exists(&*store, ID));
+    memory.read(None, 1).unwrap();
+    memory.append_with(&mut Append::default()).unwrap();
+    assert!(!exists(&*store, ID));
+    let before = SystemTime::now() - tolerance;
+    append(&*memory, 0..10);
+    memory.evict(3).unwrap();
+    let told = info(&*store, ID);
+    assert_eq!((told.start, told.end), (3, 10));
+    assert!(before <= told.active && told.active <= SystemTime::now() + tolerance, "{told:?}");
+    assert_eq!(told.incarnation, memory.read(None, 0).unwrap().incarnation);
+    assert!(told.incarnation.is_some());
+    memory.clear().unwrap();
+    assert_eq!((info(&*store, ID).start, info(&*store, ID).end), (10, 10));
+    store.memory("system".into()).unwrap().add(Message::system("Be brief.")).unwrap();
+    assert_eq!((info(&*store, "system").start, info(&*store, "system").end), (0, 0));
+    store.delete(&ID.into()).unwrap();
+    assert!(!exists(&*store, ID));
+    for id in hostile_ids() {
+        create(&*store, &id);
+        assert_eq!(info(&*store, &id).end, 1, "{id:?}");
+    }
+}
+
+/// Appends are activity, those of slots and system messages too; nothing else is.
+pub fn appends_are_activity_and_nothing_else_is<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let memory = store.memory(ID.into()).unwrap();
+    append(&*memory, 0..5);
+    memory.set_slot("a", "x", Expected::Any).unwrap();
+    let active = || info(&*store, ID).active;
+    let mut last = active();
+    let mut check = |what: &str, activity: bool, act: &dyn Fn()| {
+        later();
+        act();
+        let now = active();
+        assert_eq!(now > last, activity, "{what}: {last:?} {now:?}");
+        last = now;
+    };
+    check("reading", false, &|| {
+        memory.all().unwrap();
+    });
+    check("reading slots", false, &|| {
+        memory.read_with(&Read::newest(1).slots(["a"]).positions([1])).unwrap();
+    });
+    check("listing slots", false, &|| {
+        memory.slots().unwrap();
+    });
+    check("evicting", false, &|| {
+        memory.evict(2).unwrap();
+    });
+    check("an append of nothing", false, &|| {
+        memory.append(&mut Vec::new(), None).unwrap();
+    });
+    check("an append of an id alone", false, &|| {
+        memory.append_with(&mut Append::default().with_id("one")).unwrap();
+    });
+    check("a conflict", false, &|| {
+        memory.append(&mut vec![numbered(0)], Some(99)).unwrap_err();
+        memory.set_slot("a", "y", Expected::Absent).unwrap_err();
+    });
+    check("an append", true, &|| append(&*memory, 5..6));
+    check("an append with an id", true, &|| {
+        memory.append_with(&mut Append::new([numbered(6)]).with_id("two")).unwrap();
+    });
+    check("its repetition", false, &|| {
+        memory.append_with(&mut Append::new([numbered(6)]).with_id("two")).unwrap();
+    });
+    check("a system message", true, &|| {
+        memory.add(Message::system("Be brief.")).unwrap();
+    });
+    check("the same system message", true, &|| {
+        memory.add(Message::system("Be brief.")).unwrap();
+    });
+    check("writing a slot", true, &|| {
+        memory.set_slot("a", "y", Expected::Any).unwrap();
+    });
+    check("removing a slot", true, &|| memory.remove_slot("a", Expected::Any).unwrap());
+    check("clearing", false, &|| memory.clear().unwrap());
+    check("deleting another", false, &|| {
+        store.delete(&"another".into()).unwrap();
+    });
+}
+
+/// A slot creates the conversation; removing one does not, nor does an append that changes nothing.
+pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let memory = store.memory(ID.into()).unwrap();
+    memory.slots().unwrap();
+    memory.read_with(&Read::newest(1).slots(["a"]).positions([0])).unwrap();
+    memory.remove_slot("a", Expected::Any).unwrap();
+    memory.remove_slot("a", Expected::Absent).unwrap();
+    memory.append_with(&mut Append::default().with_id("one")).unwrap();
+    memory.append_with(&mut Append::closing(0, SystemTime::now())).unwrap();
+    memory.set_slot("a", "x", Expected::Is(SlotVersion::random())).unwrap_err();
+    memory.append_with(&mut Append::new([numbered(0)]).expecting(3)).unwrap_err();
+    assert!(ids(&*store, "", 10).is_empty() && !exists(&*store, ID));
+    memory.set_slot("a", "x", Expected::Absent).unwrap();
+    assert_eq!(ids(&*store, "", 10), [ID]);
+    holds(&*memory, 0..0);
+    let then = later();
+    memory.remove_slot("a", Expected::Any).unwrap();
+    assert_eq!(store.purge_inactive(then).unwrap(), 0, "removing a slot is activity");
+    assert_eq!(store.purge_inactive(later()).unwrap(), 1);
+}
+
+/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor slots of
+/// before; no version is used again.
+pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let memory = store.memory(ID.into()).unwrap();
+    let (mut incarnations, mut versions) = (HashSet::new(), HashSet::new());
+    let mut before = None;
+    for round in 0..6 {
+        let change = Append::new([numbered(0)]).with_id("turn");
+        let change = change.set_slot("a", "same", Expected::Absent);
+        let appended = memory.append_with(&mut change.expecting(0)).unwrap();
+        assert_eq!((appended.positions, appended.repeated), (0..1, false));
+        assert!(versions.insert(appended.version.unwrap()), "a version is used again");
+        let snapshot = memory.read(None, 1).unwrap();
+        assert!(incarnations.insert(snapshot.incarnation.unwrap()), "an incarnation is used again");
+        if let Some(before) = before.replace(snapshot) {
+            let mut late = Append::new([numbered(1)]).since(&before);
+            assert_eq!(memory.append_with(&mut late).unwrap_err().kind(), ErrorKind::Forgotten);
+        }
+        match round % 3 {
+            0 => assert!(store.delete(&ID.into()).unwrap()),
+            1 => assert_eq!(store.purge_inactive(later()).unwrap(), 1),
+            _ => assert_eq!(store.delete_prefix(ID).unwrap(), 1),
+        }
+        assert_eq!(memory.read(None, 1).unwrap().incarnation, None, "there is no conversation");
+        assert!(memory.slots().unwrap().is_empty() && memory.slot("a").unwrap().is_none());
+        let mut late = Append::new([numbered(1)]).since(before.as_ref().unwrap());
+        assert_eq!(memory.append_with(&mut late).unwrap_err().kind(), ErrorKind::Forgotten);
+        assert!(!exists(&*store, ID), "what failed created nothing");
+    }
+}
+
+/// A conversation that is restored goes on where it ended, as the same one.
+pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let incarnation = Incarnation::from_bits(0xfedc_ba98_7654_3210);
+    let then = later();
+    store.restore(&ID.into(), 40, Some(incarnation)).unwrap();
+    let memory = store.memory(ID.into()).unwrap();
+    holds(&*memory, 40..40);
+    assert_eq!(memory.read(None, 0).unwrap().incarnation, Some(incarnation));
+    assert_eq!(info(&*store, ID).incarnation, Some(incarnation));
+    assert_eq!(ids(&*store, "", 10), [ID]);
+    assert_eq!(store.purge_inactive(then).unwrap(), 0, "it is active by the clock");
+    for (start, other) in [(0, None), (40, Some(incarnation)), (50, None)] {
+        let error = store.restore(&ID.into(), start, other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Exists);
+    }
+    let mut early = vec![numbered(0)];
+    let error = memory.append(&mut early, Some(0)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 0, actual: 40 });
+    assert_eq!(memory.append(&mut (40..42).map(numbered).collect(), Some(40)).unwrap(), 40..42);
+    holds(&*memory, 40..42);
+    let read = memory.read_with(&Read::newest(0).positions([0, 39, 40, 41])).unwrap();
+    assert_eq!(rows(read.picked()).len(), 2);
+    assert_eq!(memory.evict(41).unwrap(), 1);
+    memory.clear().unwrap();
+    assert_eq!(store.restore(&ID.into(), 42, None).unwrap_err().kind(), ErrorKind::Exists);
+    store.delete(&ID.into()).unwrap();
+
+    // Without an incarnation it has one of its own, and a place far away is one too.
+    let far = 1 << 31;
+    store.restore(&ID.into(), far, None).unwrap();
+    let anew = memory.read(None, 0).unwrap().incarnation;
+    assert!(anew.is_some() && anew != Some(incarnation));
+    assert_eq!(memory.add(numbered(far)).unwrap(), far);
+    holds(&*memory, far..far + 1);
+    for (i, id) in hostile_ids().iter().enumerate() {
+        store.restore(&id.as_str().into(), i as u64, None).unwrap();
+        assert_eq!(info(&*store, id).end, i as u64, "{id:?}");
+    }
+}
+
+/// An import is active by the clock until it is closed; then it was active when its messages were.
+pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
+    let store = fixture.store();
+    let memory = store.memory(ID.into()).unwrap();
+    let at = |i: u64| UNIX_EPOCH + Duration::from_secs(1_714_557_600 + i); // May 2024
+    let last_year = SystemTime::now() - Duration::from_hours(24 * 365);
+    let import = |memory: &dyn ChatMemory, range: std::ops::Range<u64>| {
+        let append = Append::new(range.clone().map(numbered)).with_times(range.clone().map(at));
+        memory.append_with(&mut append.expecting(range.start)).unwrap();
+    };
+    for batch in 0..3 {
+        import(&*memory, batch * 5..batch * 5 + 5);
+        assert_eq!(store.purge_inactive(last_year).unwrap(), 0, "a purge between two batches");
+    }
+    // Somebody else is in it: it stays active.
+    let error = memory.append_with(&mut Append::closing(14, at(14))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 14, actual: 15 });
+    assert_eq!(store.purge_inactive(last_year).unwrap(), 0);
+    memory.append_with(&mut Append::closing(15, at(14))).unwrap();
+    assert_eq!(info(&*store, ID).active, at(14));
+    holds(&*memory, 0..15);
+    assert_eq!(store.purge_inactive(at(14)).unwrap(), 0, "not before that time");
+    // Whoever goes on with it makes it active again.
+    let other = store.memory("goes on".into()).unwrap();
+    import(&*other, 0..2);
+    other.append_with(&mut Append::closing(2, at(1))).unwrap();
+    append(&*other, 2..3);
+    assert!(info(&*store, "goes on").active > last_year);
+    assert_eq!(store.purge_inactive(last_year).unwrap(), 1);
+    assert_eq!(ids(&*store, "", 10), ["goes on"]);
+    // A closing may bring slots and the system message, and is no later for it.
+    let third = store.memory("third".into()).unwrap();
+    import(&*third, 0..2);
+    let mut closing = Append::closing(2, at(1)).set_slot("a", "x", Expected::Absent);
+    closing.messages.push(Message::system("Be brief."));
+    third.append_with(&mut closing).unwrap();
+    assert_eq!(info(&*store, "third").active, at(1));
+    assert!(third.slot("a").unwrap().is_some() && third.system().unwrap().is_some());
+}
+
+/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was active.
+pub fn a_copy_keeps_everything<F: StoreFixture>(fixture: &F) {
+    let other = F::new();
+    let (from, to) = (fixture.store(), other.store());
+    let at = |i: u64| UNIX_EPOCH + Duration::from_secs(1_714_557_600 + i * 60);
+    for c in 0..4u64 {
+        let memory = from.memory(format!("copied {c}").into()).unwrap();
+        let n = [0, 1, 70, 300][usize::try_from(c).unwrap()];
+        let append = Append::new((0..n).map(numbered)).with_times((0..n).map(at));
+        let append = append.set_slot("a", c.to_string(), Expected::Any);
+        memory.append_with(&mut append.set_slot("b", [0, 255], Expected::Any)).unwrap();
+        memory.add(Message::system(format!("Be {c}."))).unwrap();
+        memory.evict(n / 3).unwrap();
+        memory.append_with(&mut Append::closing(n, at(n))).unwrap();
+    }
+    create(&*from, "left out");
+    create(&*to, "there already");
+    let mut told = Vec::new();
+    let copied = from
+        .copy_to(&*to, |id| id.as_str().starts_with("copied"), |now| told.push(now.clone()))
+        .unwrap();
+    assert_eq!((copied.conversations, copied.records), (4, 1 + 47 + 200));
+    assert_eq!(told.last(), Some(&copied));
+    assert!(told.is_sorted_by_key(|now| (now.conversations, now.records)), "{told:?}");
+    assert!(told.len() > 4, "progress is told after each batch");
+    assert_eq!(ids(&*to, "", 10).len(), 5);
+    for c in 0..4 {
+        let id = format!("copied {c}");
+        let [old, new] = [&from, &to].map(|store| store.memory(id.as_str().into()).unwrap());
+        let read = Read::newest(usize::MAX).slots(["a", "b"]);
+        let (one, two) = (old.read_with(&read).unwrap(), new.read_with(&read).unwrap());
+        assert_eq!(two.records, one.records);
+        assert!(
+            one.records
+                .iter()
+                .map(|r| r.appended_at())
+                .eq(two.records.iter().map(|r| r.appended_at()))
+        );
+        assert_eq!((two.start, two.end), (one.start, one.end));
+        assert_eq!((&two.system, two.incarnation), (&one.system, one.incarnation));
+        for name in ["a", "b"] {
+            let [one, two] = [&one, &two].map(|it| it.slot(name).unwrap().content().to_vec());
+            assert_eq!(two, one);
+        }
+        assert_eq!(info(&*to, &id), info(&*from, &id));
+        assert_eq!(new.add(numbered(0)).unwrap(), one.end, "it goes on");
+    }
+    let again = from.copy_to(&*to, |id| id.as_str() == "copied 1", |_| ());
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::Exists);
+}

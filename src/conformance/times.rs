@@ -1,0 +1,70 @@
+//! The laws of messages that bring their times.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::Fixture;
+use super::support::{ID, holds, later, numbered};
+use crate::error::ErrorKind;
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected};
+use crate::message::Message;
+
+fn ms(millis: u64) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(millis)
+}
+
+/// Each message keeps the time that it brings, whatever the order of the times.
+pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let far = 4_102_444_800_000; // 2100
+    let times = [1_714_557_600_123, 1_714_557_600_123, 5, 0, far, 1_714_557_599_999];
+    let append = Append::new((0..6).map(numbered)).with_times(times.map(ms));
+    assert_eq!(memory.append_with(&mut append.expecting(0)).unwrap().positions, 0..6);
+    let before = later() - Duration::from_secs(2);
+    memory.add(numbered(6)).unwrap();
+    holds(&*memory, 0..7);
+    for _ in 0..2 {
+        let all = memory.all().unwrap();
+        let kept: Vec<_> = all.iter().map(|record| record.appended_at()).collect();
+        assert_eq!(kept[..6], times.map(ms));
+        assert!(kept[6] >= before, "what brings none is appended now");
+        later();
+    }
+}
+
+/// The time of a system message is one of them, though it is kept nowhere.
+pub fn the_time_of_a_system_message_is_passed_over<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    let batch = [numbered(0), Message::system("Be brief."), numbered(1)];
+    let mut append = Append::new(batch).with_times([10, 20, 30].map(ms));
+    assert_eq!(memory.append_with(&mut append).unwrap().positions, 0..2);
+    let all = memory.all().unwrap();
+    assert!(all.iter().map(|record| record.appended_at()).eq([10, 30].map(ms)));
+    assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
+}
+
+/// Times that are not one for each message are refused.
+pub fn there_is_one_time_for_each_message<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    for times in [vec![ms(1)], vec![ms(1); 3]] {
+        let mut append = Append::new([numbered(0), numbered(1)]).with_times(times).set_slot(
+            "a",
+            "x",
+            Expected::Any,
+        );
+        let error = memory.append_with(&mut append).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(append.messages.len(), 2);
+    }
+    holds(&*memory, 0..0);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// A closing appends nothing, and is a conflict where the conversation does not end there.
+pub fn a_closing_appends_nothing<F: Fixture>(fixture: &F) {
+    let memory = fixture.memory(ID);
+    memory.append_with(&mut Append::new([numbered(0)]).with_times([ms(1)])).unwrap();
+    assert_eq!(memory.append_with(&mut Append::closing(1, ms(1))).unwrap().positions, 1..1);
+    let error = memory.append_with(&mut Append::closing(0, ms(1))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict { expected: 0, actual: 1 });
+    holds(&*memory, 0..1);
+}

@@ -1,0 +1,313 @@
+//! An append with more to it than messages: an id, slots, times.
+
+use std::fmt;
+use std::ops::Range;
+use std::time::SystemTime;
+
+use super::Limits;
+use super::slots::{Expected, SlotChange, check_name, largest};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Message;
+use crate::record::{Incarnation, SlotVersion, Snapshot};
+
+/// A batch of messages with all that can go with it, done whole or not at all.
+///
+/// It is handed to [`ChatMemory::append_with`](crate::ChatMemory::append_with), which takes the
+/// messages out of it. Where that fails they stay, and the same `Append` can be tried again.
+///
+/// # Once and once only
+///
+/// ```
+/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
+///
+/// let memory = DefaultChatMemory::with_id("support:u1001:c2002");
+/// let update = || Append::new([Message::user("Cancel my booking.")]).with_id("update 4711");
+///
+/// let first = memory.append_with(&mut update())?;
+/// let again = memory.append_with(&mut update())?; // the sender did not hear of the first one
+/// assert!(again.repeated);
+/// assert_eq!(again.positions, first.positions);
+/// assert_eq!(memory.end()?, 1);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # With a document beside the records
+///
+/// ```
+/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message, Read};
+/// # let memory = DefaultChatMemory::with_id("support:u1001:c2002");
+/// let mut append = Append::new([Message::ai("It is cancelled.")])
+///     .set_slot("summary", "They cancelled a booking.", Expected::Absent);
+/// let version = memory.append_with(&mut append)?.version;
+///
+/// let snapshot = memory.read_with(&Read::newest(10).slots(["summary"]))?;
+/// let summary = snapshot.slot("summary").unwrap();
+/// assert_eq!(summary.text(), Some("They cancelled a booking."));
+/// assert_eq!(Some(summary.version()), version);
+///
+/// // Somebody else was faster: neither the message nor the slot is written.
+/// let mut late = Append::new([Message::ai("It is done.")])
+///     .set_slot("summary", "They asked for something.", Expected::Absent);
+/// assert_eq!(memory.append_with(&mut late).unwrap_err().kind(), ErrorKind::SlotConflict);
+/// assert_eq!(late.messages.len(), 1);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # An import
+///
+/// Each message keeps its time. The conversation is active by the clock, so that no purge comes
+/// between two batches, until [`closing`](Self::closing) says when it was last active.
+///
+/// ```
+/// # use std::time::{Duration, UNIX_EPOCH};
+/// # use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
+/// # let memory = DefaultChatMemory::new();
+/// let at = [1_714_557_600, 1_714_557_660].map(|s| UNIX_EPOCH + Duration::from_secs(s)); // May 2024
+/// let messages = [Message::user("hi"), Message::ai("hello")];
+/// let end = memory.append_with(&mut Append::new(messages).with_times(at))?.positions.end;
+/// memory.append_with(&mut Append::closing(end, at[1]))?;
+/// assert_eq!(memory.all()?.first().map(|record| record.appended_at()), Some(at[0]));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Append {
+    /// What is appended; a `System` message goes to its slot. Empty once it is appended.
+    pub messages: Vec<Message>,
+    /// Where the conversation must end.
+    pub expected: Option<u64>,
+    /// The id by which the same append is recognised, where it comes again.
+    pub id: Option<String>,
+    /// The slots that are written and removed.
+    pub slots: Vec<SlotChange>,
+    /// The time of each message, or none: they are then appended now.
+    pub times: Vec<SystemTime>,
+    /// What must still be there of the conversation.
+    pub since: Option<Since>,
+    /// When the conversation was last active, in place of now.
+    pub active: Option<SystemTime>,
+}
+
+/// What a caller has seen of a conversation, and wants to be there still.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Since {
+    /// The incarnation that it saw, where the memory told.
+    pub incarnation: Option<Incarnation>,
+    /// The position of the newest record that was there, where one was.
+    pub newest: Option<u64>,
+}
+
+/// What an append came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Appended {
+    /// The positions of the messages; those of the first time, where it was `repeated`.
+    pub positions: Range<u64>,
+    /// The version of each slot that it wrote, where it wrote any.
+    pub version: Option<SlotVersion>,
+    /// Whether this memory recognises ids. Where it does not, the same append again is appended again.
+    pub recognised: bool,
+    /// Whether the id had been appended before, so that nothing was changed now.
+    pub repeated: bool,
+}
+
+impl fmt::Debug for Append {
+    /// Says how much is appended and under which conditions, not what is said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Append")
+            .field("messages", &self.messages.len())
+            .field("expected", &self.expected)
+            .field("id", &self.id)
+            .field("slots", &self.slots.len())
+            .field("times", &self.times.len())
+            .field("since", &self.since)
+            .field("active", &self.active)
+            .finish()
+    }
+}
+
+impl Append {
+    /// An append of these messages.
+    pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
+        Self { messages: messages.into_iter().collect(), ..Self::default() }
+    }
+
+    /// The end of an import: the conversation, which must end at `end`, was last active at this time.
+    ///
+    /// It appends nothing. Where others have appended meanwhile it is a conflict, and the
+    /// conversation is active by their appends.
+    pub fn closing(end: u64, active: SystemTime) -> Self {
+        Self { expected: Some(end), active: Some(active), ..Self::default() }
+    }
+
+    /// The append, only if the conversation still ends at this position.
+    #[must_use]
+    pub fn expecting(mut self, end: u64) -> Self {
+        self.expected = Some(end);
+        self
+    }
+
+    /// The append under an id, by which it is recognised where it comes again.
+    ///
+    /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// The append, which also writes this slot.
+    ///
+    /// A name is text of 1 to 256 bytes without control characters, and not `system`: that slot is
+    /// written by a `System` message.
+    #[must_use]
+    pub fn set_slot(
+        mut self,
+        name: impl Into<String>,
+        content: impl Into<Vec<u8>>,
+        expected: Expected,
+    ) -> Self {
+        let (name, content) = (name.into(), Some(content.into()));
+        self.slots.push(SlotChange { name, content, expected });
+        self
+    }
+
+    /// The append, which also removes this slot.
+    #[must_use]
+    pub fn remove_slot(mut self, name: impl Into<String>, expected: Expected) -> Self {
+        self.slots.push(SlotChange { name: name.into(), content: None, expected });
+        self
+    }
+
+    /// The append with the time of each message, those of system messages included.
+    #[must_use]
+    pub fn with_times(mut self, times: impl IntoIterator<Item = SystemTime>) -> Self {
+        self.times = times.into_iter().collect();
+        self
+    }
+
+    /// The append, only if the conversation that this snapshot shows still goes on: it was neither
+    /// deleted nor begun anew, and not all records are forgotten that were there.
+    #[must_use]
+    pub fn since(mut self, snapshot: &Snapshot) -> Self {
+        let newest = snapshot.end.checked_sub(1).filter(|newest| *newest >= snapshot.start);
+        self.since = Some(Since { incarnation: snapshot.incarnation, newest });
+        self
+    }
+
+    /// Says what makes no sense about it, and what is larger than a memory's limits allow.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with. How large messages are
+    /// once they are written, they know best themselves.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] for an id or a name that is none, a slot that is changed twice or is
+    /// too large, and for times that are not one for each message.
+    pub fn check(&self, limits: &Limits) -> Result<()> {
+        if let Some(id) = &self.id {
+            check_name("append", "the id of an append", id)?;
+        }
+        for (i, change) in self.slots.iter().enumerate() {
+            let name = &change.name;
+            change.check()?;
+            if self.slots[..i].iter().any(|before| before.name == *name) {
+                let text = format!("the slot {name:?} is changed twice in one append");
+                return Err(Error::invalid("append", text));
+            }
+            largest(name, change.content.as_ref().map_or(0, Vec::len), limits)?;
+        }
+        if !self.times.is_empty() && self.times.len() != self.messages.len() {
+            let (times, messages) = (self.times.len(), self.messages.len());
+            let text = format!("there are {times} times for {messages} messages");
+            return Err(Error::invalid("append", text));
+        }
+        Ok(())
+    }
+
+    /// Whether there is nothing to do: it then changes nothing, creates nothing and is no activity,
+    /// and its id is not remembered.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.slots.is_empty() && self.active.is_none()
+    }
+
+    /// Whether it begins a conversation where there is none: one that only removes slots, or only
+    /// closes, does so where it has an id that is to be recognised, and else does not.
+    pub fn creates(&self) -> bool {
+        let writes = self.slots.iter().any(|change| change.content.is_some());
+        !self.messages.is_empty() || writes || self.id.is_some() && !self.is_empty()
+    }
+
+    /// Says why it can't be done where there is no conversation yet.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory).
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append_with`](crate::ChatMemory::append_with).
+    pub fn check_on_nothing(&self) -> Result<()> {
+        if let Some(expected) = self.expected.filter(|expected| *expected != 0) {
+            let kind = ErrorKind::Conflict { expected, actual: 0 };
+            let text = format!("the conversation ends at 0, not at {expected}");
+            return Err(Error::new(kind, "append", text));
+        }
+        if self.since.is_some_and(|since| !since.holds(None, &(0..0))) {
+            return Err(forgotten());
+        }
+        for change in &self.slots {
+            change.holds(None)?;
+        }
+        Ok(())
+    }
+
+    /// What a memory of five methods can't do of it.
+    pub(super) fn must_be_plain(&self) -> Result<()> {
+        self.check(&Limits::default())?;
+        let what = if !self.slots.is_empty() {
+            "slots"
+        } else if !self.times.is_empty() || self.active.is_some() {
+            "times of its messages"
+        } else if self.since.is_some() {
+            "incarnation"
+        } else {
+            return Ok(());
+        };
+        Err(unsupported("append", what, "append_with"))
+    }
+}
+
+impl Since {
+    /// Whether it is still there, in a conversation of this incarnation at these positions.
+    pub fn holds(&self, incarnation: Option<Incarnation>, positions: &Range<u64>) -> bool {
+        self.incarnation.is_none_or(|seen| incarnation == Some(seen))
+            && self.newest.is_none_or(|newest| positions.contains(&newest))
+    }
+}
+
+impl Appended {
+    /// An append to these positions, by a memory that does not recognise ids.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), who set what else there is to say.
+    pub fn new(positions: Range<u64>) -> Self {
+        Self { positions, version: None, recognised: false, repeated: false }
+    }
+}
+
+/// The error of an append to a conversation of which the caller has seen what is no more.
+pub(crate) fn forgotten() -> Error {
+    let text = "the conversation was deleted, cleared or evicted since it was seen";
+    Error::new(ErrorKind::Forgotten, "append", text)
+}
+
+/// The error of what a memory of five methods does not do.
+pub(super) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {
+    let text = format!("this memory has no {what}: `{method}` is to be written for that");
+    Error::new(ErrorKind::Unsupported, operation, text)
+}
+
+/// The version of the one slot that an append wrote.
+pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
+    let text = "the memory does not say of which version the slot is now";
+    appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))
+}

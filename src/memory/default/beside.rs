@@ -1,0 +1,121 @@
+//! What a conversation in this process has beside its records.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::memory::append::forgotten;
+use crate::memory::{Append, Appended};
+use crate::record::{Incarnation, Slot, SlotVersion, millis};
+
+/// How many ids of appends are remembered.
+pub(super) const IDS: usize = 64;
+
+pub(super) struct Beside {
+    pub(super) incarnation: Incarnation,
+    /// The time of the last append, in milliseconds since 1970.
+    pub(super) active: u64,
+    /// Most conversations have none of it.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
+    slots: BTreeMap<Arc<str>, Slot>,
+    /// The newest last.
+    known: VecDeque<Known>,
+}
+
+/// An append that is recognised if it comes again.
+struct Known {
+    id: String,
+    positions: Range<u64>,
+    version: Option<SlotVersion>,
+}
+
+impl Beside {
+    pub(super) fn new(incarnation: Incarnation) -> Self {
+        Self { incarnation, active: 0, more: None }
+    }
+
+    /// What the append of this id came to, where there was one.
+    pub(super) fn known(&self, id: &str) -> Option<Appended> {
+        let known = self.more.as_ref()?.known.iter().find(|known| known.id == id)?;
+        let mut appended = Appended::new(known.positions.clone());
+        (appended.version, appended.recognised, appended.repeated) = (known.version, true, true);
+        Some(appended)
+    }
+
+    /// Compares the conversation, which is at these positions, with what an append expects beside them.
+    pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
+        if append.since.is_some_and(|since| !since.holds(Some(self.incarnation), positions)) {
+            return Err(forgotten());
+        }
+        append.slots.iter().try_for_each(|change| {
+            let slots = self.more.as_ref().map(|more| &more.slots);
+            let found = slots.and_then(|slots| slots.get(change.name.as_str()));
+            change.holds(found.map(Slot::version))
+        })
+    }
+
+    /// Makes the changes of an append, whose messages are at these positions now.
+    pub(super) fn change(&mut self, append: &Append, positions: Range<u64>, now: u64) -> Appended {
+        let mut appended = Appended::new(positions);
+        appended.recognised = true;
+        if append.is_empty() {
+            return appended;
+        }
+        self.active = append.active.map_or_else(|| self.active.max(now), millis);
+        if append.slots.is_empty() && append.id.is_none() {
+            return appended;
+        }
+        let more = self.more.get_or_insert_default();
+        let version = SlotVersion::random();
+        for change in &append.slots {
+            if let Some(content) = &change.content {
+                let name: Arc<str> = change.name.as_str().into();
+                let slot = Slot::shared(Arc::clone(&name), version, content.as_slice().into());
+                more.slots.insert(name, slot);
+                appended.version = Some(version);
+            } else {
+                more.slots.remove(change.name.as_str());
+            }
+        }
+        if let Some(id) = append.id.clone() {
+            if more.known.len() >= IDS {
+                more.known.pop_front();
+            }
+            let (positions, version) = (appended.positions.clone(), appended.version);
+            more.known.push_back(Known { id, positions, version });
+        }
+        appended
+    }
+
+    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
+        self.more.iter().flat_map(|more| more.slots.values())
+    }
+
+    /// The slots of these names, each once.
+    pub(super) fn named(&self, names: &[String]) -> Vec<Slot> {
+        let Some(more) = &self.more else { return Vec::new() };
+        let wanted = |(i, name): (usize, &String)| {
+            let again = names[..i].contains(name);
+            more.slots.get(name.as_str()).filter(|_| !again).cloned()
+        };
+        names.iter().enumerate().filter_map(wanted).collect()
+    }
+
+    /// Forgets the slots; ids are recognised for longer.
+    pub(super) fn clear(&mut self) {
+        if let Some(more) = &mut self.more {
+            more.slots.clear();
+        }
+    }
+}
+
+impl Default for Beside {
+    fn default() -> Self {
+        Self::new(Incarnation::random())
+    }
+}

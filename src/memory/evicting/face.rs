@@ -1,0 +1,43 @@
+//! What tells a message from the one that another conversation has at the same position.
+
+use crate::message::{Message, ToolMessage};
+use crate::record::Records;
+
+/// Records by position and [`face`], and where they end.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    pub(super) end: u64,
+    faces: Vec<(u64, u64)>,
+}
+
+impl Told {
+    pub(super) fn new(records: &Records, end: u64) -> Self {
+        Self { end, faces: records.iter().map(|it| (it.seq(), face(it.message()))).collect() }
+    }
+
+    /// Whether each of these records is among those that were told.
+    pub(super) fn covers(&self, records: &Records) -> bool {
+        records.iter().all(|it| self.faces.binary_search(&(it.seq(), face(it.message()))).is_ok())
+    }
+}
+
+/// Tells messages apart by their kind, and by the length and the ends of their texts: whatever their
+/// size, in little time. Never 0.
+pub(super) fn face(message: &Message) -> u64 {
+    let mix =
+        |hash: u64, word: u64| (hash.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let calls = message.tool_calls().flat_map(|call| [&*call.id, &*call.arguments]);
+    let call = message.as_tool().map(ToolMessage::call_id);
+    message
+        .texts()
+        .chain(calls)
+        .chain(call)
+        .map(str::as_bytes)
+        .fold(message.role() as u64, |hash, text| {
+            let short = || text.iter().fold(0, |word, byte| word << 8 | u64::from(*byte));
+            let first = text.first_chunk().map_or_else(short, |it| u64::from_le_bytes(*it));
+            let last = text.last_chunk().map_or(0, |it| u64::from_le_bytes(*it));
+            [text.len() as u64, first, last].into_iter().fold(hash, mix)
+        })
+        .max(1)
+}

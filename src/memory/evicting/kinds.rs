@@ -1,0 +1,116 @@
+//! What users see of the memories that evict.
+
+/// What each public memory of this kind is: a name, its own constructors, and the rest from here.
+macro_rules! evicting {
+    ($name:ident) => {
+        impl<M: ChatMemory> $name<M> {
+            /// The same memory, with a callback that receives what is evicted: to archive it, or to
+            /// summarise it.
+            ///
+            /// - It is called **before** the records are forgotten, with whole tool groups, in the
+            ///   order of their positions, and never by two threads at once. No lock is held.
+            /// - Each record is given **once**. Only if the callback fails or panics, nothing is
+            ///   forgotten, and the next append offers the same records again; the append itself
+            ///   is done, and [`trim`](Self::trim) tells the error. After a crash in between, or where
+            ///   several processes or handles evict from the same memory, a record may be given
+            ///   again: at least once in all, if each of them has a callback.
+            /// - A conversation that others **delete and begin anew** is given from its beginning, as
+            ///   far as it is evicted here: before records are forgotten they are looked at once more,
+            ///   for that may have happened while the callback ran. What happens between that look and
+            ///   the eviction nobody can see.
+            /// - It may append here. What that pushes out waits for the next append.
+            /// - It is not called for what [`evict`](ChatMemory::evict) or
+            ///   [`clear`](ChatMemory::clear) is told to forget.
+            #[must_use]
+            pub fn on_evict(
+                mut self,
+                on_evict: impl Fn(
+                    &MemoryId,
+                    &Records,
+                ) -> Result<(), Box<dyn StdError + Send + Sync>>
+                + Send
+                + Sync
+                + 'static,
+            ) -> Self {
+                self.inner.on_evict(Box::new(on_evict));
+                self
+            }
+
+            /// Evicts now what is over the limit, and returns how many records: after the limit
+            /// shrank, or to see why an append could not.
+            ///
+            /// What another thread is evicting at this moment is left to it.
+            ///
+            /// # Errors
+            ///
+            /// Those of the memory inside and of the counter, and
+            /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the callback failed.
+            pub fn trim(&self) -> Result<u64> {
+                self.inner.trim()
+            }
+
+            /// The memory inside.
+            pub fn memory(&self) -> &M {
+                self.inner.memory()
+            }
+        }
+
+        #[deny(clippy::missing_trait_methods)] // one that is not limited would read past the limit
+        impl<M: ChatMemory> ChatMemory for $name<M> {
+            fn id(&self) -> &MemoryId {
+                self.inner.memory().id()
+            }
+
+            fn append(
+                &self,
+                batch: &mut Vec<Message>,
+                expected: Option<u64>,
+            ) -> Result<Range<u64>> {
+                self.inner.append(batch, expected)
+            }
+
+            fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+                self.inner.read(|memory| memory.read(before, n))
+            }
+
+            fn evict(&self, before: u64) -> Result<u64> {
+                self.inner.evict(before)
+            }
+
+            fn clear(&self) -> Result<()> {
+                self.inner.clear()
+            }
+
+            fn append_with(&self, append: &mut Append) -> Result<Appended> {
+                self.inner.append_with(append)
+            }
+
+            fn read_with(&self, read: &Read) -> Result<Snapshot> {
+                self.inner.read(|memory| memory.read_with(read))
+            }
+
+            fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+                self.inner.memory().slots()
+            }
+
+            fn limits(&self) -> Limits {
+                self.inner.memory().limits()
+            }
+
+            fn already_shared(&self) -> Option<std::sync::Arc<dyn ChatMemory>>
+            where
+                Self: 'static,
+            {
+                None // the memory inside is shared without its limit
+            }
+        }
+
+        impl<M: ChatMemory> fmt::Debug for $name<M> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.inner.debug(stringify!($name), f)
+            }
+        }
+    };
+}
+
+pub(in crate::memory) use evicting;

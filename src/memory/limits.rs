@@ -1,0 +1,73 @@
+//! What a memory can hold.
+
+/// The largest things that a memory takes, in bytes as it writes them, and what it keeps at all.
+///
+/// ```
+/// use memory_prompt::{ChatMemory, DefaultChatMemory};
+///
+/// let limits = DefaultChatMemory::new().limits();
+/// assert!(limits.has_slots());
+/// assert_eq!(limits.message, usize::MAX); // as far as anybody knows
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Limits {
+    /// The largest message, in its codec; `usize::MAX` where no limit is known.
+    pub message: usize,
+    /// The largest batch, slots included; `usize::MAX` where no limit is known.
+    pub batch: usize,
+    /// The largest content of a slot; 0 where the memory has no slots.
+    pub slot: usize,
+    /// How many ids of appends a conversation recognises at least; 0 where the memory recognises none.
+    pub ids: usize,
+}
+
+impl Limits {
+    /// Those of a memory of five methods.
+    pub(super) const NONE: Self = Self { message: usize::MAX, batch: usize::MAX, slot: 0, ids: 0 };
+
+    /// The limits with this largest message.
+    #[must_use]
+    pub fn with_message(mut self, bytes: usize) -> Self {
+        self.message = bytes;
+        self
+    }
+
+    /// The limits with this largest batch.
+    #[must_use]
+    pub fn with_batch(mut self, bytes: usize) -> Self {
+        self.batch = bytes;
+        self
+    }
+
+    /// The limits with slots up to this size.
+    #[must_use]
+    pub fn with_slot(mut self, bytes: usize) -> Self {
+        self.slot = bytes;
+        self
+    }
+
+    /// The limits with so many recognised ids.
+    #[must_use]
+    pub fn with_ids(mut self, ids: usize) -> Self {
+        self.ids = ids;
+        self
+    }
+
+    /// Whether the memory has slots.
+    pub fn has_slots(&self) -> bool {
+        self.slot > 0
+    }
+
+    /// Whether the memory recognises the ids of appends.
+    pub fn recognises_ids(&self) -> bool {
+        self.ids > 0
+    }
+}
+
+impl Default for Limits {
+    /// Those of a memory of five methods: no limit is known, and there are neither slots nor ids.
+    fn default() -> Self {
+        Self::NONE
+    }
+}

@@ -1,0 +1,121 @@
+//! A read that asks for more than the newest records.
+
+use std::ops::Range;
+
+use super::slots::check_slot;
+use crate::error::Result;
+use crate::record::{Records, Snapshot, Unreadable};
+
+/// What is wanted of a conversation: the newest records, slots by name, and single records by position,
+/// all of one moment.
+///
+/// ```
+/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message, Read};
+///
+/// let memory = DefaultChatMemory::new();
+/// memory.add_all((0..100).map(|i| Message::user(i.to_string())))?;
+/// memory.append_with(&mut Append::default().set_slot("pins", "[3]", Expected::Any))?;
+///
+/// let snapshot = memory.read_with(&Read::newest(10).slots(["pins", "summary"]).positions([3]))?;
+/// assert_eq!(snapshot.records.len(), 10);
+/// assert_eq!(snapshot.slot("pins").and_then(|slot| slot.text()), Some("[3]"));
+/// assert_eq!(snapshot.slot("summary"), None);
+/// assert_eq!(snapshot.picked().messages().map(|m| m.text()).collect::<Vec<_>>(), ["3"]);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Read {
+    /// The position before which the newest records are wanted; none for the end.
+    pub before: Option<u64>,
+    /// How many of the newest records are wanted.
+    pub n: usize,
+    /// The names of the slots that are wanted.
+    pub slots: Vec<String>,
+    /// The positions of the single records that are wanted.
+    pub positions: Vec<u64>,
+}
+
+impl Read {
+    /// The system message and the newest `n` records.
+    pub fn newest(n: usize) -> Self {
+        Self { n, ..Self::default() }
+    }
+
+    /// The read, of the newest records before this position.
+    #[must_use]
+    pub fn before(mut self, position: u64) -> Self {
+        self.before = Some(position);
+        self
+    }
+
+    /// The read, which also wants the slots of these names. Those that are not there are left out.
+    #[must_use]
+    pub fn slots(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.slots.extend(names.into_iter().map(Into::into));
+        self
+    }
+
+    /// The read, which also wants the records at these positions. Those that are not there (any
+    /// more) are left out.
+    #[must_use]
+    pub fn positions(mut self, positions: impl IntoIterator<Item = u64>) -> Self {
+        self.positions.extend(positions);
+        self
+    }
+
+    /// Whether only the newest records are wanted.
+    pub fn is_plain(&self) -> bool {
+        self.slots.is_empty() && self.positions.is_empty()
+    }
+
+    /// Says what makes no sense about it.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a name that no slot can have.
+    pub fn check(&self) -> Result<()> {
+        self.slots.iter().try_for_each(|name| check_slot("read", name))
+    }
+
+    /// The single positions within those that a conversation holds: side by side as stretches, in
+    /// ascending order, each once.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory).
+    pub fn stretches(&self, held: Range<u64>) -> Vec<Range<u64>> {
+        let mut positions: Vec<u64> =
+            self.positions.iter().copied().filter(|position| held.contains(position)).collect();
+        positions.sort_unstable();
+        positions.dedup();
+        let mut stretches: Vec<Range<u64>> = Vec::new();
+        for position in positions {
+            match stretches.last_mut() {
+                Some(stretch) if stretch.end == position => stretch.end += 1,
+                _ => stretches.push(position..position + 1),
+            }
+        }
+        stretches
+    }
+}
+
+/// Single records that come one stretch after the other.
+#[derive(Default)]
+pub(super) struct Picked {
+    records: Records,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Picked {
+    /// Takes what was read of this stretch.
+    pub(super) fn add(&mut self, stretch: &Range<u64>, read: Snapshot) {
+        self.records.extend(read.records.split(stretch.start).1);
+        self.unreadable
+            .extend(read.unreadable.into_iter().filter(|row| stretch.contains(&row.seq)));
+    }
+
+    pub(super) fn into(self, snapshot: Snapshot) -> Snapshot {
+        snapshot.with_picked(self.records, self.unreadable)
+    }
+}

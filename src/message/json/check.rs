@@ -1,0 +1,145 @@
+//! What of a message could not be written as JSON, or not be read again.
+//!
+//! JSON has one name for each field, and keeps the fields that it does not know beside those that it
+//! does. So a field of the one kind must not have a name of the other. No reader of JSON makes one that
+//! does, but damaged bytes of a compact format can say anything, and one such part would make every
+//! prompt that holds it unwritable.
+
+use super::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
+use crate::message::ai::Body;
+use crate::message::details::{Attributes, bounded, unknown};
+use crate::message::other::AI_PARTS;
+use crate::message::{
+    AiMessage, AiPart, Content, CustomMessage, Media, Message, OtherPart, Part, Reasoning,
+    SystemMessage, ToolCall, ToolMessage, UserMessage,
+};
+
+/// Says why what was read from a compact format can't be written as JSON. What it consists of was
+/// checked before.
+pub(in crate::message) trait Check {
+    fn check(&self) -> Result<(), String>;
+}
+
+macro_rules! check {
+    ($($type:ident: |$it:ident| $check:expr;)*) => {$(
+        impl Check for $type {
+            fn check(&self) -> Result<(), String> {
+                let $it = self;
+                $check
+            }
+        }
+    )*};
+}
+
+check! {
+    Message: |_it| Ok(());
+    Content: |_it| Ok(());
+    SystemMessage: |it| free(unknown(&it.rare), Some("role"), fields_of("system"));
+    UserMessage: |it| free(unknown(&it.rare), Some("role"), fields_of("user"));
+    AiMessage: |it| {
+        free(unknown(&it.rare), Some("role"), fields_of("assistant"))?;
+        body(&it.body)
+    };
+    ToolMessage: |it| free(unknown(&it.answer.details), Some("role"), fields_of("tool"));
+    CustomMessage: |it| {
+        role(it)?;
+        free(it.fields(), Some("role"), beside(it.role(), it.attributes()))
+    };
+    Part: |it| match it {
+        Part::Text(text) => free(&text.extra, Some("type"), &TEXT),
+        Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
+            free(&media.extra, Some("type"), &[])
+        }
+        Part::Other(_) => Ok(()),
+    };
+    AiPart: |it| match it {
+        AiPart::Content(Part::Other(part)) => other(part, &AI_PARTS),
+        _ => Ok(()),
+    };
+    Media: |it| free(&it.extra, None, &MEDIA);
+    Reasoning: |it| free(&it.extra, None, &REASONING);
+    ToolCall: |it| free(&it.extra, None, &CALL);
+}
+
+/// A custom message is of no role that is known.
+pub(super) fn role(message: &CustomMessage) -> Result<(), String> {
+    let role = message.role();
+    if is_known(role) {
+        return Err(format!("message: `{role}` is the role of a known message"));
+    }
+    Ok(())
+}
+
+/// The names that are taken beside the attributes of a custom message.
+pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static str] {
+    if role != "custom" && attributes.is_empty() {
+        &[] // a role that nobody knows may use the name for something else
+    } else {
+        fields_of(role)
+    }
+}
+
+/// A part of an unknown kind that stands among parts of these kinds.
+pub(super) fn other(part: &OtherPart, known: &[&str]) -> Result<(), String> {
+    if let Some(kind) = known.iter().find(|known| **known == part.kind()) {
+        return Err(format!("part: `{kind}` is the type of a known part"));
+    }
+    bounded(part.fields())
+}
+
+/// The extra fields are none of those that have a meaning.
+pub(super) fn free(extra: &Attributes, tag: Option<&str>, taken: &[&str]) -> Result<(), String> {
+    if extra.is_empty() {
+        return Ok(());
+    }
+    bounded(extra)?;
+    match taken.iter().chain(&tag).find(|name| extra.contains_key(**name)) {
+        Some(name) => Err(format!("the field `{name}` stands among the extra fields too")),
+        None => Ok(()),
+    }
+}
+
+/// Where the parts of an answer stand: reasoning before everything else, calls behind it, and what is
+/// between.
+pub(super) struct Order<'a> {
+    pub(super) reasoning: &'a [AiPart],
+    pub(super) between: &'a [AiPart],
+    pub(super) calls: &'a [AiPart],
+}
+
+impl<'a> Order<'a> {
+    pub(super) fn of(parts: &'a [AiPart]) -> Self {
+        let is_call = |part: &&AiPart| matches!(part, AiPart::ToolCall(_));
+        let is_thought = |part: &&AiPart| matches!(part, AiPart::Reasoning(_));
+        let calls = parts.iter().rev().take_while(is_call).count();
+        let (before, calls) = parts.split_at(parts.len() - calls);
+        let reasoning = before.iter().take_while(is_thought).count();
+        let (reasoning, between) = before.split_at(reasoning);
+        Self { reasoning, between, calls }
+    }
+
+    /// Whether each kind has a field of its own.
+    pub(super) fn is_plain(&self) -> bool {
+        self.between.iter().all(|part| matches!(part, AiPart::Content(_)))
+    }
+
+    /// Whether some part has a `type` of its own, and so can only stand where no other is needed.
+    pub(super) fn has_types(&self) -> bool {
+        self.reasoning.iter().chain(self.calls).any(|part| untyped(part).is_err())
+    }
+}
+
+/// Among parts of other kinds, reasoning and calls have a `type` already.
+fn body(body: &Body) -> Result<(), String> {
+    let Body::Parts(parts) = body else { return Ok(()) };
+    Order::of(parts).between.iter().try_for_each(untyped)
+}
+
+fn untyped(part: &AiPart) -> Result<(), String> {
+    match part {
+        AiPart::Reasoning(Reasoning { extra, .. }) | AiPart::ToolCall(ToolCall { extra, .. }) => {
+            free(extra, Some("type"), &[])
+        }
+        AiPart::Content(_) => Ok(()),
+    }
+}

@@ -1,0 +1,46 @@
+//! How a value of the wrong kind is refused: by the name of the kind, and never by what it says.
+//!
+//! serde's own errors quote the value, `invalid type: string "my password"`, in full. Errors are logged
+//! and sent to places where no conversation belongs.
+
+/// Visits of a [`Visitor`](serde::de::Visitor) that are all refused, by its method `refuse`.
+macro_rules! refuse {
+    ($($kind:ident)*) => { $($crate::message::refuse!(@$kind);)* };
+    (@bool) => { $crate::message::refuse!(@@visit_bool(bool) "true or false"); };
+    (@number) => {
+        $crate::message::refuse!(@@visit_u64(u64) "a number");
+        $crate::message::refuse!(@odd_number);
+    };
+    (@odd_number) => {
+        $crate::message::refuse!(@@visit_i64(i64) "a number");
+        $crate::message::refuse!(@@visit_i128(i128) "a number");
+        $crate::message::refuse!(@@visit_u128(u128) "a number");
+        $crate::message::refuse!(@@visit_f64(f64) "a number");
+    };
+    (@text) => { $crate::message::refuse!(@@visit_str(&str) "a text"); };
+    (@bytes) => { $crate::message::refuse!(@@visit_bytes(&[u8]) "bytes"); };
+    (@null) => {
+        fn visit_unit<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Err(self.refuse("null"))
+        }
+        fn visit_none<E: serde::de::Error>(self) -> Result<Self::Value, E> {
+            Err(self.refuse("null"))
+        }
+    };
+    (@list) => {
+        fn visit_seq<A: serde::de::SeqAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+            Err(self.refuse("a list"))
+        }
+    };
+    (@object) => {
+        fn visit_map<A: serde::de::MapAccess<'de>>(self, _: A) -> Result<Self::Value, A::Error> {
+            Err(self.refuse("an object"))
+        }
+    };
+    (@@$visit:ident($type:ty) $kind:literal) => {
+        fn $visit<E: serde::de::Error>(self, _: $type) -> Result<Self::Value, E> {
+            Err(self.refuse($kind))
+        }
+    };
+}
+pub(crate) use refuse;

@@ -1,0 +1,93 @@
+//! A part of a kind that this version does not know.
+
+use serde_json::Value;
+
+use super::details::{Attributes, bounded};
+use crate::error::{Error, Result};
+
+/// A part of a kind that this version does not know, kept as it was read: all of its fields, `type`
+/// included.
+///
+/// There is none that could be said and not be written: the `type` is a text, and not that of a part
+/// that has a variant of its own.
+///
+/// ```
+/// use memory_prompt::{Attributes, OtherPart, Part};
+/// use serde_json::json;
+///
+/// let widget: Attributes = serde_json::from_value(json!({"type": "widget", "size": 3}))?;
+/// let part = Part::Other(OtherPart::new(widget)?);
+/// assert_eq!(serde_json::to_value(&part)?, json!({"type": "widget", "size": 3}));
+///
+/// let error = OtherPart::new(Attributes::new()).unwrap_err();
+/// assert_eq!(error.to_string(), "part: missing field `type`");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct OtherPart(Attributes);
+
+/// The types of the parts of a content, which have variants of their own.
+pub(super) const PARTS: [&str; 5] = ["text", "image", "audio", "video", "file"];
+
+/// The types of the parts of an answer.
+pub(super) const AI_PARTS: [&str; 7] =
+    ["text", "image", "audio", "video", "file", "reasoning", "tool_call"];
+
+impl OtherPart {
+    /// The part with these fields, of which one is its `type`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `type` is missing, is no text or is the
+    /// type of a known part (`text`, `image`, `audio`, `video`, `file`, `reasoning`, `tool_call`), and
+    /// where a field is nested deeper than 100 levels.
+    pub fn new(fields: Attributes) -> Result<Self> {
+        Self::among(&AI_PARTS, fields)
+            .map_err(|text| Error::invalid("part", text.strip_prefix("part: ").unwrap_or(&text)))
+    }
+
+    /// The part with these fields, which stood among parts of these known types.
+    pub(super) fn among(known: &[&str], fields: Attributes) -> Result<Self, String> {
+        let part = Self(fields);
+        let Some(kind) = part.0.get("type") else {
+            return Err("part: missing field `type`".to_owned());
+        };
+        let Some(kind) = kind.as_str() else {
+            return Err("part: `type` must be a text".to_owned());
+        };
+        if let Some(kind) = known.iter().find(|known| **known == kind) {
+            return Err(format!("part: `{kind}` is the type of a known part"));
+        }
+        bounded(&part.0)?;
+        Ok(part)
+    }
+
+    /// The part that keeps what only `format` understands.
+    pub(crate) fn of(format: &'static str, mut fields: Attributes) -> Self {
+        fields.insert("type".to_owned(), Value::from(format));
+        Self(fields)
+    }
+
+    /// The `type`.
+    pub fn kind(&self) -> &str {
+        self.0.get("type").and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// All fields, `type` included.
+    pub fn fields(&self) -> &Attributes {
+        &self.0
+    }
+
+    /// All fields, `type` included.
+    pub fn into_fields(self) -> Attributes {
+        self.0
+    }
+}
+
+impl TryFrom<Attributes> for OtherPart {
+    type Error = Error;
+
+    fn try_from(fields: Attributes) -> Result<Self> {
+        Self::new(fields)
+    }
+}

@@ -1,0 +1,121 @@
+//! The heap that a message takes, estimated.
+
+use serde_json::Value;
+
+use super::ai::Body;
+use super::details::{Attributes, Details};
+use super::{AiPart, Content, Detail, Media, Message, Part, Source};
+
+impl Message {
+    /// About how many bytes this message takes on the heap: O(1) for plain text, else O(what it
+    /// consists of). What an allocator adds is not counted.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::System(m) => m.text.capacity() + boxed(m.rare.as_deref()),
+            Self::User(m) => content(&m.content) + boxed(m.rare.as_deref()),
+            Self::Ai(m) => {
+                let body = match &m.body {
+                    Body::Text(text) => text.capacity(),
+                    Body::Parts(parts) => sum(parts, ai_part),
+                };
+                body + boxed(m.rare.as_deref())
+            }
+            Self::Tool(m) => {
+                let answer = &*m.answer;
+                let names = answer.call_id.capacity() + answer.tool_name.capacity();
+                let own = size_of_val(answer) + boxed(answer.details.as_deref());
+                content(&m.content) + names + own
+            }
+            Self::Custom(m) => {
+                let body = &*m.body;
+                let fields = attributes(&body.attributes) + attributes(&body.unknown);
+                size_of_val(body) + body.role.capacity() + fields
+            }
+        }
+    }
+}
+
+/// A list by its elements, each with what it takes besides.
+fn sum<T>(list: &[T], besides: impl Fn(&T) -> usize) -> usize {
+    size_of_val(list) + list.iter().map(besides).sum::<usize>()
+}
+
+fn text(text: Option<&String>) -> usize {
+    text.map_or(0, String::capacity)
+}
+
+fn boxed(details: Option<&Details>) -> usize {
+    details.map_or(0, |it| {
+        size_of_val(it)
+            + text(it.name.as_ref())
+            + attributes(&it.attributes)
+            + attributes(&it.unknown)
+    })
+}
+
+fn content(content: &Content) -> usize {
+    match content {
+        Content::Text(text) => text.capacity(),
+        Content::Parts(parts) => sum(parts, part),
+    }
+}
+
+fn part(part: &Part) -> usize {
+    match part {
+        Part::Text(it) => it.text.capacity() + attributes(&it.extra),
+        Part::Image(it) | Part::Audio(it) | Part::Video(it) | Part::File(it) => media(it),
+        Part::Other(part) => attributes(part.fields()),
+    }
+}
+
+fn media(media: &Media) -> usize {
+    let (Source::Url(source) | Source::Base64(source) | Source::FileId(source)) = &media.source;
+    let detail = if let Some(Detail::Other(level)) = &media.detail { level.capacity() } else { 0 };
+    let names = text(media.media_type.as_ref()) + text(media.name.as_ref());
+    source.capacity() + names + detail + attributes(&media.extra)
+}
+
+fn ai_part(it: &AiPart) -> usize {
+    match it {
+        AiPart::Content(it) => part(it),
+        AiPart::Reasoning(it) => {
+            it.text.capacity() + text(it.signature.as_ref()) + attributes(&it.extra)
+        }
+        AiPart::ToolCall(it) => {
+            let texts = it.id.capacity() + it.name.capacity() + it.arguments.capacity();
+            texts + text(it.signature.as_ref()) + attributes(&it.extra)
+        }
+    }
+}
+
+/// A map without fields takes nothing.
+fn attributes(fields: &Attributes) -> usize {
+    if fields.is_empty() {
+        return 0;
+    }
+    // A list of what is still to weigh, for there is no telling how deep the values nest.
+    let mut bytes = nodes(fields);
+    let mut rest: Vec<&Value> = fields.values().collect();
+    while let Some(value) = rest.pop() {
+        match value {
+            Value::String(text) => bytes += text.capacity(),
+            Value::Array(list) => {
+                bytes += list.capacity() * size_of::<Value>();
+                rest.extend(list);
+            }
+            Value::Object(map) => {
+                bytes += nodes(map);
+                rest.extend(map.values());
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    bytes
+}
+
+/// The keys of a map, and its nodes: each has room for eleven fields and holds six at least, but for
+/// the first.
+fn nodes(map: &Attributes) -> usize {
+    let node = 11 * size_of::<(String, Value)>();
+    map.len().div_ceil(6) * node + map.keys().map(String::capacity).sum::<usize>()
+}

@@ -1,0 +1,77 @@
+//! What comes with a snapshot only where it was asked for.
+
+use super::{Records, Slot, Snapshot, Unreadable};
+
+/// Slots and single records. Most reads ask for neither, and carry an empty pointer.
+#[derive(Clone, Default)]
+pub(crate) struct Extra {
+    slots: Vec<Slot>,
+    picked: Records,
+    unreadable: Vec<Unreadable>,
+}
+
+static NONE: Records = Records::none();
+
+impl Snapshot {
+    /// The slot of this name, where it was [asked for](crate::Read::slots) and there is one.
+    ///
+    /// ```
+    /// use memory_prompt::record::{Slot, SlotVersion};
+    /// use memory_prompt::Snapshot;
+    ///
+    /// let slot = Slot::new("summary", SlotVersion::random(), "They want to cancel.");
+    /// let snapshot = Snapshot::default().with_slots([slot]);
+    /// assert_eq!(snapshot.slot("summary").and_then(|slot| slot.text()), Some("They want to cancel."));
+    /// assert_eq!(snapshot.slot("pins"), None);
+    /// ```
+    pub fn slot(&self, name: &str) -> Option<&Slot> {
+        self.slots().iter().find(|slot| slot.name() == name)
+    }
+
+    /// The slots that were asked for and that there are.
+    pub fn slots(&self) -> &[Slot] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.slots)
+    }
+
+    /// The records that were [asked for by position](crate::Read::positions), oldest first, as far as
+    /// the memory still holds them and can read them.
+    ///
+    /// They are complete by themselves: one that is among [`records`](Self::records) too is in both.
+    pub fn picked(&self) -> &Records {
+        self.extra.as_ref().map_or(&NONE, |extra| &extra.picked)
+    }
+
+    /// The rows among those that were asked for by position which the memory holds and can't read.
+    pub fn picked_unreadable(&self) -> &[Unreadable] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.unreadable)
+    }
+
+    /// The snapshot with these slots. For implementers of [`ChatMemory`](crate::ChatMemory): those
+    /// that were asked for, and no other.
+    #[must_use]
+    pub fn with_slots(mut self, slots: impl IntoIterator<Item = Slot>) -> Self {
+        self.extra().slots.extend(slots);
+        self
+    }
+
+    /// The snapshot with these records, which were asked for by position. For implementers of
+    /// [`ChatMemory`](crate::ChatMemory).
+    #[must_use]
+    pub fn with_picked(mut self, records: Records, unreadable: Vec<Unreadable>) -> Self {
+        let extra = self.extra();
+        (extra.picked, extra.unreadable) = (records, unreadable);
+        self
+    }
+
+    /// Leaves out what was picked before the position `first`.
+    pub(crate) fn drop_picked_before(&mut self, first: u64) {
+        if let Some(extra) = &mut self.extra {
+            extra.picked = std::mem::take(&mut extra.picked).split(first).1;
+            extra.unreadable.retain(|row| row.seq >= first);
+        }
+    }
+
+    fn extra(&mut self) -> &mut Extra {
+        self.extra.get_or_insert_default()
+    }
+}

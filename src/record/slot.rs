@@ -1,0 +1,68 @@
+//! Small named documents beside the records.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::SlotVersion;
+
+/// A small named document that is kept beside the records of a conversation, with a version.
+///
+/// The memory does not look into it. A clone shares its content.
+///
+/// ```
+/// use memory_prompt::record::{Slot, SlotVersion};
+///
+/// let version = SlotVersion::random();
+/// let slot = Slot::new("summary", version, "They want to cancel.");
+/// assert_eq!(slot.name(), "summary");
+/// assert_eq!(slot.text(), Some("They want to cancel."));
+/// assert_eq!(slot.version(), version);
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Slot {
+    name: Arc<str>,
+    version: SlotVersion,
+    content: Arc<[u8]>,
+}
+
+impl Slot {
+    /// A slot as a memory holds it. For implementers of [`ChatMemory`](crate::ChatMemory).
+    pub fn new(name: impl Into<Arc<str>>, version: SlotVersion, content: impl AsRef<[u8]>) -> Self {
+        Self::shared(name.into(), version, content.as_ref().into())
+    }
+
+    pub(crate) fn shared(name: Arc<str>, version: SlotVersion, content: Arc<[u8]>) -> Self {
+        Self { name, version, content }
+    }
+
+    /// The name, one slot of which a conversation has at most.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The version, which changes whenever the slot is written.
+    pub fn version(&self) -> SlotVersion {
+        self.version
+    }
+
+    /// The content.
+    pub fn content(&self) -> &[u8] {
+        &self.content
+    }
+
+    /// The content as text, where it is text.
+    pub fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.content).ok()
+    }
+}
+
+impl fmt::Debug for Slot {
+    /// Says how much is in it, not what: logs are no place for conversations.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Slot")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .field("bytes", &self.content.len())
+            .finish()
+    }
+}

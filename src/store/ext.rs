@@ -1,0 +1,90 @@
+//! What every store can do beyond what it must.
+
+use super::copy::{Copied, Journey};
+use super::{ChatMemoryStore, PAGE};
+use crate::error::Result;
+use crate::memory::{ChatMemory, MemoryId};
+
+/// Comfort for users of a [`ChatMemoryStore`]. Implemented for every store; do not implement it
+/// yourself.
+pub trait ChatMemoryStoreExt: ChatMemoryStore {
+    /// Copies the conversations whose ids the filter wants to another store: records with their
+    /// positions and times, the system message, slots, the incarnation, and when each was last active.
+    ///
+    /// `progress` is told after each batch and each conversation. The ids of appends stay behind, and
+    /// slots get new versions. What is appended to a conversation while it is copied may stay behind,
+    /// too; copy when nobody writes.
+    ///
+    /// ```
+    /// use memory_prompt::store::ChatMemoryStoreExt;
+    /// use memory_prompt::{ChatMemoryExt, InMemoryStore, Message};
+    ///
+    /// let (old, new) = (InMemoryStore::new(), InMemoryStore::new());
+    /// old.memory("support:u1001:c2002")?.add(Message::user("hi"))?;
+    /// old.memory("sales:u1001:c2003")?.add(Message::user("hi"))?;
+    ///
+    /// let copied = old.copy_to(&new, |id| id.as_str().starts_with("support:"), |_| ())?;
+    /// assert_eq!((copied.conversations, copied.records), (1, 1));
+    /// assert_eq!(new.memory("support:u1001:c2002")?.all()?.len(), 1);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of both stores, [`ErrorKind::Exists`](crate::ErrorKind::Exists) where the other store
+    /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
+    /// one of them lacks what a copy needs, and [`ErrorKind::Storage`](crate::ErrorKind::Storage)
+    /// where a record can't be read or was evicted meanwhile. The conversation at which it stopped is
+    /// then there by half: delete it in the other store and let the filter go on from it.
+    fn copy_to(
+        &self,
+        other: &(impl ChatMemoryStore + ?Sized),
+        mut filter: impl FnMut(&MemoryId) -> bool,
+        mut progress: impl FnMut(&Copied),
+    ) -> Result<Copied> {
+        let mut copied = Copied::default();
+        let mut after = None;
+        loop {
+            let ids = self.ids(after.as_ref(), PAGE)?;
+            for id in ids.iter().filter(|id| filter(id)) {
+                copy(self, other, id, &mut copied, &mut progress)?;
+            }
+            let last = ids.len() < PAGE;
+            after = ids.into_iter().last().or(after);
+            if last {
+                return Ok(copied);
+            }
+        }
+    }
+}
+
+impl<S: ChatMemoryStore + ?Sized> ChatMemoryStoreExt for S {}
+
+fn copy(
+    from: &(impl ChatMemoryStore + ?Sized),
+    to: &(impl ChatMemoryStore + ?Sized),
+    id: &MemoryId,
+    copied: &mut Copied,
+    progress: &mut impl FnMut(&Copied),
+) -> Result<()> {
+    let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
+    let slots = if source.limits().has_slots() { source.slots()? } else { Vec::new() };
+    let head = source.read_with(&Journey::first(slots))?;
+    // Deleted since it was listed, or it is there.
+    let Some(info) = from.info(id)? else { return Ok(()) };
+    copied.id = Some(id.clone());
+    to.restore(id, head.start, head.incarnation)?;
+    let mut journey = Journey::new(id.clone(), head, info, target.limits());
+    while let Some((wanted, n)) = journey.next() {
+        let page = source.read(Some(wanted.end), n)?;
+        for mut append in journey.page(&wanted, &page)? {
+            let positions = target.append_with(&mut append)?.positions;
+            copied.records += positions.end - positions.start;
+            progress(copied);
+        }
+    }
+    target.append_with(&mut journey.closing())?;
+    copied.conversations += 1;
+    progress(copied);
+    Ok(())
+}

@@ -1,0 +1,525 @@
+//! The connection that writes, and one commit for all who write at once.
+//!
+//! What a commit costs is the wait for the disk, and that is as long for sixty changes as for one. So
+//! whoever finds nobody at work *leads*: it begins a transaction, makes its own change and then those of
+//! all who came meanwhile, each in a savepoint of its own. Then it commits, tells each what became of
+//! its change, and hands the lead to the first of those who have come since. Who is alone pays for
+//! nothing of this.
+//!
+//! Nobody is told before the commit that holds the change. A change that fails or panics is undone alone,
+//! and that is its owner's affair. Where SQLite gives up the whole transaction, each change is made once
+//! more in a transaction of its own, so that nobody fails for a neighbour.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
+
+use super::Trouble;
+use super::turn::{Began, Turns};
+use crate::error::{Error, ErrorKind};
+
+/// The connection that writes. Writers of one process queue here, and those of several for a turn.
+pub(super) struct Writer {
+    connection: Mutex<Connection>,
+    queue: Mutex<Queue>,
+    /// Between processes. Closed after the connection: by then it can be seen who closed the file last.
+    turns: Turns,
+    /// How long to wait for other processes, and since when this has been done.
+    timeout: Duration,
+    began: Began,
+}
+
+/// Who wants to write, first come first served.
+#[derive(Default)]
+struct Queue {
+    led: bool,
+    waiting: VecDeque<Arc<Waiting>>,
+}
+
+/// One who waits for another to make its change, or for the lead.
+struct Waiting {
+    change: Mutex<Box<Change<'static>>>,
+    told: Mutex<Option<Told>>,
+    wake: Condvar,
+}
+
+/// What is to be done in a transaction; done again if that is undone.
+type Change<'a> = dyn FnMut(&Connection) -> Result<(), Trouble> + Send + 'a;
+
+enum Told {
+    Lead,
+    Done(Outcome),
+}
+
+/// What became of a change; the outer error is a panic.
+type Outcome = thread::Result<Result<(), Trouble>>;
+
+/// No commit holds more changes than this, so that neither other processes nor the one who leads wait
+/// for long.
+const MOST_IN_A_GROUP: usize = 256;
+
+impl Writer {
+    pub(super) fn new(
+        connection: Connection,
+        turns: Turns,
+        timeout: Duration,
+        began: Began,
+    ) -> Self {
+        let connection = Mutex::new(connection);
+        Self { connection, queue: Mutex::default(), turns, timeout, began }
+    }
+
+    /// Reads through the connection that writes, where there is no other.
+    pub(super) fn read<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        in_transaction(&self.connection.lock(), deferred, work)
+    }
+
+    /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
+    /// true when it writes.
+    pub(super) fn write<T: Send + 'static>(
+        &self,
+        mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let mut queue = self.queue.lock();
+        if !queue.led {
+            queue.led = true;
+            drop(queue);
+            let mut value = None;
+            self.lead(&mut |connection| {
+                value = Some(work(connection)?);
+                Ok(())
+            })?;
+            return value.ok_or_else(not_made);
+        }
+        let value = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&value);
+        let waiting = Arc::new(Waiting::new(move |connection: &Connection| {
+            *kept.lock() = Some(work(connection)?);
+            Ok(())
+        }));
+        queue.waiting.push_back(Arc::clone(&waiting));
+        drop(queue);
+        match waiting.wait() {
+            Told::Lead => self.lead(&mut **waiting.change.lock())?,
+            Told::Done(outcome) => outcome.unwrap_or_else(|panic| resume_unwind(panic))?,
+        }
+        let value = value.lock().take();
+        value.ok_or_else(not_made)
+    }
+
+    /// Does what can't be done in a transaction, while nobody else of this process writes.
+    pub(super) fn exclusively<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+    ) -> Result<T, Trouble> {
+        let connection = self.connection.lock();
+        end_of_another(&connection)?;
+        let _next = self.turns.next(Instant::now(), self.timeout);
+        work(&connection)
+    }
+
+    /// Makes this change, and those of all who come meanwhile.
+    fn lead(&self, own: &mut Change<'_>) -> Result<(), Trouble> {
+        let mut lead = Lead { queue: &self.queue, group: VecDeque::new() };
+        let connection = self.connection.lock();
+        let came_before = self.queue.lock().waiting.len();
+        let transaction = self.begin(&connection).inspect_err(|error| {
+            if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
+                // These have waited for the other process as long as this one has.
+                while lead.group.len() < came_before && lead.admit().is_some() {}
+                lead.tell(|_| Ok(Err(same(error).into())));
+            }
+        })?;
+        own(&connection)?; // a transaction that is dropped is rolled back
+        let mut made = VecDeque::new();
+        while made.len() == lead.group.len()
+            && made.len() < MOST_IN_A_GROUP
+            && let Some(next) = lead.admit()
+        {
+            made.extend(in_savepoint(&connection, &mut **next.change.lock()));
+        }
+        let whole = made.len() == lead.group.len();
+        let committed = whole.then(|| connection.execute_batch("COMMIT"));
+        let open = !connection.is_autocommit();
+        drop(transaction);
+        match committed {
+            Some(Ok(())) => {
+                lead.tell(|_| made.pop_front().unwrap_or_else(|| Ok(Err(not_made()))));
+                Ok(())
+            }
+            Some(Err(error)) if lead.group.is_empty() || is_final(&error, open) => {
+                lead.tell(|_| Ok(Err(same(&error).into())));
+                Err(error.into())
+            }
+            _ => {
+                let alone = |change: &mut Change<'_>| {
+                    in_transaction(&connection, |connection| self.begin(connection), change)
+                };
+                let outcome = alone(own);
+                lead.tell(|waiting| {
+                    let mut change = waiting.change.lock();
+                    catch_unwind(AssertUnwindSafe(|| alone(&mut **change)))
+                });
+                outcome
+            }
+        }
+    }
+
+    fn begin<'a>(&self, connection: &'a Connection) -> rusqlite::Result<Transaction<'a>> {
+        end_of_another(connection)?;
+        let started = Instant::now();
+        let _next = self.turns.next(started, self.timeout);
+        *self.began.lock() = Some(started);
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
+        *self.began.lock() = None; // what waits later in this transaction begins anew
+        transaction
+    }
+}
+
+impl Waiting {
+    fn new(change: impl FnMut(&Connection) -> Result<(), Trouble> + Send + 'static) -> Self {
+        Self { change: Mutex::new(Box::new(change)), told: Mutex::new(None), wake: Condvar::new() }
+    }
+
+    fn wait(&self) -> Told {
+        let mut told = self.told.lock();
+        loop {
+            match told.take() {
+                Some(told) => return told,
+                None => self.wake.wait(&mut told),
+            }
+        }
+    }
+
+    fn tell(&self, news: Told) {
+        *self.told.lock() = Some(news);
+        self.wake.notify_one();
+    }
+}
+
+/// The lead, and those whose changes go into the same commit. It is handed on when this is dropped,
+/// however that comes.
+struct Lead<'a> {
+    queue: &'a Mutex<Queue>,
+    group: VecDeque<Arc<Waiting>>,
+}
+
+impl Lead<'_> {
+    /// Takes the next one who waits into the group.
+    fn admit(&mut self) -> Option<Arc<Waiting>> {
+        let next = self.queue.lock().waiting.pop_front()?;
+        self.group.push_back(Arc::clone(&next));
+        Some(next)
+    }
+
+    /// Tells each what became of its change, in the order in which they came.
+    fn tell(&mut self, mut outcome: impl FnMut(&Waiting) -> Outcome) {
+        while let Some(waiting) = self.group.pop_front() {
+            let outcome = outcome(&waiting);
+            waiting.tell(Told::Done(outcome));
+        }
+    }
+}
+
+impl Drop for Lead<'_> {
+    fn drop(&mut self) {
+        let mut queue = self.queue.lock();
+        // Who is still here was told nothing, since this thread panics: none of it was committed.
+        while let Some(waiting) = self.group.pop_back() {
+            queue.waiting.push_front(waiting);
+        }
+        match queue.waiting.pop_front() {
+            Some(first) => first.tell(Told::Lead),
+            None => queue.led = false,
+        }
+    }
+}
+
+pub(super) fn deferred(connection: &Connection) -> rusqlite::Result<Transaction<'_>> {
+    end_of_another(connection)?;
+    Transaction::new_unchecked(connection, TransactionBehavior::Deferred)
+}
+
+/// Rolls back what a transaction left that failed, and its rollback with it.
+fn end_of_another(connection: &Connection) -> rusqlite::Result<()> {
+    if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") }
+}
+
+pub(super) fn in_transaction<T>(
+    connection: &Connection,
+    begin: impl FnOnce(&Connection) -> rusqlite::Result<Transaction<'_>>,
+    work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    let transaction = begin(connection)?;
+    let value = work(connection)?;
+    transaction.commit()?; // dropped without it, it is rolled back
+    Ok(value)
+}
+
+/// Makes a change that is undone alone where it fails. `None` where it can't be, or took the whole
+/// transaction with it.
+fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outcome> {
+    let run = |sql| connection.prepare_cached(sql)?.execute([]);
+    run("SAVEPOINT change").ok()?;
+    let outcome = catch_unwind(AssertUnwindSafe(|| change(connection)));
+    if connection.is_autocommit() {
+        return None;
+    }
+    if !matches!(outcome, Ok(Ok(()))) {
+        run("ROLLBACK TO change").ok()?;
+    }
+    run("RELEASE change").ok()?;
+    Some(outcome)
+}
+
+/// Whether a commit that failed must not be tried again for each of its changes: whoever interrupts
+/// SQLite may be told so of a commit that is done, and whoever keeps it from the file has been waited for.
+fn is_final(error: &rusqlite::Error, open: bool) -> bool {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OperationInterrupted) => !open,
+        code => code == Some(ErrorCode::DatabaseBusy),
+    }
+}
+
+/// The same error for another one.
+fn same(error: &rusqlite::Error) -> rusqlite::Error {
+    match error {
+        rusqlite::Error::SqliteFailure(code, text) => {
+            rusqlite::Error::SqliteFailure(*code, text.clone())
+        }
+        other => {
+            let code = ffi::Error::new(ffi::SQLITE_ERROR);
+            rusqlite::Error::SqliteFailure(code, Some(other.to_string()))
+        }
+    }
+}
+
+/// For what can't be: a change that was made and left no result.
+fn not_made() -> Trouble {
+    Error::new(ErrorKind::Storage, "write", "sqlite: the change was not made").into()
+}
+
+#[cfg(test)]
+#[allow(clippy::panic)] // changes that panic are what is tested
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::sync::mpsc;
+
+    use super::super::Place;
+    use super::*;
+
+    /// What a change does after it has written its row.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Then {
+        Succeeds,
+        Fails,
+        Panics,
+        /// As SQLite does where the disk is full.
+        UndoesAll,
+    }
+
+    fn writer() -> Writer {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch("CREATE TABLE made (n)").unwrap();
+        Writer::new(connection, Turns::default(), Duration::ZERO, Began::default())
+    }
+
+    fn make(writer: &Writer, n: u32, then: Then) -> Result<u32, Trouble> {
+        writer.write(move |connection| {
+            connection.execute("INSERT INTO made VALUES (?1)", [n])?;
+            match then {
+                Then::Succeeds => Ok(n),
+                Then::Fails => Err(Error::invalid("test", n.to_string()).into()),
+                Then::Panics => panic!("{n}"),
+                Then::UndoesAll => {
+                    connection.execute_batch("ROLLBACK")?;
+                    Err(Error::invalid("test", n.to_string()).into())
+                }
+            }
+        })
+    }
+
+    fn rows(writer: &Writer) -> Vec<u32> {
+        let rows = writer.read(|connection| {
+            let mut rows = connection.prepare("SELECT n FROM made ORDER BY n")?;
+            Ok(rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
+        });
+        rows.unwrap_or_else(|trouble| panic!("{}", trouble.during("read", &Place::InMemory)))
+    }
+
+    /// Lets these wait while another one leads, and then makes it go on, or panic. Each change must
+    /// become what it would have become alone; returns how many commits that took.
+    fn together(writer: &Writer, changes: &[Then], leader_panics: bool) -> u32 {
+        let commits = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&commits);
+        let count = move || {
+            count.fetch_add(1, Ordering::Relaxed);
+            false
+        };
+        writer.connection.lock().commit_hook(Some(count)).unwrap();
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        let (leads, is_led) = mpsc::channel();
+        thread::scope(|scope| {
+            let leader = scope.spawn(move || {
+                writer.write(move |_| {
+                    leads.send(()).unwrap();
+                    let _ = may_go_on.recv();
+                    assert!(!leader_panics, "the leader panics");
+                    Ok(())
+                })
+            });
+            is_led.recv().unwrap();
+            let others: Vec<_> = (0..)
+                .zip(changes)
+                .map(|(n, then)| {
+                    let other = scope.spawn(move || make(writer, n, *then));
+                    while writer.queue.lock().waiting.len() <= n as usize {
+                        thread::yield_now();
+                    }
+                    other
+                })
+                .collect();
+            drop(go_on);
+            assert_eq!(leader.join().is_err(), leader_panics);
+            for ((n, then), other) in (0..).zip(changes).zip(others) {
+                let n: u32 = n;
+                match (then, other.join()) {
+                    (Then::Succeeds, Ok(Ok(made))) => assert_eq!(made, n),
+                    (Then::Fails | Then::UndoesAll, Ok(Err(trouble))) => {
+                        assert_eq!(
+                            trouble.during("test", &Place::InMemory).to_string(),
+                            format!("test: {n}")
+                        );
+                    }
+                    (Then::Panics, Err(panic)) => {
+                        assert_eq!(*panic.downcast::<String>().unwrap(), n.to_string());
+                    }
+                    (then, _) => panic!("{n}, which {then:?}, became something else"),
+                }
+            }
+        });
+        let expected = (0..).zip(changes).filter(|(_, then)| **then == Then::Succeeds);
+        assert_eq!(rows(writer), expected.map(|(n, _)| n).collect::<Vec<_>>());
+        assert!(!writer.queue.lock().led);
+        commits.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn those_who_wait_share_one_commit() {
+        assert_eq!(together(&writer(), &[Then::Succeeds; 64], false), 1);
+    }
+
+    #[test]
+    fn a_change_that_fails_or_panics_harms_no_neighbour() {
+        use Then::{Fails, Panics, Succeeds};
+        let changes = [Succeeds, Fails, Succeeds, Panics, Fails, Succeeds];
+        assert_eq!(together(&writer(), &changes, false), 1);
+    }
+
+    #[test]
+    fn a_leader_that_panics_hands_on_the_lead() {
+        assert_eq!(together(&writer(), &[Then::Succeeds; 8], true), 1);
+    }
+
+    #[test]
+    fn what_was_undone_for_a_neighbour_is_done_again() {
+        let mut changes = [Then::Succeeds; 8];
+        changes[5] = Then::UndoesAll;
+        // The leader and the six who had come as far, each alone; then the two who were left.
+        assert!(together(&writer(), &changes, false) > 1);
+    }
+
+    /// Every list of changes becomes what its changes become one by one.
+    #[test]
+    fn any_changes_together_are_what_they_are_alone() {
+        use proptest::prelude::*;
+        let then = prop_oneof![
+            6 => Just(Then::Succeeds), 2 => Just(Then::Fails),
+            1 => Just(Then::Panics), 1 => Just(Then::UndoesAll)
+        ];
+        let changes = proptest::collection::vec(then, 0..24);
+        let config =
+            ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) };
+        proptest!(config, |(changes in changes, leader_panics: bool)| {
+            together(&writer(), &changes, leader_panics);
+        });
+    }
+
+    /// Threads that come and go while every third commit fails: what was acknowledged is there once, and
+    /// nothing else is.
+    #[test]
+    fn what_is_acknowledged_is_there_once_while_commits_fail() {
+        let writer = writer();
+        let commits = AtomicU32::new(0);
+        let fail = move || commits.fetch_add(1, Ordering::Relaxed) % 3 == 1;
+        writer.connection.lock().commit_hook(Some(fail)).unwrap();
+        let (writer, acknowledged) = (&writer, &Mutex::new(BTreeSet::new()));
+        thread::scope(|scope| {
+            for thread in 0..8 {
+                scope.spawn(move || {
+                    for n in thread * 100..(thread + 1) * 100 {
+                        if make(writer, n, Then::Succeeds).is_ok() {
+                            acknowledged.lock().insert(n);
+                        }
+                    }
+                });
+            }
+        });
+        let acknowledged = acknowledged.lock();
+        assert!(acknowledged.len() > 100 && acknowledged.len() < 800, "{}", acknowledged.len());
+        assert!(acknowledged.iter().eq(&rows(writer)));
+    }
+
+    /// SQLite asks the progress handler once more when a commit is done, and reports an error for it: who
+    /// tried again would write everything twice.
+    #[test]
+    fn a_commit_that_may_be_done_is_not_done_again() {
+        let writer = writer();
+        let done = Arc::new(AtomicBool::new(false));
+        let interrupts = Arc::clone(&done);
+        {
+            let mut connection = writer.connection.lock();
+            connection
+                .progress_handler(1, Some(move || interrupts.swap(false, Ordering::Relaxed)))
+                .unwrap();
+            let commit = move || {
+                done.store(true, Ordering::Relaxed);
+                false
+            };
+            connection.commit_hook(Some(commit)).unwrap();
+        }
+        let (go_on, may_go_on) = mpsc::channel::<()>();
+        thread::scope(|scope| {
+            let writer = &writer;
+            let leader = scope.spawn(move || {
+                writer.write(move |_| {
+                    let _ = may_go_on.recv();
+                    Ok(())
+                })
+            });
+            while !writer.queue.lock().led {
+                thread::yield_now();
+            }
+            let others: Vec<_> =
+                (0..4).map(|n| scope.spawn(move || make(writer, n, Then::Succeeds))).collect();
+            while writer.queue.lock().waiting.len() < 4 {
+                thread::yield_now();
+            }
+            drop(go_on);
+            assert!(leader.join().unwrap().is_err());
+            for other in others {
+                assert!(other.join().unwrap().is_err(), "nobody knows that it is done");
+            }
+        });
+        assert_eq!(rows(&writer), [0, 1, 2, 3]);
+    }
+}

@@ -1,0 +1,312 @@
+//! Which result answers which call.
+//!
+//! Results belong to their call wherever they stand behind it: a tool may take so long that the user
+//! has said something else before it is done. What a provider is sent is another matter: there each
+//! result stands directly behind its call.
+
+use std::collections::{HashMap, VecDeque};
+
+use crate::message::{Message, ToolCall, ToolMessage};
+use crate::record::Records;
+
+/// The tool groups among the records from a place on, and what becomes of each result there.
+#[derive(Debug, Default)]
+pub(crate) struct Answers<'a> {
+    /// In the order of their places, as are `calls` and `results`.
+    groups: Vec<Group>,
+    calls: Vec<Call<'a>>,
+    results: Vec<(usize, Fate)>,
+}
+
+/// An ai message with calls.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// The place of the message.
+    pub(crate) head: usize,
+    /// Its calls: these of all.
+    first_call: usize,
+    end_call: usize,
+    /// The place of its newest member.
+    pub(crate) newest: usize,
+}
+
+/// A call, and what answers it.
+#[derive(Clone, Copy, Debug)]
+struct Call<'a> {
+    call: &'a ToolCall,
+    answer: Option<Answer<'a>>,
+}
+
+/// The result that is sent for a call.
+#[derive(Clone, Copy, Debug)]
+struct Answer<'a> {
+    place: usize,
+    /// Where it is sent among the other results of its group: its own place, or that of the stand-in
+    /// that it replaces.
+    rank: usize,
+    stand_in: bool,
+    /// The tool that it names.
+    tool: &'a str,
+}
+
+impl Call<'_> {
+    /// Whether this is the result for which something stands in.
+    fn awaits(&self, result: &ToolMessage) -> bool {
+        let stands_for = |it: Answer<'_>| it.stand_in && agree(it.tool, result.tool_name());
+        self.call.is_answered_by(result) && self.answer.is_some_and(stands_for)
+    }
+}
+
+/// What becomes of a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It is sent with the group of this number.
+    Sent { group: usize, direct: bool },
+    /// It stood in for a result that has come.
+    Replaced,
+    /// Its call has been answered.
+    Second,
+    /// No call here is its own.
+    NoCall,
+}
+
+/// The calls of one id, as far as a late result may still be meant for them.
+#[derive(Default)]
+struct OfId<'a> {
+    /// The unanswered calls of the newest message that calls with this id: it closes all earlier ones.
+    open: VecDeque<usize>,
+    /// The places of stand-ins, oldest first, and the calls that they answer.
+    stand_ins: Vec<(usize, usize)>,
+    /// The tools whose calls were answered.
+    answered: Vec<&'a str>,
+}
+
+/// How results find their calls, in one pass from the oldest record to the newest.
+struct Matching<'a> {
+    answers: Answers<'a>,
+    /// Made when the first result comes that does not stand directly behind its call: most
+    /// conversations have none.
+    by_id: Option<HashMap<&'a str, OfId<'a>>>,
+    /// The group whose results may come next, directly behind it.
+    current: Option<usize>,
+    /// Whether late results are left alone.
+    directly: bool,
+}
+
+impl<'a> Answers<'a> {
+    /// Matches the results among the records from the place `first` on to the calls there.
+    pub(crate) fn among(records: &'a Records, first: usize) -> Self {
+        Self::matched(records, first, false)
+    }
+
+    /// Matches the results that stand directly behind their calls, and no others.
+    pub(crate) fn directly_among(records: &'a Records) -> Self {
+        Self::matched(records, 0, true)
+    }
+
+    fn matched(records: &'a Records, first: usize, directly: bool) -> Self {
+        let mut matching =
+            Matching { answers: Self::default(), by_id: None, current: None, directly };
+        for (place, record) in (first..).zip(records.cursor(first)) {
+            match record.message() {
+                Message::Ai(ai) if ai.has_tool_calls() => {
+                    matching.calls(place, ai.tool_calls());
+                }
+                Message::Tool(tool) => matching.result(place, tool),
+                message if message.is_private() => {}
+                _ => matching.current = None,
+            }
+        }
+        matching.answers
+    }
+
+    /// The tool groups, in the order of their calls.
+    pub(crate) fn groups(&self) -> &[Group] {
+        &self.groups
+    }
+
+    /// The number of the group whose message stands in this place.
+    pub(crate) fn group_at(&self, head: usize) -> Option<usize> {
+        self.groups.binary_search_by_key(&head, |group| group.head).ok()
+    }
+
+    /// What becomes of the result in this place.
+    pub(crate) fn fate(&self, place: usize) -> Fate {
+        let found = self.results.binary_search_by_key(&place, |result| result.0);
+        found.map_or(Fate::NoCall, |i| self.results[i].1)
+    }
+
+    /// Whether a result at or behind the place `from` does not stand directly behind its call: it may be meant for
+    /// one before all that was looked at.
+    pub(crate) fn looks_back(&self, from: usize) -> bool {
+        let behind = self.results.partition_point(|result| result.0 < from);
+        let is_direct = |fate: &Fate| matches!(fate, Fate::Sent { direct: true, .. });
+        self.results[behind..].iter().any(|(_, fate)| !is_direct(fate))
+    }
+
+    /// Whether a result at or behind the place `from` belongs to no call.
+    pub(crate) fn misses_a_call(&self, from: usize) -> bool {
+        let behind = self.results.partition_point(|result| result.0 < from);
+        self.results[behind..].iter().any(|(_, fate)| *fate == Fate::NoCall)
+    }
+
+    /// The places of the results of a group, in the order in which they are sent.
+    pub(crate) fn results_of(&self, group: usize) -> Vec<usize> {
+        let mut answers: Vec<Answer<'_>> =
+            self.calls(group).iter().filter_map(|c| c.answer).collect();
+        answers.sort_by_key(|answer| answer.rank);
+        answers.into_iter().map(|answer| answer.place).collect()
+    }
+
+    /// How many results of a group are sent.
+    pub(crate) fn answered(&self, group: usize) -> usize {
+        self.calls(group).iter().filter(|call| call.answer.is_some()).count()
+    }
+
+    /// The calls of a group that nothing answers, in the order of the message.
+    pub(crate) fn unanswered(
+        &self,
+        group: usize,
+    ) -> impl Iterator<Item = &'a ToolCall> + use<'a, '_> {
+        self.calls(group).iter().filter(|call| call.answer.is_none()).map(|call| call.call)
+    }
+
+    fn calls(&self, group: usize) -> &[Call<'a>] {
+        self.groups.get(group).map_or(&[], |group| &self.calls[group.first_call..group.end_call])
+    }
+}
+
+impl<'a> Matching<'a> {
+    fn calls(&mut self, head: usize, calls: impl Iterator<Item = &'a ToolCall>) {
+        let Answers { groups, calls: known, .. } = &mut self.answers;
+        let first_call = known.len();
+        known.extend(calls.map(|call| Call { call, answer: None }));
+        let group = Group { head, first_call, end_call: known.len(), newest: head };
+        groups.push(group);
+        self.current = Some(groups.len() - 1);
+        if let Some(by_id) = &mut self.by_id {
+            open(by_id, known, group);
+        } else if group.end_call - first_call > MANY {
+            self.index();
+        }
+    }
+
+    fn result(&mut self, place: usize, tool: &'a ToolMessage) {
+        let fate = match self.current.and_then(|group| self.direct(group, tool)) {
+            Some(call) => self.answer(call, place, place, tool, true),
+            None if self.directly => Fate::NoCall,
+            None => self.late(place, tool),
+        };
+        self.answers.results.push((place, fate));
+    }
+
+    /// The first unanswered call of the message directly before a run of results that is meant.
+    fn direct(&mut self, group: usize, tool: &ToolMessage) -> Option<usize> {
+        let Group { first_call, end_call, .. } = self.answers.groups[group];
+        let calls = &self.answers.calls;
+        let waits = |i: &usize| {
+            *i >= first_call && calls[*i].answer.is_none() && calls[*i].call.is_answered_by(tool)
+        };
+        match &mut self.by_id {
+            Some(by_id) => by_id.get(tool.call_id())?.open.iter().copied().find(waits),
+            None => (first_call..end_call).find(waits),
+        }
+    }
+
+    /// A result that does not stand directly behind its call.
+    fn late(&mut self, place: usize, tool: &'a ToolMessage) -> Fate {
+        if self.by_id.is_none() {
+            self.index();
+        }
+        let calls = &self.answers.calls;
+        let of_id = self.by_id.as_mut().and_then(|by_id| by_id.get_mut(tool.call_id()));
+        let Some(of_id) = of_id else { return Fate::NoCall };
+        if !tool.is_stand_in()
+            && let Some(i) = of_id.stand_ins.iter().rposition(|it| calls[it.1].awaits(tool))
+        {
+            let (_, call) = of_id.stand_ins.remove(i);
+            if let Some(stand_in) = calls[call].answer {
+                self.replace(stand_in.place);
+                return self.answer(call, place, stand_in.rank, tool, false);
+            }
+        }
+        let found = of_id.open.iter().copied().find(|call| calls[*call].call.is_answered_by(tool));
+        if let Some(call) = found {
+            return self.answer(call, place, place, tool, false);
+        }
+        let is_answered = of_id.answered.iter().any(|it| agree(it, tool.tool_name()));
+        if is_answered { Fate::Second } else { Fate::NoCall }
+    }
+
+    fn answer(
+        &mut self,
+        call: usize,
+        place: usize,
+        rank: usize,
+        tool: &'a ToolMessage,
+        direct: bool,
+    ) -> Fate {
+        let answer = Answer { place, rank, stand_in: tool.is_stand_in(), tool: tool.tool_name() };
+        let Answers { groups, calls, .. } = &mut self.answers;
+        calls[call].answer = Some(answer);
+        let group = groups.partition_point(|group| group.end_call <= call);
+        groups[group].newest = place;
+        if let Some(by_id) = &mut self.by_id {
+            note(by_id, call, &calls[call]);
+        }
+        Fate::Sent { group, direct }
+    }
+
+    fn replace(&mut self, place: usize) {
+        if let Ok(i) = self.answers.results.binary_search_by_key(&place, |result| result.0) {
+            self.answers.results[i].1 = Fate::Replaced;
+        }
+    }
+
+    /// Sorts what is known so far by ids.
+    fn index(&mut self) {
+        let Answers { groups, calls, .. } = &self.answers;
+        let mut by_id = HashMap::new();
+        for group in groups {
+            open(&mut by_id, calls, *group);
+            let numbers = group.first_call..group.end_call;
+            numbers.for_each(|number| note(&mut by_id, number, &calls[number]));
+        }
+        self.by_id = Some(by_id);
+    }
+}
+
+/// The calls of a message wait for results, and nothing earlier of their ids does any more.
+fn open<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: Group) {
+    let calls = || (group.first_call..group.end_call).map(|i| (i, calls[i].call.id.as_str()));
+    for (_, id) in calls() {
+        by_id.entry(id).or_default().open.clear();
+    }
+    for (i, id) in calls() {
+        by_id.entry(id).or_default().open.push_back(i);
+    }
+}
+
+/// A call is answered.
+fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'a>) {
+    let Some(answer) = call.answer else { return };
+    let of_id = by_id.entry(call.call.id.as_str()).or_default();
+    if let Some(i) = of_id.open.iter().position(|open| *open == number) {
+        of_id.open.remove(i);
+    }
+    if answer.stand_in {
+        let at = of_id.stand_ins.partition_point(|it| it.0 < answer.place);
+        of_id.stand_ins.insert(at, (answer.place, number));
+    }
+    let name = call.call.name.as_str();
+    if !of_id.answered.contains(&name) {
+        of_id.answered.push(name);
+    }
+}
+
+fn agree(one: &str, other: &str) -> bool {
+    one.is_empty() || other.is_empty() || one == other
+}
+
+/// From so many calls in one message on they are looked up by their ids.
+const MANY: usize = 32;

@@ -1,0 +1,96 @@
+//! Turns: a user message, or several in a row, and all that follows up to the next one.
+
+use super::{Answers, Opening, Reach, found, more};
+use crate::message::Message;
+use crate::record::{Records, Snapshot, places};
+
+/// The user messages that begin a turn: their places, in order.
+///
+/// They stand in a row where nothing was answered between them.
+pub(crate) type Row = Vec<usize>;
+
+/// The beginnings of turns, from the newest back.
+struct Rows<'a, I> {
+    /// The records before this place are yet to come.
+    place: usize,
+    messages: I,
+    row: &'a mut Row,
+}
+
+impl<'a, I: Iterator<Item = &'a Message>> Rows<'_, I> {
+    /// Takes the next row; false where the records end before it does.
+    fn next(&mut self) -> bool {
+        self.row.clear();
+        for message in self.messages.by_ref() {
+            self.place -= 1;
+            if message.begins_turn() {
+                self.row.push(self.place);
+            } else if message.as_ai().is_some() && !self.row.is_empty() {
+                self.row.reverse();
+                return true;
+            }
+        }
+        self.row.reverse();
+        false
+    }
+}
+
+/// The newest row among the records from the place `from` up to `before`, and whether it is known to be
+/// whole: an answer stands before it.
+pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, bool) {
+    let mut row = Row::new();
+    let messages = records.messages().rev().skip(records.len() - before).take(before - from);
+    let is_whole = Rows { place: before, messages, row: &mut row }.next();
+    (row, is_whole)
+}
+
+/// Where the last `n` turns begin.
+pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Opening> {
+    let Snapshot { records, .. } = snapshot;
+    let mut row = Row::new();
+    let mut rows = Rows { place: records.len(), messages: records.messages().rev(), row: &mut row };
+    for i in 1..=n {
+        if rows.next() {
+            continue;
+        }
+        if !snapshot.is_complete() {
+            return Reach::ReadMore(more(records.len()));
+        }
+        if i == 1 && rows.row.is_empty() {
+            return found(nth_newest_unit(records, n));
+        }
+        if i < n || rows.row.is_empty() {
+            return found(0); // there are no more turns
+        }
+    }
+    let start = row.first().copied().unwrap_or(0);
+    let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
+    if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
+        found(start)
+    } else if snapshot.is_complete() {
+        found(0) // what precedes the first turn of all, a greeting, belongs to it
+    } else {
+        Reach::ReadMore(places(snapshot.end - snapshot.start))
+    }
+}
+
+/// The place of the `n`th newest tool group or message that belongs to none.
+fn nth_newest_unit(records: &Records, n: usize) -> usize {
+    let answers = Answers::among(records, 0);
+    let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();
+    let places = (0..records.len()).rev().zip(records.messages().rev());
+    let mut units: Vec<usize> = places
+        .filter(is_unit)
+        .map(|(place, _)| {
+            let group = answers.group_at(place).and_then(|group| answers.groups().get(group));
+            group.map_or(place, |group| group.newest)
+        })
+        .collect();
+    units.sort_unstable_by(|a, b| b.cmp(a));
+    let newest = units.get(n - 1).copied();
+    // The window opens on the first member of that unit; what came late is taken along from before.
+    newest.map_or(0, |newest| {
+        let group = answers.groups().iter().find(|group| group.newest == newest);
+        group.map_or(newest, |group| group.head)
+    })
+}
