@@ -238,6 +238,9 @@ counted! {
     fn most_of_a_prompt_is_durable(provider in providers(), conversation in conversation(20)) {
         // Nothing but the end is left out: the last side's messages, and a group that is open. A note
         // about a late result is for one prompt, like a temporary.
+        let mut composer = Composer::new();
+        composer.window(Window::all()).for_provider(provider);
+        let Some(prompt) = sent(compose(&composer, &conversation, &[])) else { return Ok(()) };
         let lasts = |origin, message: &Message| said(message) && origin != Origin::Note;
         let all: Vec<_> = prompt.with_origins().collect();
         let list: Vec<_> = all.iter().filter(|(origin, message)| lasts(*origin, message)).collect();
