@@ -36,7 +36,7 @@ use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::{Reach, ToolGroups, Window};
+use crate::window::{Stop, ToolGroups, Window};
 use assemble::Assembly;
 pub use budget::Budget;
 use budget::Limit;
@@ -263,9 +263,9 @@ impl Composer {
         let before = |content: &Content| content.report.older + content.report.over_budget;
         let content = self.content(&snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &content {
-            Ok(Reach::Found(content)) => before(content) < 2,
-            Ok(Reach::ReadMore(_)) => false,
-            Err(_) => true,
+            Ok(content) => before(content) < 2,
+            Err(Stop::ReadMore(_)) => false,
+            Err(Stop::Failed(_)) => true,
         };
         // A system record that opens the history is the system message if the prompt reaches back to it.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
@@ -275,26 +275,25 @@ impl Composer {
             }
             if let Some(mut opened) = system::opening_record(&snapshot) {
                 match self.content(&opened, temporaries, cache) {
-                    Ok(Reach::Found(mut content)) if before(&content) == 0 => {
+                    Ok(mut content) if before(&content) == 0 => {
                         content.report.stored += 1;
                         content.report.sent += 1;
                         return Ok(Composition::Ready(Prompt::new(content, &mut opened.records)));
                     }
-                    Err(error) if content.is_ok() => return Err(error),
+                    Err(Stop::Failed(error)) if content.is_ok() => return Err(error),
                     _ => {}
                 }
             }
         }
-        Ok(match content? {
-            Reach::Found(content) => {
-                Composition::Ready(Prompt::new(content, &mut snapshot.records))
-            }
+        match content {
+            Ok(content) => Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records))),
             // Rows that can't be read come on top of the records that it takes.
-            Reach::ReadMore(n) => {
+            Err(Stop::ReadMore(n)) => {
                 let missing = n.saturating_sub(snapshot.records.len()).max(1);
-                Composition::ReadMore(snapshot.rows().saturating_add(missing))
+                Ok(Composition::ReadMore(snapshot.rows().saturating_add(missing)))
             }
-        })
+            Err(Stop::Failed(error)) => Err(error),
+        }
     }
 
     /// The content of the prompt, in terms of the records of this snapshot.
@@ -303,7 +302,7 @@ impl Composer {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         cache: Option<&mut ComposerCache>,
-    ) -> Result<Reach<Box<Content>>> {
+    ) -> Result<Box<Content>, Stop> {
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::new();
             return limit.compose(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
@@ -314,18 +313,14 @@ impl Composer {
             if let Some(cache) = cache {
                 cache.cuts = Cuts::default();
             }
-            return Ok(Reach::Found(content));
+            return Ok(content);
         }
         let window = self.effective_window();
         let mut room = choose::Messages::new(window.most(), window.half());
-        match self.choose(snapshot, &mut room)? {
-            Reach::Found(choice) => {
-                let system = self.system_message(snapshot, temporaries);
-                let cuts = cache.map(|cache| &mut cache.cuts);
-                self.assemble(snapshot, system, temporaries, choice, cuts).map(Reach::Found)
-            }
-            Reach::ReadMore(n) => Ok(Reach::ReadMore(n)),
-        }
+        let choice = self.choose(snapshot, &mut room)?;
+        let system = self.system_message(snapshot, temporaries);
+        let cuts = cache.map(|cache| &mut cache.cuts);
+        Ok(self.assemble(snapshot, system, temporaries, choice, cuts)?)
     }
 
     fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {

@@ -177,8 +177,9 @@ impl Truncate {
     ///
     /// Once the next turn begins, the question is shortened like any other message, and the prompt's
     /// cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where a
-    /// [budget](crate::Budget) can't be held otherwise it is shortened even so. Where a cache matters more,
-    /// keep both ends with [`Keep::Ends`] instead.
+    /// [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit first, and below
+    /// that only where that is too much. [`Keep::Ends`] beside this keeps the order at its end even then; where
+    /// a cache matters more, it is the better choice alone.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -220,14 +221,18 @@ impl Truncate {
         self.cut.limit().get()
     }
 
-    /// The same with half the limit, enforced on what a processor returns too; `None` at a limit of 1.
-    pub(crate) fn halved(&self) -> Option<Self> {
+    /// The next shorter one: first the question is no longer spared; then each has half the limit of the one
+    /// before, enforced on what a processor returns too. `None` at a limit of 1.
+    pub(crate) fn shorter(&self) -> Option<Self> {
+        if self.spares_question {
+            return Some(Self { spares_question: false, ..self.clone() });
+        }
         let limit = NonZeroUsize::new(self.limit() / 2)?;
         let cut = self.cut.clone().limited(limit);
-        Some(Self { cut, bounded: true, spares_question: false, ..self.clone() })
+        Some(Self { cut, bounded: true, ..self.clone() })
     }
 
-    /// Whether the newest question is left whole.
+    /// Returns whether the newest question is left whole.
     pub(crate) fn spares_question(&self) -> bool {
         self.spares_question
     }

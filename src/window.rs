@@ -1,13 +1,13 @@
 //! Which records are sent: index arithmetic, and nothing else.
 
-mod answers;
 mod groups;
+mod matches;
 mod settings;
 mod turns;
 
-pub(crate) use answers::{Answers, Fate};
 pub use groups::ToolGroups;
 pub(crate) use groups::whole_groups;
+pub(crate) use matches::{Fate, Matches};
 pub(crate) use turns::{Row, last_row};
 
 use crate::error::{Error, Result};
@@ -100,10 +100,17 @@ pub(crate) struct Opening {
     pub(crate) ended: bool,
 }
 
-/// An answer, or how many of the newest records it takes to give one.
-pub(crate) enum Reach<T> {
-    Found(T),
+/// Why composing stops before there is a prompt.
+pub(crate) enum Stop {
+    /// It takes this many of the newest records to go on.
     ReadMore(usize),
+    Failed(Error),
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Window {
@@ -242,28 +249,25 @@ impl Window {
 
     /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how many
     /// records of the application it looks past.
-    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Reach<Opening> {
+    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
         let have = snapshot.records.len();
         match self.kind {
-            Kind::All if snapshot.is_complete() => found(0),
-            Kind::All => Reach::ReadMore(usize::MAX),
-            Kind::Last(0) | Kind::Turns(0) => found(have),
+            Kind::All if snapshot.is_complete() => Ok(Opening::at(0)),
+            Kind::All => Err(Stop::ReadMore(usize::MAX)),
+            Kind::Last(0) | Kind::Turns(0) => Ok(Opening::at(have)),
             Kind::Last(n) => nth_newest(snapshot, n, bound),
             Kind::Turns(n) => turns::opening(snapshot, n, bound),
             Kind::Stepped { low, step } => {
-                let Opening { start, ended, .. } = match nth_newest(snapshot, low, bound) {
-                    Reach::Found(opening) => opening,
-                    Reach::ReadMore(n) => return Reach::ReadMore(n),
-                };
+                let Opening { start, ended, .. } = nth_newest(snapshot, low, bound)?;
                 let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
                 let position = low / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
-                    return Reach::ReadMore(places(snapshot.end - position));
+                    return Err(Stop::ReadMore(places(snapshot.end - position)));
                 }
                 // Back from the low mark: what lies between is at most a step.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.seq() >= position).count();
-                Reach::Found(Opening { covers: start, start, ended })
+                Ok(Opening { ended, ..Opening::at(start) })
             }
         }
     }
@@ -327,18 +331,20 @@ pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
 }
 
-const fn found(start: usize) -> Reach<Opening> {
-    Reach::Found(Opening { covers: start, start, ended: false })
+impl Opening {
+    const fn at(start: usize) -> Self {
+        Self { covers: start, start, ended: false }
+    }
 }
 
 /// The place of the `n`th newest record that a provider may be sent, looked for past at most `bound`
 /// others.
-fn nth_newest(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Opening> {
+fn nth_newest(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
-        return found(start); // as nearly always
+        return Ok(Opening::at(start)); // as nearly always
     }
     let most = n.saturating_add(bound);
     let (mut sent, mut start) = (0, have);
@@ -346,14 +352,14 @@ fn nth_newest(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Opening> {
         start -= 1;
         sent += usize::from(!record.message().is_private());
         if sent == n {
-            return found(start);
+            return Ok(Opening::at(start));
         }
     }
     if have >= most {
-        Reach::Found(Opening { covers: start, start, ended: start > 0 || !complete })
+        Ok(Opening { ended: start > 0 || !complete, ..Opening::at(start) })
     } else if complete {
-        found(0)
+        Ok(Opening::at(0))
     } else {
-        Reach::ReadMore(if have < n { n } else { more(have).min(most) })
+        Err(Stop::ReadMore(if have < n { n } else { more(have).min(most) }))
     }
 }

@@ -12,7 +12,7 @@ use std::time::UNIX_EPOCH;
 
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, MemoryId, MemoryPrompt, Message, Prompt, Provider, Records, Result, Role,
+    InMemoryStore, Keep, MemoryId, MemoryPrompt, Message, Prompt, Provider, Records, Result, Role,
     Snapshot, SystemMessage, SystemSource, ToolMessage, Truncate, UserMessage, Why, Window,
 };
 use notation::{conversation, message, sent};
@@ -224,6 +224,16 @@ fn six_calls_in_one_turn_do_not_push_out_the_question() {
     assert_eq!(sent(&built), format!("u:plan_my_trip {}", rounds[2..].join(" ")));
     assert_eq!(built.len(), 9);
     assert_eq!(built.report().question, [2]);
+}
+
+/// The window opened on a result whose call was older: the result was left out, and with it went the reason to
+/// look for the question, so that the answer was sent alone.
+#[test]
+fn an_answer_behind_results_that_are_left_out_is_not_sent_without_its_question() {
+    let history = "u:q call:1 t:1=x a:done";
+    assert_eq!(sent(&last(2, history)), "u:q a:done");
+    assert_eq!(sent(&last(3, history)), "u:q a:done");
+    assert_eq!(sent(&last(1, history)), "a:done");
 }
 
 /// After a long tool loop the user asks something else. For Anthropic the window moved forward to that
@@ -563,6 +573,22 @@ fn a_spared_question_is_cut_before_a_budget_breaks() {
     let built = prompt.build().unwrap();
     assert!(built.report().tokens.unwrap().total <= 100);
     assert!(!built[0].text().is_empty());
+}
+
+/// The budget was a little too small for the page, and 62 tokens of 3,200 were sent of it: less than without
+/// sparing the question.
+#[test]
+fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    prompt.add(Message::user(long(300) + "Translate this.")).unwrap();
+    let truncate = Truncate::chars(1_000).unwrap().keep(Keep::Ends);
+    prompt.configure().truncate(truncate.clone()).max_tokens(250, words);
+    let cut = prompt.build().unwrap();
+    prompt.configure().truncate(truncate.sparing_question());
+    let spared = prompt.build().unwrap();
+    assert_eq!(spared[0], cut[0]);
+    assert!(spared[0].text().ends_with("Translate this."));
+    assert_eq!(spared.report().tokens.unwrap().cut_to, Some(1_000));
 }
 
 // Swaps

@@ -179,12 +179,12 @@ impl Model {
     fn trim(&mut self, limit: usize, weigh: fn(&Message) -> usize) {
         loop {
             let total: usize = self.kept.iter().map(|(_, m)| weigh(m)).sum();
-            let group = match self.kept.first() {
-                Some((_, m)) if m.has_tool_calls() => {
-                    1 + self.kept[1..].iter().take_while(|(_, m)| m.is_tool()).count()
-                }
-                _ => 1,
+            let goes_along = |first: &Message, it: &Message| {
+                it.is_private() || (first.has_tool_calls() && it.is_tool())
             };
+            let group = self.kept.first().map_or(0, |(_, first)| {
+                1 + self.kept[1..].iter().take_while(|(_, it)| goes_along(first, it)).count()
+            });
             if total <= limit || group >= self.kept.len() {
                 return;
             }
@@ -203,12 +203,12 @@ impl Model {
     }
 }
 
-fn one(_: &Message) -> usize {
-    1
+fn one(message: &Message) -> usize {
+    usize::from(!message.is_private())
 }
 
 fn letters(message: &Message) -> usize {
-    Letters.count(message).unwrap()
+    if message.is_private() { 0 } else { Letters.count(message).unwrap() }
 }
 
 /// Either kind, with a limit that a test can change.
@@ -402,6 +402,36 @@ proptest! {
 
 /// In LangChain4j the results of parallel tool calls that overflow the window push their own call
 /// out, and since results without a call must go too, the eviction eats everything there is.
+/// Three audit records pushed the only question out of a window of three, and one between a call and its
+/// result left results of nothing.
+#[test]
+fn records_of_the_application_push_nothing_out_and_part_nothing() {
+    let audit = || Message::custom([("audit".to_owned(), "seen".into())]);
+    let window = |limit| MessageWindowChatMemory::new(DefaultChatMemory::new(), limit).unwrap();
+    let memory = window(3);
+    memory.add(Message::user("q")).unwrap();
+    memory.add_all((0..50).map(|_| audit())).unwrap();
+    assert_eq!(memory.all().unwrap().len(), 51);
+    let prompt = MemoryPrompt::new(memory).build().unwrap();
+    assert_eq!(prompt.iter().map(|m| m.text()).collect::<Vec<_>>(), ["q"]);
+
+    let memory = window(3);
+    let call =
+        Message::ai_calls([ToolCall::new("1", "look", "{}"), ToolCall::new("2", "look", "{}")]);
+    let (one, two) = (Message::tool("1", "look", "a"), Message::tool("2", "look", "b"));
+    memory.add_all([Message::user("q"), call, audit(), one, audit(), two]).unwrap();
+    assert_eq!(rows(&memory.all().unwrap())[0].0, 1);
+    assert_eq!(memory.all().unwrap().len(), 5);
+    // They leave with the group.
+    memory.add(Message::ai("done")).unwrap();
+    assert_eq!(rows(&memory.all().unwrap())[0].0, 6);
+
+    let memory = TokenWindowChatMemory::new(DefaultChatMemory::new(), 20, Letters).unwrap();
+    memory.add(Message::user("a question that is longer than the limit")).unwrap();
+    memory.add(audit()).unwrap();
+    assert_eq!(memory.all().unwrap().len(), 2);
+}
+
 #[test]
 fn parallel_results_that_overflow_never_wipe_the_conversation() {
     let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 5).unwrap();

@@ -43,6 +43,13 @@ struct OpenGroup<'a> {
     waiting: Waiting<'a>,
 }
 
+/// A record that is sent, itself or a copy of it.
+struct Member<'a> {
+    place: usize,
+    record: Record<'a>,
+    copy: Option<(Arc<Message>, Truncated)>,
+}
+
 /// Calls that wait for results, each with the position of its message if it is a record.
 #[derive(Default)]
 struct Waiting<'a>(Vec<(Option<u64>, &'a ToolCall)>);
@@ -100,7 +107,7 @@ impl<'a> Assembly<'a> {
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
         for place in mem::take(&mut self.choice.front) {
             let Some(record) = records.get(place) else { continue };
-            let group = self.choice.answers.group_at(place).filter(|_| self.checks_groups());
+            let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
             if let Some(group) = group {
                 self.group(group)?;
             } else {
@@ -130,7 +137,7 @@ impl<'a> Assembly<'a> {
                 self.leave_out(record, why);
                 continue;
             }
-            match self.choice.answers.group_at(place).filter(|_| self.checks_groups()) {
+            match self.choice.matches.group_at(place).filter(|_| self.checks_groups()) {
                 Some(group) => self.group(group)?,
                 None => self.other(place, record, None)?,
             }
@@ -254,16 +261,16 @@ impl<'a> Assembly<'a> {
             }
             Message::System(_) => self.late_system(place, record),
             Message::Tool(tool) if self.checks_groups() => {
-                match (self.choice.answers.fate(place), unless_sent) {
+                match (self.choice.matches.fate(place), unless_sent) {
                     (Fate::Sent { group, .. }, _) if self.choice.sends(group) => {}
                     (_, Some(why)) => self.leave_out(record, why),
                     (Fate::Sent { group, .. }, None) => {
-                        let head = self.choice.answers.groups().get(group).map(|it| it.head);
+                        let head = self.choice.matches.groups().get(group).map(|it| it.head);
                         let why = head.and_then(|head| self.choice.omits(head));
                         self.leave_out(record, why.unwrap_or(Why::NoCall));
                     }
                     (Fate::Replaced, None) => self.leave_out(record, Why::Replaced),
-                    (Fate::Second, None) => {
+                    (Fate::Answered, None) => {
                         self.orphan(record, tool.call_id(), Why::Answered)?;
                     }
                     (Fate::NoCall, None) => {
@@ -274,7 +281,7 @@ impl<'a> Assembly<'a> {
             }
             _ => {
                 self.settle()?;
-                self.message(place, record).map(drop)
+                self.message(place, record)
             }
         }
     }
@@ -291,46 +298,58 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// One record: shared where it fits, else a copy. False where the processor dropped it.
-    fn message(&mut self, place: usize, record: Record<'_>) -> Result<bool> {
+    /// One record that belongs to no group.
+    fn message(&mut self, place: usize, record: Record<'a>) -> Result<()> {
+        match self.judge(place, record)? {
+            Some(member) => self.send(&member),
+            None => self.leave_out(record, Why::Dropped),
+        }
+        Ok(())
+    }
+
+    /// The record as it is sent: shared where it fits, else a copy; none where the processor dropped it.
+    fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
         let message = record.message();
-        self.earlier += u64::from(place < self.choice.covers);
         let truncate = self.composer.truncate.as_ref();
         let truncate = truncate.filter(|_| self.spared.binary_search(&place).is_err());
-        let cuts = self.cuts.as_mut().filter(|_| truncate.is_some());
-        if let Some(known) = cuts.and_then(|cuts| cuts.of(&record)) {
-            self.content.replace(&known.copy, &known.report);
-        } else {
-            let verdict = match truncate {
-                Some(truncate) => truncate.judge(message, record.seq())?,
-                None => Verdict::Keep,
-            };
-            match verdict {
-                Verdict::Keep => self.content.pieces.share(place..place + 1),
-                Verdict::Replace(copy) => {
-                    let report = Truncated {
-                        seq: record.seq(),
-                        role: message.role(),
-                        from: message.texts().map(str::len).sum(),
-                        to: copy.texts().map(str::len).sum(),
-                    };
-                    let copy = Arc::new(copy);
-                    if let Some(cuts) = &mut self.cuts {
-                        cuts.keep(&record, &copy, report);
-                    }
-                    self.content.replace(&copy, &report);
-                }
-                Verdict::Drop => {
-                    self.leave_out(record, Why::Dropped);
-                    return Ok(false);
-                }
-            }
+        let Some(truncate) = truncate else {
+            return Ok(Some(Member { place, record, copy: None }));
+        };
+        if let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
+            let copy = Some((Arc::clone(&known.copy), known.report));
+            return Ok(Some(Member { place, record, copy }));
         }
-        if message.is_user() {
+        let copy = match truncate.judge(message, record.seq())? {
+            Verdict::Keep => None,
+            Verdict::Replace(copy) => {
+                let report = Truncated {
+                    seq: record.seq(),
+                    role: message.role(),
+                    from: message.texts().map(str::len).sum(),
+                    to: copy.texts().map(str::len).sum(),
+                };
+                let copy = Arc::new(copy);
+                if let Some(cuts) = &mut self.cuts {
+                    cuts.keep(&record, &copy, report);
+                }
+                Some((copy, report))
+            }
+            Verdict::Drop => return Ok(None),
+        };
+        Ok(Some(Member { place, record, copy }))
+    }
+
+    fn send(&mut self, member: &Member<'_>) {
+        let Member { place, record, copy } = member;
+        self.earlier += u64::from(*place < self.choice.covers);
+        match copy {
+            None => self.content.pieces.share(*place..place + 1),
+            Some((copy, report)) => self.content.replace(copy, report),
+        }
+        if record.message().is_user() {
             self.last_user = Some(self.content.pieces.len() - 1);
         }
         self.content.report.sent += 1;
-        Ok(true)
     }
 
     /// A message with tool calls and the results that answer it: all of it, or nothing.
@@ -342,50 +361,59 @@ impl<'a> Assembly<'a> {
             return Ok(()); // it went with the one before it
         }
         self.settle()?;
-        let end = self.neighbours(group);
-        self.next_group = end;
-        let mark = self.content.pieces.mark();
-        let report = &self.content.report;
-        let before = (report.sent, report.truncated.len(), report.moved.len());
-        let mut members = Vec::new();
-        for group in group..end {
-            let head = self.choice.answers.groups().get(group).map_or(0, |it| it.head);
-            self.member(head, &mut members)?;
+        self.next_group = self.neighbours(group);
+        let mut whole = Vec::new();
+        for group in group..self.next_group {
+            if let Some(members) = self.members(group)? {
+                whole.push((group, members));
+            }
+        }
+        for (_, members) in &whole {
+            members.first().into_iter().for_each(|head| self.send(head));
         }
         let results_at = self.content.pieces.len();
         let mut waiting = Waiting::default();
-        for (i, group) in (group..end).enumerate() {
-            let call = members.get(i).map_or(0, |(record, _): &(Record<'_>, bool)| record.seq());
-            for place in self.choice.answers.results_of(group) {
-                self.member(place, &mut members)?;
-                if let Fate::Sent { direct: false, .. } = self.choice.answers.fate(place)
-                    && let Some((result, _)) = members.last()
-                {
-                    self.content.report.moved.push(Moved { seq: result.seq(), call });
+        for (group, members) in &whole {
+            let call = members.first().map_or(0, |head| head.record.seq());
+            for result in members.iter().skip(1) {
+                self.send(result);
+                if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
+                    self.content.report.moved.push(Moved { seq: result.record.seq(), call });
                 }
             }
-            let unanswered = self.choice.answers.unanswered(group);
+            let unanswered = self.choice.matches.unanswered(*group);
             waiting.0.extend(unanswered.map(|unanswered| (Some(call), unanswered)));
         }
-        if members.iter().all(|(_, kept)| *kept) {
+        if !whole.is_empty() {
             self.open = Some(OpenGroup { results_at, waiting });
-            return Ok(());
-        }
-        self.content.pieces.back_to(mark);
-        let report = &mut self.content.report;
-        report.sent = before.0;
-        report.truncated.truncate(before.1);
-        report.moved.truncate(before.2);
-        for (member, _) in members.into_iter().filter(|(_, kept)| *kept) {
-            self.leave_out(member, Why::GroupDropped);
         }
         Ok(())
+    }
+
+    /// The members of a group as they are sent, its calls first; none where the processor dropped one of
+    /// them, which leaves out all.
+    fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
+        let head = self.choice.matches.groups().get(group).map(|it| it.head);
+        let places = head.into_iter().chain(self.choice.matches.results_of(group));
+        let records = places.filter_map(|it| Some((it, self.snapshot.records.get(it)?)));
+        let records: Vec<_> = records.collect();
+        let mut members = Vec::with_capacity(records.len());
+        for (place, record) in &records {
+            members.push(self.judge(*place, *record)?);
+        }
+        if members.iter().all(Option::is_some) {
+            return Ok(Some(members.into_iter().flatten().collect()));
+        }
+        for ((_, record), member) in records.into_iter().zip(members) {
+            self.leave_out(record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
+        }
+        Ok(None)
     }
 
     /// The first group behind this one that is not joined to it.
     fn neighbours(&self, group: usize) -> usize {
         let joins = self.composer.provider.is_some_and(|provider| provider.rules().joins_calls);
-        let groups = self.choice.answers.groups();
+        let groups = self.choice.matches.groups();
         let mut end = group + 1;
         while joins
             && self.choice.sends(end)
@@ -399,14 +427,6 @@ impl<'a> Assembly<'a> {
             end += 1;
         }
         end
-    }
-
-    /// A member of a group, by its place.
-    fn member(&mut self, place: usize, members: &mut Vec<(Record<'a>, bool)>) -> Result<()> {
-        if let Some(record) = self.snapshot.records.get(place) {
-            members.push((record, self.message(place, record)?));
-        }
-        Ok(())
     }
 
     /// Answers what nothing has answered, since something comes behind it.
@@ -441,14 +461,14 @@ impl<'a> Assembly<'a> {
             return;
         }
         let records = &self.snapshot.records;
-        let answers = &self.choice.answers;
+        let matches = &self.choice.matches;
         let newest = (0..records.len()).rev().zip(records.iter().rev());
         // What nobody is sent stands between nothing.
         let newest = newest.filter(|(place, record)| match record.message() {
-            Message::Tool(_) => matches!(answers.fate(*place), Fate::Sent { .. }),
+            Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
             message => !self.composer.never_sends(message),
         });
-        let late = newest.map_while(|(place, record)| match answers.fate(place) {
+        let late = newest.map_while(|(place, record)| match matches.fate(place) {
             Fate::Sent { group, direct: false } if self.choice.sends(group) => {
                 record.message().as_tool().map(|tool| (record.seq(), tool))
             }

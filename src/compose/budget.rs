@@ -15,7 +15,7 @@ use crate::message::Message;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::Reach;
+use crate::window::Stop;
 use room::TokenRoom;
 
 /// A number of tokens that a prompt may have, and what gives way when it has more.
@@ -61,7 +61,8 @@ impl Budget {
 
     /// The same budget, with so many tokens kept free for the answer and for tool definitions.
     ///
-    /// Call it before [`stepped`](Self::stepped), which checks its marks against what is left.
+    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each build is an
+    /// error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
         Self { reserve: tokens, ..self }
@@ -83,12 +84,22 @@ impl Budget {
     /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the budget
     /// without its reserve.
     pub fn stepped(self, low: usize, high: usize) -> Result<Self> {
+        let stepped = Self { marks: Some((low, high)), ..self };
+        stepped.check()?;
+        Ok(stepped)
+    }
+
+    /// Refuses marks that are out of order, or more than there are tokens.
+    fn check(&self) -> Result<()> {
         let most = self.available();
-        if low == 0 || high <= low || high > most {
-            let text = format!("marks must be 0 < low < high <= {most}, and are {low} and {high}");
-            return Err(Error::invalid("budget", text));
+        match self.marks {
+            Some((low, high)) if low == 0 || high <= low || high > most => {
+                let text =
+                    format!("marks must be 0 < low < high <= {most}, and are {low} and {high}");
+                Err(Error::invalid("budget", text))
+            }
+            _ => Ok(()),
         }
-        Ok(Self { marks: Some((low, high)), ..self })
     }
 
     /// The same budget, where truncation cuts long messages shorter, down to a sixteenth of its
@@ -127,79 +138,83 @@ impl Limit {
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         cache: &mut ComposerCache,
-    ) -> Result<Reach<Box<Content>>> {
+    ) -> Result<Box<Content>, Stop> {
+        self.budget.check()?;
         let first = self.fit(composer, snapshot, temporaries, cache)?;
         cache.counts.forget_unasked();
-        let needed = match &first {
-            Fit::ReadMore(n) => return Ok(Reach::ReadMore(*n)),
-            Fit::TooMuch(needed) => Some(*needed),
-            Fit::Ready(content) if self.budget.cut_first && leaves_out(content) => None,
-            Fit::Ready(_) => return Ok(first.into()),
+        let (needed, mut best) = match first {
+            Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
+            Tried::Fits(content) if self.budget.cut_first && leaves_out(&content) => {
+                (None, Ok(content))
+            }
+            Tried::Fits(content) => return Ok(content),
         };
         // A sixteenth for comfort; down to a single character where the prompt can't be sent else.
         let halvings = if needed.is_some() { usize::BITS } else { 4 };
         let mut shorter = composer.clone();
-        let mut best = first;
-        for _ in 0..halvings {
-            let Some(truncate) = shorter.truncate.as_ref().and_then(Truncate::halved) else {
+        let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
+        for _ in 0..halvings + u32::from(spares) {
+            let Some(truncate) = shorter.truncate.as_ref().and_then(Truncate::shorter) else {
                 break;
             };
             let limit = truncate.limit();
             shorter.truncate = Some(truncate);
             // Other texts have other counts.
-            best = self.fit(&shorter, snapshot, temporaries, &mut ComposerCache::new())?;
-            if let Fit::Ready(content) = &mut best {
-                if let Some(tokens) = &mut content.report.tokens {
-                    tokens.cut_to = Some(limit);
+            let nothing = &mut ComposerCache::new();
+            match self.fit(&shorter, snapshot, temporaries, nothing)? {
+                Tried::Fits(mut content) => {
+                    if let Some(tokens) = &mut content.report.tokens {
+                        tokens.cut_to = Some(limit);
+                    }
+                    let is_enough = needed.is_some() || !leaves_out(&content);
+                    best = Ok(content);
+                    if is_enough {
+                        break;
+                    }
                 }
-                if needed.is_some() || !leaves_out(content) {
-                    break;
-                }
+                Tried::TooMuch { tokens, .. } => best = best.or(Err(tokens)),
             }
         }
-        match best {
-            Fit::TooMuch(least) => Err(self.exceeded(needed.unwrap_or(least))),
-            best => Ok(best.into()),
-        }
+        best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens)).into())
     }
 
+    /// Composes the prompt of as many units of the history as fit.
     fn fit(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: &[Arc<Message>],
         cache: &mut ComposerCache,
-    ) -> Result<Fit> {
+    ) -> Result<Tried, Stop> {
         let system = composer.system_message(snapshot, temporaries);
-        let (all, units) =
-            match self.try_units(composer, snapshot, &system, temporaries, cache, usize::MAX)? {
-                Tried::ReadMore(n) => return Ok(Fit::ReadMore(n)),
-                Tried::Fits(content) => return Ok(Fit::Ready(content)),
-                Tried::TooMuch(total, units) => (total, units),
-            };
+        let mut compose =
+            |most| self.compose_units(composer, snapshot, &system, temporaries, cache, most);
+        let (mut least, units) = match compose(usize::MAX)? {
+            Tried::TooMuch { tokens, units } => (tokens, units),
+            fits => return Ok(fits),
+        };
         // What is added to the history counts too: a note, or what the provider demands. As many of the
         // oldest units leave for it as it takes, and no more.
-        let (mut fits, mut too_many, mut least) = (0, units, all);
+        let (mut fits, mut too_many) = (0, units);
         let mut best = None;
         while fits + 1 < too_many {
-            let middle = if best.is_none() && fits == 0 { 1 } else { fits.midpoint(too_many) };
-            match self.try_units(composer, snapshot, &system, temporaries, cache, middle)? {
+            let middle = if fits == 0 && too_many == units { 1 } else { fits.midpoint(too_many) };
+            match compose(middle)? {
                 Tried::Fits(content) => {
                     fits = middle;
                     best = Some(content);
                 }
-                Tried::TooMuch(total, _) => {
+                Tried::TooMuch { tokens, .. } => {
                     too_many = middle;
-                    least = least.min(total);
+                    least = least.min(tokens);
                 }
-                Tried::ReadMore(n) => return Ok(Fit::ReadMore(n)),
             }
         }
-        Ok(best.map_or(Fit::TooMuch(least), Fit::Ready))
+        Ok(best.map_or(Tried::TooMuch { tokens: least, units: too_many }, Tried::Fits))
     }
 
     /// Composes a prompt of at most so many units of the history, and counts all of it.
-    fn try_units(
+    fn compose_units(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
@@ -207,19 +222,20 @@ impl Limit {
         temporaries: &[Arc<Message>],
         cache: &mut ComposerCache,
         most: usize,
-    ) -> Result<Tried> {
+    ) -> Result<Tried, Stop> {
         let ComposerCache { counts, cuts } = cache;
         let mut room = TokenRoom::new(self, composer, snapshot, system, temporaries, counts, most)?;
-        let choice = match composer.choose(snapshot, &mut room)? {
-            Reach::Found(choice) => choice,
-            Reach::ReadMore(n) => return Ok(Tried::ReadMore(n)),
-        };
+        let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
         let mut content =
             composer.assemble(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
         let total = room.total(content.pieces.walk(&snapshot.records))?;
         content.report.tokens = Some(Tokens { total, budget, cut_to: None });
-        Ok(if total <= budget { Tried::Fits(content) } else { Tried::TooMuch(total, units) })
+        Ok(if total <= budget {
+            Tried::Fits(content)
+        } else {
+            Tried::TooMuch { tokens: total, units }
+        })
     }
 
     /// The error where what must be sent is too much.
@@ -230,33 +246,18 @@ impl Limit {
     }
 }
 
-/// Whether the budget has left something out.
+/// Returns whether the budget has left something out.
 fn leaves_out(content: &Content) -> bool {
     let report = &content.report;
     report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Why::OverBudget)
 }
 
 /// What came of composing within a budget.
-enum Fit {
-    Ready(Box<Content>),
-    ReadMore(usize),
-    /// What must stay has so many tokens.
-    TooMuch(usize),
-}
-
-/// What came of one try.
 enum Tried {
     Fits(Box<Content>),
-    ReadMore(usize),
     /// It has so many tokens, and so many units of the history.
-    TooMuch(usize, usize),
-}
-
-impl From<Fit> for Reach<Box<Content>> {
-    fn from(fit: Fit) -> Self {
-        match fit {
-            Fit::Ready(content) => Self::Found(content),
-            Fit::ReadMore(n) | Fit::TooMuch(n) => Self::ReadMore(n),
-        }
-    }
+    TooMuch {
+        tokens: usize,
+        units: usize,
+    },
 }

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Opens, Provider};
 use crate::record::{Records, Snapshot};
-use crate::window::{Answers, Fate, Opening, Reach, Row, ToolGroups, last_row, more, whole_groups};
+use crate::window::{Fate, Matches, Opening, Row, Stop, ToolGroups, last_row, more, whole_groups};
 
 /// What of the history is sent. Places count among the records that were read.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(super) struct Choice<'a> {
     pub(super) questions: Row,
     /// Tool groups, by their calls, and messages in the window that are left out.
     pub(super) omitted: BTreeMap<usize, Why>,
-    pub(super) answers: Answers<'a>,
+    pub(super) matches: Matches<'a>,
     /// The position before which nothing was looked for, where something was missed.
     pub(super) search_ended: Option<u64>,
     /// Whether the room and not the window decided where the history begins.
@@ -59,7 +59,7 @@ pub(super) trait Room {
     fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()>;
 
     /// Decides on the next older unit. The first is always taken.
-    fn fit(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit>;
+    fn fit(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit>;
 
     /// The place where the history begins, if all units that end before `end` are too much.
     fn start(&self, end: usize) -> usize {
@@ -88,8 +88,8 @@ impl Messages {
 
 impl Messages {
     /// Takes a unit back that is left out for another reason.
-    pub(super) fn put_back(&mut self, unit: &Unit, answers: &Answers<'_>) {
-        self.taken -= unit.members(answers);
+    pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
+        self.taken -= unit.members(matches);
     }
 }
 
@@ -99,8 +99,8 @@ impl Room for Messages {
         Ok(())
     }
 
-    fn fit(&mut self, _: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit> {
-        self.taken += unit.members(answers);
+    fn fit(&mut self, _: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit> {
+        self.taken += unit.members(matches);
         Ok(if self.most.is_some_and(|most| self.taken > most) { Fit::Ends } else { Fit::Taken })
     }
 
@@ -123,8 +123,6 @@ struct Choosing<'a, 'r> {
     checks: bool,
     /// What the window covers and sends if there is room: from these places on.
     opens: (usize, usize),
-    /// The same as the latter; or the first place that was read, where the window opens before that.
-    floor: usize,
     /// How many records to read where the window opens before those that were read.
     unread: Option<usize>,
     /// How far before the window anything is looked for,
@@ -144,20 +142,20 @@ impl Composer {
         &'a self,
         snapshot: &'a Snapshot,
         room: &mut dyn Room,
-    ) -> Result<Reach<Choice<'a>>> {
+    ) -> Result<Choice<'a>, Stop> {
         let bound = self.search();
         let have = snapshot.records.len();
         let opening = match self.opening(snapshot, bound) {
-            Reach::Found(opening) => (opening, None),
-            Reach::ReadMore(n) if !room.is_budget() => return Ok(Reach::ReadMore(n)),
+            Ok(opening) => (opening, None),
             // The window opens before what was read; or, where it counts turns, at the first one that
             // was read or before it. Only what is full by then is settled.
-            Reach::ReadMore(n) => {
+            Err(Stop::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if self.effective_window().is_turns() { turn } else { 0 };
                 (Opening { covers: start, start, ended: false }, Some(n))
             }
+            Err(stop) => return Err(stop),
         };
         let (Opening { covers, start, ended }, unread) = opening;
         let mut choice = Choice { covers, start, ..Choice::default() };
@@ -173,7 +171,6 @@ impl Composer {
             choice,
             checks,
             opens,
-            floor: start,
             unread,
             bound,
             base,
@@ -188,14 +185,13 @@ impl Composer {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
 
-    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Reach<Opening> {
+    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
         let window = self.effective_window();
-        match window.opening(snapshot, bound) {
-            Reach::Found(opening) if self.checks_groups() => {
-                whole_groups(snapshot, opening, window.is_stable())
-            }
-            other => other,
+        let opening = window.opening(snapshot, bound)?;
+        if !self.checks_groups() {
+            return Ok(opening);
         }
+        whole_groups(snapshot, opening, window.is_stable())
     }
 
     pub(super) fn checks_groups(&self) -> bool {
@@ -221,117 +217,108 @@ impl Composer {
 }
 
 impl<'a> Choosing<'a, '_> {
-    fn run(mut self) -> Result<Reach<Choice<'a>>> {
-        if let Some(n) = self.window()? {
-            return Ok(Reach::ReadMore(n));
-        }
+    fn run(mut self) -> Result<Choice<'a>, Stop> {
+        self.window()?;
         let window = self.composer.effective_window();
         if self.checks && !window.is_exact() && !window.sends_nothing() {
-            if let Some(n) = self.question()? {
-                return Ok(Reach::ReadMore(n));
-            }
-            if self.composer.wants_user_first()
-                && let Some(n) = self.user_first()?
-            {
-                return Ok(Reach::ReadMore(n));
+            self.question()?;
+            if self.composer.wants_user_first() {
+                self.user_first()?;
             }
         }
         self.choice.front = self.front();
-        Ok(Reach::Found(self.choice))
+        Ok(self.choice)
     }
 
-    /// The window with what its results take along. Answers how many records it takes to tell.
-    fn window(&mut self) -> Result<Option<usize>> {
+    /// The window with what its results take along.
+    fn window(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         if self.checks && self.room.is_budget() {
             // What is late may belong to anything, and where the window opens must not depend on how
             // much was read.
-            self.choice.answers = Answers::directly_among(records);
+            self.choice.matches = Matches::directly_among(records);
         } else if self.checks {
-            self.choice.answers = Answers::among(records, self.floor);
-            self.matched = Some(self.floor);
+            self.choice.matches = Matches::among(records, self.opens.1);
+            self.matched = Some(self.opens.1);
         }
-        let missing = self.fill(&[])?;
+        self.fill(&[])?;
         self.base.get_or_insert(self.choice.start);
-        Ok(missing)
+        Ok(())
     }
 
-    /// Takes as much as there is room for beside these questions. Answers how many records it takes to
-    /// tell.
-    fn fill(&mut self, questions: &[usize]) -> Result<Option<usize>> {
+    /// Takes as much as there is room for beside these questions.
+    fn fill(&mut self, questions: &[usize]) -> Result<(), Stop> {
         loop {
             self.walk(questions)?;
             if let Some(n) = self.unread.filter(|_| !self.choice.is_full) {
-                return Ok(Some(n.min(more(self.snapshot.records.len()))));
+                return Err(Stop::ReadMore(n.min(more(self.snapshot.records.len()))));
             }
             let (start, reached) = (self.choice.start, self.reached);
             if self.matched.is_some_and(|matched| reached < matched) {
                 self.base = Some(reached); // there is much more room than there was at first
-            } else if !self.choice.answers.looks_back(reached) {
-                return Ok(None);
+            } else if !self.choice.matches.looks_back(reached) {
+                return Ok(());
             }
             self.base.get_or_insert(start);
-            if let Some(n) = self.more_before() {
-                return Ok(Some(n));
-            }
+            self.search_before()?;
             // A call too far away is not found, however much was read.
             let searched = self.searched();
             if self.matched != Some(searched) {
                 self.matched = Some(searched);
-                self.choice.answers = Answers::among(&self.snapshot.records, searched);
-            } else if self.choice.answers.misses_a_call(start) {
-                return Ok(self.missed());
+                self.choice.matches = Matches::among(&self.snapshot.records, searched);
             } else {
-                return Ok(None);
+                if self.choice.matches.misses_a_call(start) {
+                    self.missed()?;
+                }
+                return Ok(());
             }
         }
     }
 
     /// The question of the newest turn, where the window has lost it.
-    fn question(&mut self) -> Result<Option<usize>> {
+    fn question(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         let from = |place: usize| records.messages().rev().take(records.len() - place);
         let is_work = |message: &Message| message.is_tool() || message.has_tool_calls();
         if from(self.choice.start).any(Message::begins_turn) {
-            return Ok(None);
+            return Ok(());
         }
         // Of a conversation without tools the last n messages are sent and nothing else.
         let counts_messages =
             !self.room.is_budget() && self.composer.effective_window().most().is_some();
-        if counts_messages && !from(self.opens.1).any(is_work) {
-            return Ok(None);
+        if counts_messages && !from(self.opens.0).any(is_work) {
+            return Ok(());
         }
         let (row, is_whole) = last_row(records, self.searched(), self.choice.start);
         if row.is_empty() {
-            return Ok(self.missed());
+            return self.missed();
         }
-        if let Some(n) = self.more_before().filter(|_| !is_whole) {
-            return Ok(Some(n));
+        if !is_whole {
+            self.search_before()?;
         }
         let row = self.newest_pieces(row)?;
         self.fill(&row)
     }
 
     /// The question of the turn in which the window opens, for a model that wants the user first.
-    fn user_first(&mut self) -> Result<Option<usize>> {
+    fn user_first(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
         let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
-            return Ok(None);
+            return Ok(());
         };
         if !self.cuts() {
-            return Ok(self.more_before());
+            return self.search_before();
         }
         let next = records.cursor(first).position(|record| record.message().begins_turn());
         let next = next.map(|passed| first + passed);
         let (row, is_whole) = last_row(records, self.searched(), first);
         if row.is_empty() {
-            if let Some(n) = self.missed() {
-                return Ok(Some(n));
-            }
-        } else if let Some(n) = self.more_before().filter(|_| !is_whole) {
-            return Ok(Some(n));
+            self.missed()?;
         } else {
+            if !is_whole {
+                self.search_before()?;
+            }
             let row = self.newest_pieces(row)?;
             let asked = row.last().copied().unwrap_or(0);
             let asked_before = self.choice.questions.clone();
@@ -340,16 +327,12 @@ impl<'a> Choosing<'a, '_> {
             let newest = newest.position(Message::begins_turn).map(|i| records.len() - 1 - i);
             let newest = newest.filter(|_| asked_before.is_empty());
             let questions = row.iter().chain(&asked_before).copied().chain(newest);
-            if let Some(n) = self.fill(&questions.collect::<Vec<_>>())? {
-                return Ok(Some(n));
-            }
+            self.fill(&questions.collect::<Vec<_>>())?;
             let turn = asked + 1..next.unwrap_or(records.len());
             if self.sent_units().any(|unit| turn.contains(&unit.head)) {
-                return Ok(None);
+                return Ok(());
             }
-            if let Some(n) = self.fill(&asked_before)? {
-                return Ok(Some(n));
-            }
+            self.fill(&asked_before)?;
         }
         if let Some(next) = next {
             let start = self.choice.start;
@@ -357,7 +340,7 @@ impl<'a> Choosing<'a, '_> {
             let rest: Vec<_> = rest.map(|it| (it.head, Why::RestOfTurn)).collect();
             self.choice.omitted.extend(rest);
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Whether anything that might be sent stands before the window, as far as that was searched.
@@ -366,14 +349,14 @@ impl<'a> Choosing<'a, '_> {
         let (searched, covers) = (self.searched(), self.choice.covers);
         let mut before = records.messages().rev().skip(records.len() - covers);
         before.by_ref().take(covers.saturating_sub(searched)).any(|it| !it.is_private())
-            || (self.more_before().is_none() && (searched > 0 || !self.snapshot.is_complete()))
+            || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
     /// Walks from the newest unit back as far as there is room beside these questions, in their order.
     fn walk(&mut self, questions: &[usize]) -> Result<()> {
         let records = &self.snapshot.records;
-        let Choice { answers, .. } = &self.choice;
-        let none_before = answers.groups().first().is_none_or(|group| group.head >= self.floor);
+        let Choice { matches, .. } = &self.choice;
+        let none_before = matches.groups().first().is_none_or(|group| group.head >= self.opens.1);
         let mut omitted = Vec::new();
         let mut start = None;
         self.reached = self.opens.1;
@@ -381,9 +364,9 @@ impl<'a> Choosing<'a, '_> {
         if self.room.is_budget() || !questions.is_empty() || !none_before {
             self.room.begin(records, questions)?;
             let mut end = records.len();
-            for (i, unit) in units(self.composer, records, answers, self.floor).enumerate() {
+            for (i, unit) in units(self.composer, records, matches, self.opens.1).enumerate() {
                 if questions.binary_search(&unit.head).is_err() {
-                    match self.room.fit(records, &unit, answers)? {
+                    match self.room.fit(records, &unit, matches)? {
                         Fit::Omitted if i > 0 => {
                             omitted.push(unit);
                         }
@@ -396,7 +379,7 @@ impl<'a> Choosing<'a, '_> {
                         _ => {}
                     }
                 }
-                end = end.min(unit.opens(answers));
+                end = end.min(unit.opens(matches));
             }
         }
         let choice = &mut self.choice;
@@ -410,8 +393,8 @@ impl<'a> Choosing<'a, '_> {
 
     /// The units that are sent so far, newest first.
     fn sent_units(&self) -> impl Iterator<Item = Unit> {
-        let Choice { answers, start, .. } = &self.choice;
-        let units = units(self.composer, &self.snapshot.records, answers, *start);
+        let Choice { matches, start, .. } = &self.choice;
+        let units = units(self.composer, &self.snapshot.records, matches, *start);
         units.filter(|unit| self.choice.omits(unit.head).is_none())
     }
 
@@ -423,8 +406,8 @@ impl<'a> Choosing<'a, '_> {
 
     /// What is sent before the window.
     fn front(&self) -> Vec<usize> {
-        let Choice { start, questions, answers, .. } = &self.choice;
-        let groups = answers.groups().iter().enumerate();
+        let Choice { start, questions, matches, .. } = &self.choice;
+        let groups = matches.groups().iter().enumerate();
         let older = groups.take_while(|(_, it)| it.head < *start);
         let taken = older.filter(|(group, _)| self.choice.sends(*group)).map(|(_, it)| it.head);
         let mut front: Vec<usize> = taken.chain(questions.iter().copied()).collect();
@@ -447,23 +430,30 @@ impl<'a> Choosing<'a, '_> {
         self.base().saturating_sub(self.bound)
     }
 
-    /// How many records it takes to search all that may be searched, if that is more than were read.
-    fn more_before(&self) -> Option<usize> {
-        let have = self.snapshot.records.len();
-        let enough = self.base() >= self.bound || self.snapshot.is_complete();
-        (!enough).then(|| (have - self.base()).saturating_add(self.bound))
+    /// Whether all that may be searched before the window was read.
+    fn is_searched(&self) -> bool {
+        self.base() >= self.bound || self.snapshot.is_complete()
     }
 
-    /// Asks for more records where that may help; else notes that the search ended without success, if
-    /// there are older records.
-    fn missed(&mut self) -> Option<usize> {
-        let more = self.more_before();
+    /// Stops unless all that may be searched before the window was read.
+    fn search_before(&self) -> Result<(), Stop> {
+        if self.is_searched() {
+            return Ok(());
+        }
+        let behind = self.snapshot.records.len() - self.base();
+        Err(Stop::ReadMore(behind.saturating_add(self.bound)))
+    }
+
+    /// Stops where reading more may help; else notes that the search ended without success, if there are
+    /// older records.
+    fn missed(&mut self) -> Result<(), Stop> {
+        self.search_before()?;
         let searched = self.searched();
-        if more.is_none() && (searched > 0 || !self.snapshot.is_complete()) {
+        if searched > 0 || !self.snapshot.is_complete() {
             let record = self.snapshot.records.get(searched);
             self.choice.search_ended = record.map(|record| record.seq());
         }
-        more
+        Ok(())
     }
 }
 
@@ -471,38 +461,38 @@ impl<'a> Choosing<'a, '_> {
 fn units<'a>(
     composer: &'a Composer,
     records: &'a Records,
-    answers: &'a Answers<'_>,
+    matches: &'a Matches<'_>,
     from: usize,
 ) -> impl Iterator<Item = Unit> + use<'a> {
     let checked = composer.checks_groups();
     let places = (from..records.len()).rev();
     places.zip(records.messages().rev()).filter_map(move |(place, message)| {
         let group = match message {
-            Message::Tool(_) if checked => match answers.fate(place) {
+            Message::Tool(_) if checked => match matches.fate(place) {
                 Fate::Sent { group, .. } => Some(group),
                 _ => return None,
             },
-            Message::Ai(ai) if checked && ai.has_tool_calls() => answers.group_at(place),
+            Message::Ai(ai) if checked && ai.has_tool_calls() => matches.group_at(place),
             message if composer.never_sends(message) => return None,
             _ => None,
         };
         let Some(group) = group else {
             return Some(Unit { head: place, newest: place, group: None });
         };
-        let it = answers.groups().get(group).filter(|it| it.newest == place)?;
+        let it = matches.groups().get(group).filter(|it| it.newest == place)?;
         Some(Unit { head: it.head, newest: it.newest, group: Some(group) })
     })
 }
 
 impl Unit {
     /// How many messages it has.
-    fn members(&self, answers: &Answers<'_>) -> usize {
-        1 + self.group.map_or(0, |group| answers.answered(group))
+    fn members(&self, matches: &Matches<'_>) -> usize {
+        1 + self.group.map_or(0, |group| matches.answered(group))
     }
 
     /// Where its newest member opens: the place of the call where all members stand side by side.
-    pub(super) fn opens(&self, answers: &Answers<'_>) -> usize {
-        let direct = matches!(answers.fate(self.newest), Fate::Sent { direct: true, .. });
+    pub(super) fn opens(&self, matches: &Matches<'_>) -> usize {
+        let direct = matches!(matches.fate(self.newest), Fate::Sent { direct: true, .. });
         if direct { self.head } else { self.newest }
     }
 }
@@ -510,7 +500,7 @@ impl Unit {
 impl Choice<'_> {
     /// Returns whether a group is sent: one that has a member in the window and is not left out.
     pub(super) fn sends(&self, group: usize) -> bool {
-        self.answers
+        self.matches
             .groups()
             .get(group)
             .is_some_and(|it| it.newest >= self.start && !self.omitted.contains_key(&it.head))

@@ -58,10 +58,6 @@ pub(crate) enum Item<'a> {
     Own(Arc<Message>, Origin),
 }
 
-/// A place in [`Pieces`] to go back to.
-#[derive(Clone, Copy)]
-pub(crate) struct Mark(usize);
-
 impl Pieces {
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -116,29 +112,6 @@ impl Pieces {
         list.splice(i..i, other.list);
         self.list = list.into_iter().collect();
         self.len += other.len;
-    }
-
-    pub(crate) fn mark(&self) -> Mark {
-        Mark(self.len)
-    }
-
-    /// Takes back everything since `mark`.
-    pub(crate) fn back_to(&mut self, mark: Mark) {
-        while self.len > mark.0
-            && let Some(piece) = self.list.last_mut()
-        {
-            let surplus = self.len - mark.0;
-            match piece {
-                Piece::Records(places) if places.len() > surplus => {
-                    places.end -= surplus;
-                    self.len -= surplus;
-                }
-                _ => {
-                    self.len -= piece.len();
-                    self.list.pop();
-                }
-            }
-        }
     }
 
     /// Lets go of the blocks of which nothing is shown: those before the window, and those between it

@@ -184,7 +184,11 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     fn weigh(&self, message: &Message) -> Result<Weighed> {
-        let weight = self.counter.as_ref().map_or(Ok(1), |counter| counter.count(message))?;
+        let weight = match &self.counter {
+            _ if message.is_private() => 0, // nobody is ever sent it
+            Some(counter) => counter.count(message)?,
+            None => 1,
+        };
         Ok(Weighed::new(message, weight))
     }
 
@@ -402,7 +406,7 @@ impl<M: ChatMemory> Evicting<M> {
             if end == to || from == to {
                 return Ok(Some((snapshot.records, to)));
             }
-            let opening = snapshot.records.iter().rev().find(|r| !r.message().is_tool());
+            let opening = snapshot.records.iter().rev().find(|it| surely_opens(it.message()));
             let opening = opening.map(|record| record.seq()).filter(|seq| *seq > from);
             if let Some(opening) = opening {
                 return Ok(Some((snapshot.records.split(opening).0, opening)));
@@ -412,9 +416,13 @@ impl<M: ChatMemory> Evicting<M> {
     }
 }
 
-/// Whether a tool group goes on behind these records.
+fn surely_opens(message: &Message) -> bool {
+    !message.is_tool() && !message.is_private()
+}
+
+/// Returns whether a tool group goes on behind these records.
 fn continues(records: &Records, behind: &Records) -> bool {
-    let opening = || records.messages().rev().find(|message| !message.is_tool());
+    let opening = || records.messages().rev().find(|message| surely_opens(message));
     behind.messages().next().is_some_and(Message::is_tool)
         && opening().is_some_and(Message::has_tool_calls)
 }

@@ -30,6 +30,8 @@ use crate::record::{Records, SlotVersion, Snapshot};
 ///   whole or not at all, so up to a group less than the limit may be left. A late result, which
 ///   something else stands before, is a message of its own here: it outlives its evicted call.
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
+/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do not count
+///   and part no group. They go with the message that they stand behind.
 /// - What was once out of the window never comes back, though the limit grow again.
 ///
 /// # How it evicts

@@ -52,10 +52,6 @@ impl<T> Few<T> {
         self.rest.reserve(n);
     }
 
-    pub(crate) fn pop(&mut self) -> Option<T> {
-        self.rest.pop().or_else(|| self.second.take()).or_else(|| self.first.take())
-    }
-
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
         self.first.iter().chain(&self.second).chain(&self.rest)
     }

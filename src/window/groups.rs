@@ -1,6 +1,7 @@
 //! What is done about tool groups: ai messages with calls, and the results that answer them.
 
-use super::{Opening, Reach, more};
+use super::{Opening, Stop, more};
+use crate::error::Result;
 use crate::message::Message;
 use crate::record::Snapshot;
 
@@ -42,8 +43,8 @@ pub enum ToolGroups {
     /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
     /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
     Strict,
-    /// The window is sent as it is, with every result in its place and no question put before it, but for what a named [`Provider`](crate::Provider) demands beyond
-    /// calls and results.
+    /// Calls and results are not looked at: each stays in its place, and no question is put before the
+    /// window. What a named [`Provider`](crate::Provider) demands of other messages is still done.
     Off,
 }
 
@@ -52,32 +53,36 @@ pub enum ToolGroups {
 /// A sliding window leaves the group out: the start moves forward past its results. Where the history
 /// ends in them, it moves back to their call instead, so that the newest group is sent whole even where it
 /// alone exceeds the window. A `stable` window always moves back.
-pub(crate) fn whole_groups(snapshot: &Snapshot, opening: Opening, stable: bool) -> Reach<Opening> {
+pub(crate) fn whole_groups(
+    snapshot: &Snapshot,
+    opening: Opening,
+    stable: bool,
+) -> Result<Opening, Stop> {
     let records = &snapshot.records;
     let mut from = records.cursor(opening.start);
     from.pass(Message::is_private);
     if !from.peek().is_some_and(|record| record.message().is_tool()) {
-        return Reach::Found(opening);
+        return Ok(opening);
     }
     if opening.start == 0 && snapshot.is_complete() {
-        return Reach::Found(opening); // nothing was cut, so nothing was parted
+        return Ok(opening); // nothing was cut, so nothing was parted
     }
     from.pass(|message| message.is_tool() || message.is_private());
     if from.at() < records.len() && !stable {
-        return Reach::Found(Opening { start: from.at(), ..opening });
+        return Ok(Opening { start: from.at(), ..opening });
     }
     // Back over the results to what stands before them.
     let mut before = records.messages().rev().skip(records.len() - opening.start);
     let passed = before.position(|message| !message.is_tool() && !message.is_private());
     match passed {
-        None if !snapshot.is_complete() => Reach::ReadMore(more(records.len())),
+        None if !snapshot.is_complete() => Err(Stop::ReadMore(more(records.len()))),
         Some(passed) => {
             let head = opening.start - 1 - passed;
             let calls = records.get(head).is_some_and(|head| head.message().has_tool_calls());
             // Results that came late belong to a call elsewhere, and bring it along.
             let start = if calls { head } else { opening.start };
-            Reach::Found(Opening { covers: start, start, ..opening })
+            Ok(Opening { covers: start, start, ..opening })
         }
-        None => Reach::Found(opening),
+        None => Ok(opening),
     }
 }

@@ -1,6 +1,7 @@
 //! Turns: a user message, or several in a row, and all that follows up to the next one.
 
-use super::{Answers, Opening, Reach, found, more};
+use super::{Matches, Opening, Stop, more};
+use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot, places};
 
@@ -45,7 +46,7 @@ pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, b
 }
 
 /// Where the last `n` turns begin.
-pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Opening> {
+pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
     let Snapshot { records, .. } = snapshot;
     let mut row = Row::new();
     let mut rows = Rows { place: records.len(), messages: records.messages().rev(), row: &mut row };
@@ -54,35 +55,35 @@ pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Reach<Open
             continue;
         }
         if !snapshot.is_complete() {
-            return Reach::ReadMore(more(records.len()));
+            return Err(Stop::ReadMore(more(records.len())));
         }
         if i == 1 && rows.row.is_empty() {
-            return found(nth_newest_unit(records, n));
+            return Ok(Opening::at(nth_newest_unit(records, n)));
         }
         if i < n || rows.row.is_empty() {
-            return found(0); // there are no more turns
+            return Ok(Opening::at(0)); // there are no more turns
         }
     }
     let start = row.first().copied().unwrap_or(0);
     let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
-        found(start)
+        Ok(Opening::at(start))
     } else if snapshot.is_complete() {
-        found(0) // what precedes the first turn of all, a greeting, belongs to it
+        Ok(Opening::at(0)) // what precedes the first turn of all, a greeting, belongs to it
     } else {
-        Reach::ReadMore(places(snapshot.end - snapshot.start))
+        Err(Stop::ReadMore(places(snapshot.end - snapshot.start)))
     }
 }
 
 /// The place of the `n`th newest tool group or message that belongs to none.
 fn nth_newest_unit(records: &Records, n: usize) -> usize {
-    let answers = Answers::among(records, 0);
+    let matches = Matches::among(records, 0);
     let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();
     let places = (0..records.len()).rev().zip(records.messages().rev());
     let mut units: Vec<usize> = places
         .filter(is_unit)
         .map(|(place, _)| {
-            let group = answers.group_at(place).and_then(|group| answers.groups().get(group));
+            let group = matches.group_at(place).and_then(|group| matches.groups().get(group));
             group.map_or(place, |group| group.newest)
         })
         .collect();
@@ -90,7 +91,7 @@ fn nth_newest_unit(records: &Records, n: usize) -> usize {
     let newest = units.get(n - 1).copied();
     // The window opens on the first member of that unit; what came late is taken along from before.
     newest.map_or(0, |newest| {
-        let group = answers.groups().iter().find(|group| group.newest == newest);
+        let group = matches.groups().iter().find(|group| group.newest == newest);
         group.map_or(newest, |group| group.head)
     })
 }

@@ -817,7 +817,7 @@ impl Model<'_> {
     /// What the window holds and takes along, and whether that has anything to do with tools.
     fn candidates(&self, opening: &Opening, told: &mut Told) -> (Vec<Unit>, bool) {
         let along = if self.on() { self.taken_along(opening) } else { BTreeSet::new() };
-        let mut holds_tools = !along.is_empty();
+        let mut holds_tools = !along.is_empty() || !opening.parted.is_empty();
         let mut units: Vec<Unit> = along.into_iter().map(|head| self.group(head)).collect();
         for i in opening.at..self.len() {
             let message = self.messages[i];
@@ -1467,7 +1467,7 @@ mod checks {
     fn windows_open_on_whole_groups() {
         let history = "u:q call:1,2 t:1=x t:2=y";
         assert_eq!(sends(history, &last(1)), "u:q call:1,2 t:1=x t:2=y");
-        assert_eq!(sends(&format!("{history} a:done"), &last(2)), "a:done");
+        assert_eq!(sends(&format!("{history} a:done"), &last(2)), "u:q a:done");
         assert_eq!(sends(&format!("{history} a:done"), &last(4)), "u:q a:done");
         assert_eq!(sends(&format!("{history} a:done"), &last(5)), format!("{history} a:done"));
         // Records of the application's own take no place.

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot};
 use crate::truncate::{Truncate, Verdict};
-use crate::window::{Answers, Row, last_row};
+use crate::window::{Matches, Row, last_row};
 
 /// The room that a budget leaves for the history.
 pub(super) struct TokenRoom<'a> {
@@ -136,14 +136,14 @@ impl<'a> TokenRoom<'a> {
     }
 
     /// What a unit counts, with what stands for its missing results.
-    fn weigh(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<usize> {
+    fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
         let mut sum = self.record(records, unit.head)?;
         let Some(group) = unit.group else { return Ok(sum) };
-        for place in answers.results_of(group) {
+        for place in matches.results_of(group) {
             sum = sum.saturating_add(self.record(records, place)?);
         }
         let counter = &*self.limit.counter;
-        for call in answers.unanswered(group) {
+        for call in matches.unanswered(group) {
             let is_newest = self.walk.taken == 0;
             let temporary =
                 |m: &Arc<Message>| m.as_tool().is_some_and(|it| call.is_answered_by(it));
@@ -196,8 +196,8 @@ impl Room for TokenRoom<'_> {
         Ok(())
     }
 
-    fn fit(&mut self, records: &Records, unit: &Unit, answers: &Answers<'_>) -> Result<Fit> {
-        let tokens = self.weigh(records, unit, answers)?;
+    fn fit(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit> {
+        let tokens = self.weigh(records, unit, matches)?;
         let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
         let most = self.left.saturating_sub(self.walk.asked).min(high);
         let sum = self.walk.sum.saturating_add(tokens);
@@ -210,11 +210,11 @@ impl Room for TokenRoom<'_> {
             self.walk.is_counted_out = true;
             return Ok(Fit::Ends);
         }
-        if self.messages.fit(records, unit, answers)? == Fit::Ends && !is_first {
+        if self.messages.fit(records, unit, matches)? == Fit::Ends && !is_first {
             return Ok(Fit::Ends);
         }
         if !is_first && self.is_out(unit, tokens, sum <= most) {
-            self.messages.put_back(unit, answers);
+            self.messages.put_back(unit, matches);
             return Ok(Fit::Omitted);
         }
         if !is_first && sum > most {
@@ -224,7 +224,7 @@ impl Room for TokenRoom<'_> {
         self.walk.sum = sum;
         // A place on a late result is none: its call stands elsewhere.
         if sum >= low
-            && unit.opens(answers) == unit.head
+            && unit.opens(matches) == unit.head
             && let Some(record) = records.get(unit.head)
         {
             let halvings = record.seq().trailing_zeros();

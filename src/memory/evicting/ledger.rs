@@ -2,7 +2,8 @@
 //! units begin, and which appends are under way. Arithmetic only: no lock, no I/O.
 //!
 //! A unit is a tool group, that is an answer with tool calls and the results directly behind it, or
-//! any other message alone. Windows begin with a unit.
+//! any other message alone. The application's own records, which nobody is sent, weigh nothing, part
+//! nothing, and go with the unit that they stand behind. Windows begin with a unit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -53,8 +54,17 @@ pub(super) struct Weighed {
     weight: usize,
     /// What tells it from a message that another conversation has at the same position.
     face: u64,
-    result: bool,
-    calls: bool,
+    kind: Kind,
+}
+
+/// What a record is to the units.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Calls,
+    Result,
+    /// A record of the application.
+    Private,
+    Other,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,12 +85,17 @@ pub(super) struct Ticket {
 
 impl Weighed {
     pub(super) fn new(message: &Message, weight: usize) -> Self {
-        let (result, calls) = (message.is_tool(), message.has_tool_calls());
-        Self { weight, face: face(message), result, calls }
+        let kind = match message {
+            Message::Tool(_) => Kind::Result,
+            message if message.has_tool_calls() => Kind::Calls,
+            message if message.is_private() => Kind::Private,
+            _ => Kind::Other,
+        };
+        Self { weight, face: face(message), kind }
     }
 
     /// A row that can't be read.
-    pub(super) const UNREADABLE: Self = Self { weight: 0, face: 0, result: false, calls: false };
+    pub(super) const UNREADABLE: Self = Self { weight: 0, face: 0, kind: Kind::Other };
 
     pub(super) fn weight(self) -> u128 {
         self.weight as u128
@@ -91,9 +106,9 @@ impl Weighed {
         self.face == face(message)
     }
 
-    /// Whether a unit begins here, whatever stands before.
+    /// Returns whether a unit begins here, whatever stands before.
     pub(super) fn surely_opens(self) -> bool {
-        !self.result
+        matches!(self.kind, Kind::Calls | Kind::Other)
     }
 }
 
@@ -308,9 +323,12 @@ impl Ledger {
         }
         while self.first < position && self.pop() {}
         // Results whose call is gone are results of nothing, each alone.
-        for slot in self.window.iter_mut().take_while(|slot| !slot.opens) {
-            (slot.opens, slot.group) = (true, false);
-            self.units += 1;
+        for (i, slot) in self.window.iter_mut().take_while(|slot| !slot.opens).enumerate() {
+            slot.group = false;
+            if i == 0 || slot.weighed.kind == Kind::Result {
+                slot.opens = true;
+                self.units += 1;
+            }
         }
     }
 
@@ -338,11 +356,16 @@ impl Ledger {
     }
 
     fn push(&mut self, weighed: Weighed) {
-        let group = self.window.back().is_some_and(|before| before.group);
-        let opens = !(weighed.result && group);
+        let before = self.window.back();
+        let group = before.is_some_and(|before| before.group);
+        let opens = match weighed.kind {
+            Kind::Calls | Kind::Other => true,
+            Kind::Result => !group,
+            Kind::Private => before.is_none(),
+        };
         self.units += usize::from(opens);
         self.total += weighed.weight();
-        let group = weighed.calls || !opens;
+        let group = weighed.kind == Kind::Calls || (!opens && group);
         self.window.push_back(Slot { weighed, opens, group });
     }
 

@@ -11,7 +11,7 @@ use crate::record::Records;
 
 /// The tool groups among the records from a place on, and what becomes of each result there.
 #[derive(Debug, Default)]
-pub(crate) struct Answers<'a> {
+pub(crate) struct Matches<'a> {
     /// In the order of their places, as are `calls` and `results`.
     groups: Vec<Group>,
     calls: Vec<Call<'a>>,
@@ -34,12 +34,12 @@ pub(crate) struct Group {
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     call: &'a ToolCall,
-    answer: Option<Answer<'a>>,
+    answer: Option<Match<'a>>,
 }
 
 /// The result that is sent for a call.
 #[derive(Clone, Copy, Debug)]
-struct Answer<'a> {
+struct Match<'a> {
     place: usize,
     /// Where it is sent among the other results of its group: its own place, or that of the stand-in
     /// that it replaces.
@@ -52,7 +52,7 @@ struct Answer<'a> {
 impl Call<'_> {
     /// Whether this is the result for which something stands in.
     fn awaits(&self, result: &ToolMessage) -> bool {
-        let stands_for = |it: Answer<'_>| it.stand_in && agree(it.tool, result.tool_name());
+        let stands_for = |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name());
         self.call.is_answered_by(result) && self.answer.is_some_and(stands_for)
     }
 }
@@ -65,7 +65,7 @@ pub(crate) enum Fate {
     /// It stood in for a result that has come.
     Replaced,
     /// Its call has been answered.
-    Second,
+    Answered,
     /// No call here is its own.
     NoCall,
 }
@@ -83,7 +83,7 @@ struct OfId<'a> {
 
 /// How results find their calls, in one pass from the oldest record to the newest.
 struct Matching<'a> {
-    answers: Answers<'a>,
+    matches: Matches<'a>,
     /// Made when the first result comes that does not stand directly behind its call: most
     /// conversations have none.
     by_id: Option<HashMap<&'a str, OfId<'a>>>,
@@ -93,7 +93,7 @@ struct Matching<'a> {
     directly: bool,
 }
 
-impl<'a> Answers<'a> {
+impl<'a> Matches<'a> {
     /// Matches the results among the records from the place `first` on to the calls there.
     pub(crate) fn among(records: &'a Records, first: usize) -> Self {
         Self::matched(records, first, false)
@@ -106,7 +106,7 @@ impl<'a> Answers<'a> {
 
     fn matched(records: &'a Records, first: usize, directly: bool) -> Self {
         let mut matching =
-            Matching { answers: Self::default(), by_id: None, current: None, directly };
+            Matching { matches: Self::default(), by_id: None, current: None, directly };
         for (place, record) in (first..).zip(records.cursor(first)) {
             match record.message() {
                 Message::Ai(ai) if ai.has_tool_calls() => {
@@ -117,7 +117,7 @@ impl<'a> Answers<'a> {
                 _ => matching.current = None,
             }
         }
-        matching.answers
+        matching.matches
     }
 
     /// The tool groups, in the order of their calls.
@@ -152,10 +152,10 @@ impl<'a> Answers<'a> {
 
     /// The places of the results of a group, in the order in which they are sent.
     pub(crate) fn results_of(&self, group: usize) -> Vec<usize> {
-        let mut answers: Vec<Answer<'_>> =
+        let mut results: Vec<Match<'_>> =
             self.calls(group).iter().filter_map(|c| c.answer).collect();
-        answers.sort_by_key(|answer| answer.rank);
-        answers.into_iter().map(|answer| answer.place).collect()
+        results.sort_by_key(|result| result.rank);
+        results.into_iter().map(|result| result.place).collect()
     }
 
     /// How many results of a group are sent.
@@ -178,7 +178,7 @@ impl<'a> Answers<'a> {
 
 impl<'a> Matching<'a> {
     fn calls(&mut self, head: usize, calls: impl Iterator<Item = &'a ToolCall>) {
-        let Answers { groups, calls: known, .. } = &mut self.answers;
+        let Matches { groups, calls: known, .. } = &mut self.matches;
         let first_call = known.len();
         known.extend(calls.map(|call| Call { call, answer: None }));
         let group = Group { head, first_call, end_call: known.len(), newest: head };
@@ -197,13 +197,13 @@ impl<'a> Matching<'a> {
             None if self.directly => Fate::NoCall,
             None => self.late(place, tool),
         };
-        self.answers.results.push((place, fate));
+        self.matches.results.push((place, fate));
     }
 
     /// The first unanswered call of the message directly before a run of results that is meant.
     fn direct(&mut self, group: usize, tool: &ToolMessage) -> Option<usize> {
-        let Group { first_call, end_call, .. } = self.answers.groups[group];
-        let calls = &self.answers.calls;
+        let Group { first_call, end_call, .. } = self.matches.groups[group];
+        let calls = &self.matches.calls;
         let waits = |i: &usize| {
             *i >= first_call && calls[*i].answer.is_none() && calls[*i].call.is_answered_by(tool)
         };
@@ -218,7 +218,7 @@ impl<'a> Matching<'a> {
         if self.by_id.is_none() {
             self.index();
         }
-        let calls = &self.answers.calls;
+        let calls = &self.matches.calls;
         let of_id = self.by_id.as_mut().and_then(|by_id| by_id.get_mut(tool.call_id()));
         let Some(of_id) = of_id else { return Fate::NoCall };
         if !tool.is_stand_in()
@@ -235,7 +235,7 @@ impl<'a> Matching<'a> {
             return self.answer(call, place, place, tool, false);
         }
         let is_answered = of_id.answered.iter().any(|it| agree(it, tool.tool_name()));
-        if is_answered { Fate::Second } else { Fate::NoCall }
+        if is_answered { Fate::Answered } else { Fate::NoCall }
     }
 
     fn answer(
@@ -246,8 +246,8 @@ impl<'a> Matching<'a> {
         tool: &'a ToolMessage,
         direct: bool,
     ) -> Fate {
-        let answer = Answer { place, rank, stand_in: tool.is_stand_in(), tool: tool.tool_name() };
-        let Answers { groups, calls, .. } = &mut self.answers;
+        let answer = Match { place, rank, stand_in: tool.is_stand_in(), tool: tool.tool_name() };
+        let Matches { groups, calls, .. } = &mut self.matches;
         calls[call].answer = Some(answer);
         let group = groups.partition_point(|group| group.end_call <= call);
         groups[group].newest = place;
@@ -258,14 +258,14 @@ impl<'a> Matching<'a> {
     }
 
     fn replace(&mut self, place: usize) {
-        if let Ok(i) = self.answers.results.binary_search_by_key(&place, |result| result.0) {
-            self.answers.results[i].1 = Fate::Replaced;
+        if let Ok(i) = self.matches.results.binary_search_by_key(&place, |result| result.0) {
+            self.matches.results[i].1 = Fate::Replaced;
         }
     }
 
     /// Sorts what is known so far by ids.
     fn index(&mut self) {
-        let Answers { groups, calls, .. } = &self.answers;
+        let Matches { groups, calls, .. } = &self.matches;
         let mut by_id = HashMap::new();
         for group in groups {
             open(&mut by_id, calls, *group);
