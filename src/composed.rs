@@ -125,8 +125,9 @@ impl Prompt {
     /// The durable boundary: how many of the first messages will be sent again by the next prompt,
     /// in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and the results of calls of which some may still come, are not durable, nor is what
-    /// stands behind them. For a [`Provider`](crate::Provider) that wants turns neither is a message at
+    /// Temporaries, and results of the newest calls of which some may still come, are not durable, nor is
+    /// what stands behind them. Once something else was said behind a call, a result that comes all the same
+    /// changes the prompt where the call stands, once: [`Break::LateResult`](crate::Break::LateResult). For a [`Provider`](crate::Provider) that wants turns neither is a message at
     /// the end that a later one may be joined to. A provider's cache mark belongs here.
     pub fn durable(&self) -> usize {
         self.content.durable

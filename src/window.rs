@@ -38,7 +38,8 @@ use crate::record::{Snapshot, places};
 ///   [`exactly`](Self::exactly) switches this off.
 ///
 /// Both are looked for among the 64 records before the window and four times as many as it reads at
-/// first. Where that search ends without success, the [report](crate::Report::search_ended) says so.
+/// first, and past the application's own records a window looks no further than 1,024 of them. Where such a
+/// search ends without success, the [report](crate::Report::search_ended) says so.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -247,18 +248,18 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how many
-    /// records of the application it looks past.
+    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how far before
+    /// the first turn a greeting belongs to it.
     pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
         let have = snapshot.records.len();
         match self.kind {
             Kind::All if snapshot.is_complete() => Ok(Opening::at(0)),
             Kind::All => Err(Stop::ReadMore(usize::MAX)),
             Kind::Last(0) | Kind::Turns(0) => Ok(Opening::at(have)),
-            Kind::Last(n) => nth_newest(snapshot, n, bound),
+            Kind::Last(n) => nth_newest(snapshot, n),
             Kind::Turns(n) => turns::opening(snapshot, n, bound),
             Kind::Stepped { low, step } => {
-                let Opening { start, ended, .. } = nth_newest(snapshot, low, bound)?;
+                let Opening { start, ended, .. } = nth_newest(snapshot, low)?;
                 let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
                 let position = low / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
@@ -337,16 +338,18 @@ impl Opening {
     }
 }
 
-/// The place of the `n`th newest record that a provider may be sent, looked for past at most `bound`
-/// others.
-fn nth_newest(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
+/// So many records of the application a window looks past.
+const PASSED: usize = 1024;
+
+/// The place of the `n`th newest record that a provider may be sent, looked for past a number of others.
+fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Opening, Stop> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
         return Ok(Opening::at(start)); // as nearly always
     }
-    let most = n.saturating_add(bound);
+    let most = n.saturating_add(PASSED);
     let (mut sent, mut start) = (0, have);
     for record in snapshot.records.iter().rev().take(most) {
         start -= 1;

@@ -13,7 +13,8 @@ use std::time::UNIX_EPOCH;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
     InMemoryStore, Keep, MemoryId, MemoryPrompt, Message, Prompt, Provider, Records, Result, Role,
-    Snapshot, SystemMessage, SystemSource, ToolMessage, Truncate, UserMessage, Why, Window,
+    Snapshot, SystemMessage, SystemSource, ToolMessage, Truncate, Unreadable, UserMessage, Why,
+    Window,
 };
 use notation::{conversation, message, sent};
 
@@ -234,6 +235,38 @@ fn an_answer_behind_results_that_are_left_out_is_not_sent_without_its_question()
     assert_eq!(sent(&last(2, history)), "u:q a:done");
     assert_eq!(sent(&last(3, history)), "u:q a:done");
     assert_eq!(sent(&last(1, history)), "a:done");
+}
+
+/// Ten empty answers of a model that failed were stored, and no prompt could be built any more.
+#[test]
+fn empty_answers_do_not_push_out_the_question() {
+    let mut prompt = prompt("u:hello").for_provider(Provider::Anthropic);
+    prompt.add_all((0..10).map(|_| Message::ai(""))).unwrap();
+    assert_eq!(sent(&prompt.build().unwrap()), "u:hello");
+    prompt.set_memory(Own::new("u:q call:1 t:1=x a:"));
+    prompt.configure().max_messages(2);
+    assert_eq!(sent(&prompt.build().unwrap()), "u:q");
+}
+
+/// A thousand audit records behind the last answer: nothing was sent.
+#[test]
+fn a_thousand_audit_records_take_no_place() {
+    let logs = vec!["log:x"; 1000].join(" ");
+    assert_eq!(sent(&last(2, &format!("u:q a:x {logs}"))), "u:q a:x");
+}
+
+/// A row that can't be read was reported as one that the window does not reach.
+#[test]
+fn a_row_before_all_records_is_unreadable_and_not_older() {
+    let torn = Arc::new(Error::new(ErrorKind::Storage, "read", "torn"));
+    let records = Records::from_rows([(1, UNIX_EPOCH, message("a:hello"))]);
+    for (window, older) in [(Window::all(), 0), (Window::last(10), 0), (Window::last(1), 1)] {
+        let mut snapshot = Snapshot::new(0..2, records.clone());
+        snapshot.unreadable.push(Unreadable { seq: 0, error: Arc::clone(&torn) });
+        let prompt = Composer::new().window(window).compose_all(&snapshot, &[]).unwrap();
+        assert_eq!(prompt.report().older, older, "{window}");
+        assert_eq!(prompt.report().unreadable.len() as u64, 1 - older, "{window}");
+    }
 }
 
 /// After a long tool loop the user asks something else. For Anthropic the window moved forward to that

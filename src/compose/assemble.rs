@@ -116,7 +116,13 @@ impl<'a> Assembly<'a> {
                 self.message(place, record)?;
             }
         }
-        let first = records.get(covers).map_or(snapshot.end, |record| record.seq());
+        // A window that takes more than there is covers the rows before the first record too.
+        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
+        let first = match records.get(covers) {
+            _ if covers == 0 && takes_all && !is_full => snapshot.start,
+            Some(record) => record.seq(),
+            None => snapshot.end,
+        };
         let report = &mut self.content.report;
         let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;

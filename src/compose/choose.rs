@@ -283,10 +283,12 @@ impl<'a> Choosing<'a, '_> {
         if from(self.choice.start).any(Message::begins_turn) {
             return Ok(());
         }
-        // Of a conversation without tools the last n messages are sent and nothing else.
+        // Of a conversation without tools the last n messages are sent and nothing else, unless none of them
+        // is sent at all.
         let counts_messages =
             !self.room.is_budget() && self.composer.effective_window().most().is_some();
-        if counts_messages && !from(self.opens.0).any(is_work) {
+        let has_work = || from(self.opens.0).any(is_work) || self.sent_units().next().is_none();
+        if counts_messages && !has_work() {
             return Ok(());
         }
         let (row, is_whole) = last_row(records, self.searched(), self.choice.start);

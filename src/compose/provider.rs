@@ -89,7 +89,7 @@ impl<'a> Pass<'a> {
             Opens::WithMessage | Opens::WithUser => false,
         };
         if says_nothing && !enough {
-            if self.out.len() == 0 && self.aside.is_empty() {
+            if !pieces.walk(records).any(|held| held.message().is_system()) {
                 // A message that nobody said, and nothing else, is no prompt.
                 return Err(self.error("there is no message"));
             }

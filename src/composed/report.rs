@@ -143,7 +143,8 @@ pub struct LeftOut {
 pub enum Why {
     /// A tool result on which the window would have opened: its call is older.
     Opening,
-    /// A tool result that answers no call.
+    /// A tool result that answers no call, or none that was found as far back as calls are looked for:
+    /// [`Report::search_ended`] says where that was.
     NoCall,
     /// A tool result for a call that has been answered.
     Answered,
@@ -311,7 +312,7 @@ impl fmt::Display for Report {
             writeln!(f, "  note       temporary {index} answers no call")?;
         }
         if !self.note.is_empty() {
-            writeln!(f, "  note       tells at the end that a result has arrived")?;
+            writeln!(f, "  arrived    a note at the end says which results have come")?;
         }
         if let Some(seq) = self.search_ended {
             writeln!(f, "  note       nothing before {seq} was looked at")?;
@@ -330,7 +331,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Opening => "its call is before the window",
-            Self::NoCall => "it answers no call",
+            Self::NoCall => "no call was found that it answers",
             Self::Answered => "its call has been answered",
             Self::Replaced => "it stood in for a result that has come",
             Self::OverBudget => "too large beside what is newer",

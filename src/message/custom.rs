@@ -76,7 +76,8 @@ impl CustomMessage {
     /// [`fields`](Self::fields), which no provider is ever sent.
     ///
     /// Such a record takes no place in a window or a budget, and parts nothing: see
-    /// [`Report::private`](crate::Report::private).
+    /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the report
+    /// says that it looked [no further](crate::Report::search_ended).
     pub fn is_private(&self) -> bool {
         self.body.unknown.is_empty() && self.body.role == ROLE
     }

@@ -530,7 +530,7 @@ impl Model<'_> {
     /// where that ends earlier the window opens there".
     fn nth_newest(&self, n: usize) -> Opening {
         let open: Vec<usize> = (0..self.len()).rev().filter(|i| !self.private(*i)).collect();
-        let most = n.saturating_add(self.bound);
+        let most = n.saturating_add(1024);
         let reach = self.len().saturating_sub(most);
         match open.get(n - 1) {
             Some(at) if *at >= reach => Self::opens(*at),
@@ -848,7 +848,7 @@ impl Model<'_> {
     }
 
     /// "QUESTION: where the window holds no beginning (for last(n) only if it holds a tool message or an ai
-    /// message with calls; in a stepped window and under a budget always), the question of the newest turn is
+    /// message with calls, or nothing that is sent; in a stepped window and under a budget always), the question of the newest turn is
     /// looked for in the B records before the place where the window opens. Found: the row stands in front.
     /// Not found and the history goes on before: `search_ended`."
     fn ask(
@@ -896,7 +896,8 @@ impl Model<'_> {
         self.fill(&mut choice, opening, &[], purse);
         let counts = matches!(settings.kind(), Kind::Last(_)) && purse.is_none();
         let nothing = matches!(settings.kind(), Kind::Last(0) | Kind::Turns(0));
-        if settings.kind_to_the_question() && !nothing && (holds_tools || !counts) {
+        let looks = holds_tools || !counts || choice.all.is_empty();
+        if settings.kind_to_the_question() && !nothing && looks {
             self.ask(&mut choice, opening, &mut told, purse);
         }
         if settings.wants_user_first() && !nothing {
@@ -945,7 +946,8 @@ impl Model<'_> {
         };
 
         self.place_temporaries(&mut parts.sent, temporaries, &note);
-        let nothing = parts.sent.is_empty() && system.is_none();
+        let is_custom = |it: &Sent| matches!(it, Sent::Record(_, it, _) | Sent::Temporary(it) if matches!(it, Message::Custom(_)));
+        let nothing = parts.sent.iter().all(is_custom) && system.is_none();
         if nothing && self.wants_a_message() {
             return Outcome::Fails(vec![Failure::Provider]);
         }
@@ -1295,13 +1297,13 @@ impl Model<'_> {
             }
             _ => true,
         };
-        let is_system = |sent: &Sent| matches!(sent, Sent::Record(_, it, _) | Sent::Temporary(it) if it.is_system());
-        if sent.iter().any(is_said) || (sent.is_empty() && !system) {
+        if sent.iter().any(is_said) {
             return false;
         }
+        let system = system || sent.iter().any(is_system);
         match self.settings.provider {
             None | Some(Provider::Ollama) => false,
-            Some(Provider::OpenAi) => !system && !sent.iter().any(is_system),
+            Some(Provider::OpenAi) => !system,
             Some(_) => true,
         }
     }
@@ -1309,6 +1311,10 @@ impl Model<'_> {
     fn wants_a_message(&self) -> bool {
         self.settings.provider.is_some_and(|provider| provider != Provider::Ollama)
     }
+}
+
+fn is_system(sent: &Sent) -> bool {
+    matches!(sent, Sent::Record(_, it, _) | Sent::Temporary(it) if it.is_system())
 }
 
 /// What a budget has for the history.
