@@ -153,7 +153,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere.
+    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds once a
+    /// round, add it before each.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.

@@ -27,7 +27,8 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// [`starting_with_user`](crate::Window::starting_with_user) does. A window that cuts nothing off leaves
 /// nothing out for that: where the conversation itself begins with an answer (a greeting, an agent that
 /// nobody asked), or has no user message at all, a user message `(start of the conversation)` is put
-/// before it. Where that would be all there is to send, the build is an error.
+/// before it. Where that would be all there is to send, and no system message stands before it, the build is
+/// an error.
 ///
 /// All else is repaired in copies, and each repair is in the [`Report`](crate::Report):
 ///

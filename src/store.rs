@@ -168,7 +168,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
     /// begin meanwhile may stay.
     ///
-    /// Unless it is written, they are listed and deleted one by one.
+    /// End the prefix where a part of the ids ends: `"user:1"` is a prefix of `"user:12:chat"` too,
+    /// `"user:1:"` is not. Unless it is written, they are listed and deleted one by one.
     ///
     /// # Errors
     ///

@@ -18,7 +18,9 @@
 //!   messages that no prompt holds;
 //! - `answer`, which reads a response into the message that goes into memory;
 //! - `Stream`, which assembles a streamed response into that same message, without a runtime;
-//! - `history`, which reads the messages of a request that somebody else wrote.
+//! - `history`, which reads the messages of a request that somebody else wrote. System messages that
+//!   open it are joined to one; one further on stays in its place, and a memory to which all of them are
+//!   appended keeps the last.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};

@@ -9,7 +9,7 @@ use crate::text::{Keep, Unit};
 
 /// What of truncation is data.
 #[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a truncation: an object with `limit`")]
 struct Shape {
     limit: usize,
     #[serde(default, skip_serializing_if = "is_default")]
