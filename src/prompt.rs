@@ -191,6 +191,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
+    /// What earlier prompts counted and cut.
+    pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
+        &self.cache
+    }
+
     /// What all shells do with what they read when they asked for `n` records.
     fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
         if snapshot.rows() < n {
