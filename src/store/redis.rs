@@ -70,31 +70,33 @@
 //! What is large holds up the server, for all who use it, for as long as it takes: a batch of 100,000
 //! messages some tenths of a second. A read of many is read in pages, all of one moment nevertheless.
 
+mod append;
 mod found;
 mod keys;
 mod layout;
 mod link;
+mod list;
+mod memory;
 mod options;
+mod wanted;
 
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use futures_util::future::try_join_all;
 use redis::{Value, cmd};
 
-use super::AsyncChatMemoryStore;
-use super::common::{Payloads, conflict, nothing};
+use super::common::at;
+use super::{AsyncChatMemoryStore, Info, check_prefix};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
-use crate::message::Message;
-use crate::record::{Snapshot, millis};
-use found::Found;
-use keys::{Keys, SHARDS, shard};
-use link::{APPEND, CLEAR, EVICT, FORGET, Link};
+use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
+use crate::record::{Incarnation, millis};
+use append::Change;
+use keys::{Keys, shard};
+use link::Link;
 
+pub use memory::RedisMemory;
 pub use options::RedisOptions;
 /// The driver, version 1, whose connections can be handed in.
 pub use redis as driver;
@@ -128,13 +130,6 @@ pub use redis as driver;
 /// ```
 #[derive(Clone)]
 pub struct RedisStore {
-    shared: Arc<Shared>,
-}
-
-/// One conversation of a [`RedisStore`].
-#[derive(Clone)]
-pub struct RedisMemory {
-    id: MemoryId,
     shared: Arc<Shared>,
 }
 
@@ -189,7 +184,7 @@ impl RedisStore {
     ///
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<RedisMemory> {
-        Ok(RedisMemory { id: id.into(), shared: Arc::clone(&self.shared) })
+        Ok(RedisMemory::new(id.into(), Arc::clone(&self.shared)))
     }
 }
 
@@ -203,17 +198,7 @@ impl AsyncChatMemoryStore for RedisStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(async move {
-            let mut found = Vec::new();
-            let mut after = after.cloned();
-            while found.len() < n {
-                let page = self.shared.next_ids(after, (n - found.len()).min(IDS_AT_ONCE)).await?;
-                let Some(last) = page.last().cloned() else { break };
-                after = Some(last);
-                found.extend(self.shared.that_exist(page).await?);
-            }
-            Ok(found)
-        })
+        Box::pin(self.shared.list("", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
@@ -224,201 +209,62 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            let older_than = millis(older_than);
-            let shards = SHARDS.map(|shard| self.shared.purge(shard, older_than));
-            Ok(try_join_all(shards).await?.into_iter().sum())
-        })
-    }
-}
-
-impl Shared {
-    /// The next ids on a shard, in the order of their bytes.
-    async fn ids_of(
-        &self,
-        operation: &'static str,
-        shard: u8,
-        after: Option<&MemoryId>,
-        n: usize,
-    ) -> Result<Vec<MemoryId>> {
-        let from = after.map_or_else(|| "-".to_owned(), |after| format!("({after}"));
-        let mut command = cmd("ZRANGEBYLEX");
-        command.arg(self.keys.ids(shard)).arg(from).arg("+").arg("LIMIT").arg(0).arg(n);
-        let ids: Vec<String> = parse(operation, self.link.ask(operation, &command).await?)?;
-        Ok(ids.into_iter().map(MemoryId::from).collect())
+        Box::pin(self.shared.sweep("purge_inactive", "", Some(millis(older_than))))
     }
 
-    /// The next ids of all shards in order, up to `n` and at least one where there is one.
-    async fn next_ids(&self, after: Option<MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
-        // Hashing spreads them evenly, so that few of each shard are enough most of the time.
-        let some = n / 128 + 4;
-        let shards = SHARDS.map(|shard| self.ids_of("ids", shard, after.as_ref(), some));
-        let shards = try_join_all(shards).await?;
-        // What comes after the last of a shard that may have more is not known yet.
-        let full = shards.iter().filter(|ids| ids.len() == some);
-        let known = full.filter_map(|ids| ids.last()).min().cloned();
-        let mut ids: Vec<MemoryId> = shards.into_iter().flatten().collect();
-        ids.retain(|id| known.as_ref().is_none_or(|known| id <= known));
-        ids.sort_unstable();
-        ids.truncate(n);
-        Ok(ids)
-    }
-
-    /// Those whose conversation has not expired.
-    async fn that_exist(&self, ids: Vec<MemoryId>) -> Result<Vec<MemoryId>> {
-        let exists = async |id: MemoryId| {
-            let exists = self.link.ask("ids", cmd("EXISTS").arg(self.keys.state(&id))).await?;
-            Ok::<_, Error>((exists != Value::Int(0)).then_some(id))
-        };
-        let ids = try_join_all(ids.into_iter().map(exists)).await?;
-        Ok(ids.into_iter().flatten().collect())
-    }
-
-    async fn purge(&self, shard: u8, older_than: u64) -> Result<u64> {
-        const OPERATION: &str = "purge_inactive";
-        let (mut purged, mut after) = (0, None);
-        loop {
-            // A few at a time, so that others get their turn.
-            let ids = self.ids_of(OPERATION, shard, after.as_ref(), 64).await?;
-            if ids.is_empty() {
-                return Ok(purged);
-            }
-            purged += self.forget(OPERATION, shard, &ids, Some(older_than)).await?;
-            after = ids.into_iter().next_back();
-        }
-    }
-
-    /// Forgets the conversations, or those of them that are inactive; returns how many.
-    async fn forget(
-        &self,
-        operation: &'static str,
-        shard: u8,
-        ids: &[MemoryId],
-        older_than: Option<u64>,
-    ) -> Result<u64> {
-        let mut keys =
-            vec![self.keys.token(shard), self.keys.ids(shard), self.keys.expiring(shard)];
-        keys.extend(ids.iter().flat_map(|id| [self.keys.state(id), self.keys.log(id)]));
-        let older_than = older_than.map_or_else(String::new, |time| time.to_string());
-        let mut args = vec![older_than.as_bytes()];
-        args.extend(ids.iter().map(|id| id.as_str().as_bytes()));
-        parse(operation, self.link.change(operation, &FORGET, &keys, &args).await?)
-    }
-}
-
-impl RedisMemory {
-    /// The key of the stream that the messages are in.
-    pub fn log_key(&self) -> String {
-        self.shared.keys.log(&self.id)
-    }
-
-    /// The token of a new change, and the keys of the conversation.
-    fn keys(&self) -> Vec<String> {
-        let keys = &self.shared.keys;
-        vec![keys.token(shard(&self.id)), keys.state(&self.id), keys.log(&self.id)]
-    }
-
-    /// The newest `n` entries before a position, all of one moment.
-    ///
-    /// Many are read in pages, so that they do not hold up the server. Entries do not change, so pages make
-    /// one whole unless some were forgotten meanwhile: then it begins anew, with larger pages.
-    async fn find(&self, operation: &'static str, before: Option<u64>, n: usize) -> Result<Found> {
-        let mut at_once = 10_000;
-        'anew: loop {
-            let mut found = self.page(operation, before, n.min(at_once)).await?;
-            let mut full = found.rows.len() == at_once;
-            while full && found.rows.len() < n {
-                let oldest = found.rows.last().map(|row| row.seq);
-                let page = at_once.min(n - found.rows.len());
-                let older = self.page(operation, oldest, page).await?;
-                if (older.born, older.start) != (found.born, found.start) {
-                    at_once *= 10;
-                    continue 'anew;
-                }
-                full = older.rows.len() == at_once;
-                found.rows.extend(older.rows);
-            }
-            return Ok(found);
-        }
-    }
-
-    async fn page(&self, operation: &'static str, before: Option<u64>, n: usize) -> Result<Found> {
-        let keys = [self.shared.keys.state(&self.id), self.shared.keys.log(&self.id)];
-        let newest = match before {
-            None => "+".to_owned(),
-            // `0-0` is no id, and stands before all of them.
-            Some(before) => {
-                before.checked_sub(1).map_or_else(|| "0-0".to_owned(), |seq| format!("{seq}-1"))
-            }
-        };
-        let reply = self.shared.link.read(operation, &keys, &newest, n).await?;
-        Found::parse(reply).ok_or_else(|| unexpected(operation))
-    }
-}
-
-impl AsyncChatMemory for RedisMemory {
-    fn id(&self) -> &MemoryId {
-        &self.id
-    }
-
-    fn append<'a>(
+    fn ids_with_prefix<'a>(
         &'a self,
-        batch: &'a mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> BoxFuture<'a, Result<Range<u64>>> {
+        prefix: &'a str,
+        after: Option<&'a MemoryId>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+        Box::pin(self.shared.list(prefix, after, n))
+    }
+
+    fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
         Box::pin(async move {
-            if batch.is_empty() {
-                return nothing("redis", expected, self.find("append", None, 0).await?.end);
-            }
-            let Payloads { system, messages } = Payloads::of("redis", self.shared.codec, batch)?;
-            let system = system.unwrap_or_default(); // no payload is empty
-            let number = |number: Option<u64>| number.map_or(String::new(), |n| n.to_string());
-            let at = millis(SystemTime::now()).to_string();
-            let ttl = number(self.shared.ttl);
-            let first = number(expected);
-            let mut args: Vec<&[u8]> = vec![
-                self.id.as_str().as_bytes(),
-                first.as_bytes(),
-                at.as_bytes(),
-                ttl.as_bytes(),
-                &system,
-            ];
-            args.extend(messages.iter().map(Vec::as_slice));
-            let (mut keys, shard) = (self.keys(), shard(&self.id));
-            keys.extend([self.shared.keys.ids(shard), self.shared.keys.expiring(shard)]);
-            let done = self.shared.link.change("append", &APPEND, &keys, &args).await?;
-            if let (Value::Int(end), Some(expected)) = (&done, expected) {
-                return Err(conflict("redis", expected, u64::try_from(*end).unwrap_or(0)));
-            }
-            let done: String = parse("append", done)?;
-            let positions = done.split_once(' ').and_then(|(first, last)| {
-                Some(first.parse::<u64>().ok()?..last.parse::<u64>().ok()?)
-            });
-            let positions = positions.ok_or_else(|| unexpected("append"))?;
-            batch.clear();
-            Ok(positions)
+            let mut command = cmd("HMGET");
+            command.arg(self.shared.keys.state(id)).arg(&["start", "end", "active", "incarnation"]);
+            let found = self.shared.link.ask("info", &command).await?;
+            type Fields = (Option<u64>, Option<u64>, Option<u64>, Option<String>);
+            let (start, end, active, incarnation): Fields = parse("info", found)?;
+            let (Some(start), Some(end), Some(active)) = (start, end, active) else {
+                return Ok(None);
+            };
+            let info = Info::new(start..end, at(active));
+            let incarnation = incarnation.and_then(|text| text.parse().ok());
+            incarnation.map(|it| Some(info.with_incarnation(it))).ok_or_else(|| unexpected("info"))
         })
     }
 
-    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move { self.find("read", before, n).await?.snapshot(before, n) })
-    }
-
-    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+    fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         Box::pin(async move {
-            let before = before.to_string();
-            let args: [&[u8]; 1] = [before.as_bytes()];
-            let evicted = self.shared.link.change("evict", &EVICT, &self.keys(), &args).await?;
-            parse("evict", evicted)
+            check_prefix(prefix)?;
+            self.shared.sweep("delete_prefix", prefix, None).await
         })
     }
 
-    fn clear(&self) -> BoxFuture<'_, Result<()>> {
+    fn restore<'a>(
+        &'a self,
+        id: &'a MemoryId,
+        start: u64,
+        incarnation: Option<Incarnation>,
+    ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            self.shared.link.change("clear", &CLEAR, &self.keys(), &[]).await.map(|_| ())
+            if start > LAST {
+                let text = format!("redis: {start} is no position, the last one is {LAST}");
+                return Err(Error::invalid("restore", text));
+            }
+            let incarnation = incarnation.unwrap_or_else(Incarnation::random);
+            let (nothing, restored) = (Append::default(), Some((start, incarnation)));
+            let change = Change { append: Some(&nothing), restored, ..Change::default() };
+            change.make("restore", &self.shared, id).await.map(|_| ())
         })
     }
 }
+
+/// Beyond it the scripts, which count with floating point, could not go on for long.
+const LAST: u64 = 1 << 52;
 
 fn parse<T: redis::FromRedisValue>(operation: &'static str, value: Value) -> Result<T> {
     redis::from_redis_value(value).map_err(|error| unexpected(operation).with_source(error))
@@ -434,16 +280,3 @@ impl fmt::Debug for RedisStore {
         f.debug_struct("RedisStore").field("place", link).field("codec", codec).finish()
     }
 }
-
-impl fmt::Debug for RedisMemory {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let place = &self.shared.link;
-        f.debug_struct("RedisMemory")
-            .field("id", &self.id)
-            .field("place", place)
-            .finish_non_exhaustive()
-    }
-}
-
-/// So many ids are looked for at the same time.
-const IDS_AT_ONCE: usize = 1_000;

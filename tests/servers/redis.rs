@@ -169,13 +169,25 @@ async fn damage(
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     one: One,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 memory_prompt::conformance!(
     #[ignore = "needs redis-server"]
     failing: Failing<Adapted<One>>,
-    [faults]
+    [faults, slot_faults]
 );
 
 /// Bincode, and with a time to live.
@@ -201,7 +213,7 @@ impl AsyncStoreFixture for Bincode {
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     bincode: Bincode,
-    [memory, store, asynchronous]
+    [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]
 );
 
 // ---- the laws of network backends ----------------------------------------------------------------

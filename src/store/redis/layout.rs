@@ -7,7 +7,7 @@ use super::link::Link;
 use crate::error::{Error, ErrorKind, Result};
 
 /// What this version writes. One that differs gets the next number, and `prepare` what leads there.
-const CURRENT: u64 = 1;
+const CURRENT: u64 = 2;
 
 /// Finds out of which version the data under a prefix are, and refuses what is of a later one. Marks what
 /// is new with this version.

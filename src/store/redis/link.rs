@@ -13,6 +13,7 @@ use redis::{
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A connection that many use at once, and that comes back by itself.
@@ -116,9 +117,10 @@ impl Link {
         operation: &'static str,
         script: &Script,
         keys: &[String],
-        args: &[&[u8]],
+        args: &[impl AsRef<[u8]>],
     ) -> Result<Value> {
-        let args: Vec<&[u8]> = [REMEMBERED].into_iter().chain(args.iter().copied()).collect();
+        let args = args.iter().map(AsRef::as_ref);
+        let args: Vec<&[u8]> = [REMEMBERED].into_iter().chain(args).collect();
         let mut patience = self.patience(operation, true);
         loop {
             let mut connection = patience.connection().await?;
@@ -137,23 +139,11 @@ impl Link {
         }
     }
 
-    /// The state of a conversation and the newest entries of its log, all of one moment.
-    pub(super) async fn read(
-        &self,
-        operation: &'static str,
-        keys: &[String; 2],
-        newest: &str,
-        count: usize,
-    ) -> Result<Value> {
+    /// What is wanted of a conversation, all of one moment.
+    pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
         // A transaction and not a script: Lua turns each entry into tables and back, which takes five times
         // as long as to find it.
-        let [state, log] = keys;
-        let mut transaction = pipe();
-        transaction.atomic();
-        transaction.cmd("HMGET").arg(state).arg(&["start", "end", "system", "born"]);
-        transaction.cmd("XREVRANGE").arg(log).arg(newest).arg("-").arg("COUNT").arg(count);
-        let count = count.to_string();
-        let args = [newest.as_bytes(), count.as_bytes()];
+        let transaction = wanted.transaction();
         let mut patience = self.patience(operation, false);
         loop {
             let mut connection = patience.connection().await?;
@@ -162,7 +152,10 @@ impl Link {
                     // The slot has moved, or is just moving. The driver finds the way for a single command
                     // and not for a transaction.
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
-                        run(&READ, keys, &args, None, &mut connection).await.map(|(value, _)| value)
+                        let args = wanted.args();
+                        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+                        let read = run(&READ, wanted.keys(), &args, None, &mut connection);
+                        read.await.map(|(value, _)| value)
                     }
                     result => result,
                 }

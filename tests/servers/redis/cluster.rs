@@ -183,13 +183,37 @@ fixture!(Wounded, "redis cluster, after a master died", WOUNDED);
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     healthy: Healthy,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     wounded: Wounded,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 /// A node that accepts and never answers does not keep the client from the others.
