@@ -1,10 +1,13 @@
 //! The contract on Redis, and what can happen to its servers.
 
 mod cluster;
+mod cost;
 mod faults;
+mod ids;
 mod keys;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod upgrade;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

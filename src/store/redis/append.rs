@@ -152,8 +152,7 @@ impl Change<'_> {
             (None, Err(_)) => {
                 // What was seen is compared with nothing.
                 let since = self.append.and_then(|append| append.since);
-                let mut seen = Append::default();
-                seen.since = since;
+                let seen = Append { since, ..Append::default() };
                 seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))
             }
         }

@@ -46,7 +46,13 @@ impl Keys {
     /// All that a conversation has: its state, its log, the contents of its slots, their versions, and a list
     /// of the ids of appends, each with what that came to.
     pub(super) fn conversation(&self, id: &MemoryId) -> [String; 5] {
-        ["state", "log", "slots", "versions", "known"].map(|what| self.of(id, what))
+        self.conversation_on(shard(id), id)
+    }
+
+    /// The same, on a shard on which it may have been once.
+    pub(super) fn conversation_on(&self, shard: u8, id: &MemoryId) -> [String; 5] {
+        let key = |what| self.of_shard(shard, &format!("{what}:{id}"));
+        ["state", "log", "slots", "versions", "known"].map(key)
     }
 
     /// What an append needs: a token, all that the conversation has, and the lists that it is in.
@@ -82,7 +88,7 @@ impl Keys {
     }
 }
 
-/// The shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as MurmurHash3 ends. This is part
+/// The shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as `MurmurHash3` ends. This is part
 /// of the layout.
 ///
 /// FNV-1a alone leaves its highest byte as it was where only the last characters differ, and those of ids are
@@ -93,6 +99,11 @@ pub(super) fn shard(id: &MemoryId) -> u8 {
         hash = (hash ^ hash >> 33).wrapping_mul(factor);
     }
     (hash ^ hash >> 33).to_be_bytes()[0]
+}
+
+/// The shard on which an id was in version 1 of the layout.
+pub(super) fn shard_of_version_1(id: &MemoryId) -> u8 {
+    fnv(id).to_be_bytes()[0]
 }
 
 fn fnv(id: &MemoryId) -> u64 {
@@ -120,7 +131,8 @@ mod tests {
     /// those cost 38,120 commands instead of 1,256.
     #[test]
     fn ids_of_any_shape_are_spread_over_the_shards() {
-        let shapes: [(&str, fn(u64) -> String); 14] = [
+        type Shape = fn(u64) -> String;
+        let shapes: [(&str, Shape); 14] = [
             ("conversations of a user", |i| format!("support:u1001:c{i}")),
             ("one of each user", |i| format!("support:u{i}:c1")),
             ("users with a number", |i| format!("support:u{i}:c{i}")),
@@ -144,11 +156,12 @@ mod tests {
                 for i in 1..=n.min(most) {
                     counts[usize::from(shard(&MemoryId::from(shape(i))))] += 1;
                 }
-                let used = counts.iter().filter(|count| **count > 0).count();
+                let used =
+                    u32::try_from(counts.iter().filter(|count| **count > 0).count()).unwrap();
                 let n = u32::try_from(n.min(most)).unwrap();
                 let random = 256.0 * (1.0 - (255.0_f64 / 256.0).powi(n.cast_signed()));
                 // Nine in ten of the shards that throwing dice would use, and none much fuller.
-                assert!(used as f64 >= 0.9 * random - 1.0, "{n} {what}: {used} shards");
+                assert!(f64::from(used) >= 0.9 * random - 1.0, "{n} {what}: {used} shards");
                 let mean = f64::from(n) / 256.0;
                 let most = f64::from(counts.into_iter().max().unwrap());
                 assert!(most <= mean + 5.0 * mean.sqrt() + 2.0, "{n} {what}: {most} on a shard");

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManager};
@@ -13,6 +14,7 @@ use redis::{
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::layout;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,6 +43,10 @@ pub(super) struct Link {
     pub(super) replicas: Option<(usize, Duration)>,
     /// Where the server is, for people. No password.
     pub(super) place: String,
+    /// Where the version of the data is.
+    pub(super) version: String,
+    /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
+    pub(super) lost: AtomicBool,
 }
 
 /// How long the server remembers what a change returned, in milliseconds.
@@ -68,6 +74,7 @@ pub(super) static APPEND: LazyLock<Script> = change!("append.lua");
 pub(super) static EVICT: LazyLock<Script> = change!("evict.lua");
 pub(super) static CLEAR: LazyLock<Script> = change!("clear.lua");
 pub(super) static FORGET: LazyLock<Script> = change!("forget.lua");
+pub(super) static ARRIVE: LazyLock<Script> = change!("arrive.lua");
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.lua")));
 
 impl Way {
@@ -242,12 +249,41 @@ enum Fate {
 impl Patience<'_> {
     /// The connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
-        let Ok((connection, number)) = timeout_at(self.deadline, self.link.way.connection()).await
-        else {
-            return Err(self.silence());
+        loop {
+            let connection = timeout_at(self.deadline, self.link.way.connection()).await;
+            let Ok((mut connection, number)) = connection else { return Err(self.silence()) };
+            self.number = number;
+            if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
+                return Ok(connection);
+            }
+            if self.is_current(&mut connection).await? {
+                self.link.lost.store(false, Ordering::Relaxed);
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// Looks at the version of the data again; it is not known yet where it is time to ask again.
+    async fn is_current(&mut self, connection: &mut Connection) -> Result<bool> {
+        let key = &self.link.version;
+        let Some(found) = self.look(&layout::find(key), connection).await? else {
+            return Ok(false);
         };
-        self.number = number;
-        Ok(connection)
+        if found == Value::Nil {
+            // It holds nothing (any more), as a server that came back without its data.
+            self.look(&layout::mark(key), connection).await?;
+            return Ok(false);
+        }
+        layout::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
+    }
+
+    /// Waits for the answer to something that is not the change itself.
+    async fn look(&mut self, command: &Cmd, connection: &mut Connection) -> Result<Option<Value>> {
+        let (change, in_doubt) = (self.change, self.in_doubt);
+        self.change = change && in_doubt;
+        let found = self.wait(command.query_async(connection)).await;
+        (self.change, self.in_doubt) = (change, in_doubt);
+        found
     }
 
     /// Waits for an answer; none is returned where it is time to ask again.
@@ -265,6 +301,7 @@ impl Patience<'_> {
             Ok(Err(error)) => error,
             Err(_) => {
                 self.in_doubt = true;
+                self.link.lost.store(true, Ordering::Relaxed);
                 let renewal = self.link.way.renew(self.number);
                 if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
                     return Err(self.silence());
@@ -273,6 +310,9 @@ impl Patience<'_> {
             }
         };
         let fate = self.link.fate(&error);
+        if error.is_io_error() || error.is_connection_dropped() {
+            self.link.lost.store(true, Ordering::Relaxed);
+        }
         self.in_doubt |= matches!(fate, Fate::InDoubt);
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&why(&error, &self.link.place)).with_source(error));

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
@@ -13,7 +14,7 @@ use tokio::sync::Mutex;
 
 use super::keys::Keys;
 use super::link::{self, Connection, Link, Way};
-use super::{RedisStore, Shared, layout};
+use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,6 +42,7 @@ pub struct RedisOptions {
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) replicas: Option<(usize, Duration)>,
+    pub(super) upgrade: bool,
     #[cfg(feature = "redis-tls")]
     pub(super) certificates: Option<redis::TlsCertificates>,
 }
@@ -94,6 +96,17 @@ impl RedisOptions {
     #[must_use]
     pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
         self.replicas = Some((replicas, time));
+        self
+    }
+
+    /// Upgrades data of an older version when the store is opened; unless set, they are refused.
+    ///
+    /// Older programs would not find what has moved, and begin anew: end them all before. Each conversation
+    /// passes through this process, sixteen at a time; one of more than 512 MiB can't, and is an error. If it breaks off, opening goes on with it, and until
+    /// then the store is not opened. Several may do it at the same time.
+    #[must_use]
+    pub fn upgrade(mut self) -> Self {
+        self.upgrade = true;
         self
     }
 
@@ -169,12 +182,19 @@ impl RedisOptions {
     }
 
     async fn on(self, way: Way, keys: Keys, place: String) -> Result<RedisStore> {
-        let link = Link { way, timeout: self.timeout, replicas: self.replicas, place };
-        layout::prepare(&link, &keys).await?;
+        let link = Link {
+            way,
+            timeout: self.timeout,
+            replicas: self.replicas,
+            place,
+            version: keys.version(),
+            lost: AtomicBool::new(false),
+        };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
         let shared = Shared { link, keys, codec: self.codec, ttl };
+        shared.prepare(self.upgrade).await?;
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
@@ -279,6 +299,7 @@ impl fmt::Debug for RedisOptions {
             .field("timeout", &self.timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("replicas", &self.replicas)
+            .field("upgrade", &self.upgrade)
             .finish_non_exhaustive()
     }
 }

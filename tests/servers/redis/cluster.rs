@@ -20,7 +20,7 @@ use super::{address, damage, options, run, server};
 use crate::process::{Server, free_port};
 
 /// Three masters, each with a replica.
-struct Cluster(Vec<(Server, u16)>);
+pub(super) struct Cluster(Vec<(Server, u16)>);
 
 impl Cluster {
     fn start() -> Self {
@@ -99,7 +99,7 @@ impl Cluster {
         }
     }
 
-    fn addresses(&self) -> Vec<String> {
+    pub(super) fn addresses(&self) -> Vec<String> {
         self.ports().into_iter().map(address).collect()
     }
 }
@@ -109,7 +109,7 @@ fn cli(port: u16, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
 }
 
-static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
+pub(super) static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
 static WOUNDED: LazyLock<Cluster> = LazyLock::new(|| {
     let cluster = Cluster::start();
