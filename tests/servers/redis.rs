@@ -5,6 +5,7 @@ mod cost;
 mod faults;
 mod ids;
 mod keys;
+mod once;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod upgrade;

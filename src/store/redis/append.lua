@@ -1,5 +1,5 @@
 -- KEYS: token, state, log, slots, versions, known, ids, expiring.
--- ARGV: milliseconds for the token, id of the conversation, 'begins' | 'changes' | 'nothing' (what it does
+-- ARGV: two of the token, id of the conversation, 'begins' | 'changes' | 'nothing' (what it does
 -- where there is no conversation, or where there is one, or neither), expected end, now, milliseconds to live,
 -- system message, incarnation of what begins, how many messages there are, messages. If there is more to it:
 -- id of the append, where what begins is restored, time of activity, incarnation and newest position that
@@ -9,9 +9,9 @@
 -- known. Or a number: the end that was not expected; -1 if what was seen is no more; -1 - i if the slot i
 -- is another one.
 local state, log, slots, versions, known, ids, expiring = unpack(KEYS, 2)
-local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 2, 8)
-local payload = 9
-local more = payload + ARGV[9]
+local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 3, 9)
+local payload = 10
+local more = payload + ARGV[payload]
 local turn, start, latest, seen, newest, version = unpack(ARGV, more + 1, more + 6)
 local time = more + 7
 local timed = tonumber(ARGV[time] or 0)
@@ -47,7 +47,7 @@ if new then
   redis.call('UNLINK', log, slots, versions, known)
 end
 local last = first
-for i = 1, tonumber(ARGV[9]) do
+for i = 1, tonumber(ARGV[payload]) do
   local at = timed > 0 and ARGV[time + i] or now
   redis.call('XADD', log, text(last) .. '-1', 'at', at, 'payload', ARGV[payload + i])
   last = last + 1

@@ -1,4 +1,4 @@
--- KEYS: token, state, log, slots, versions. ARGV: milliseconds for the token.
+-- KEYS: token, state, log, slots, versions. ARGV: two of the token.
 local last = redis.call('HGET', KEYS[2], 'end')
 if not last then return '' end
 redis.call('UNLINK', KEYS[3], KEYS[4], KEYS[5])

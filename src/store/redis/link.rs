@@ -11,6 +11,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::{
     Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value, cmd, pipe,
 };
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
@@ -49,8 +50,9 @@ pub(super) struct Link {
     pub(super) lost: AtomicBool,
 }
 
-/// How long the server remembers what a change returned, in milliseconds.
-const REMEMBERED: &[u8] = b"60000";
+/// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
+/// clocks of a master and of the replica that takes over may differ.
+const LONGER: Duration = Duration::from_mins(1);
 
 /// A script with the hash by which a server knows it.
 pub(super) struct Script {
@@ -126,11 +128,18 @@ impl Link {
         keys: &[String],
         args: &[impl AsRef<[u8]>],
     ) -> Result<Value> {
-        let args = args.iter().map(AsRef::as_ref);
-        let args: Vec<&[u8]> = [REMEMBERED].into_iter().chain(args).collect();
+        let remembered =
+            u64::try_from(self.timeout.saturating_add(LONGER).as_millis()).unwrap_or(u64::MAX);
+        let (remembered, mut last) = (remembered.min(1 << 51).to_string(), String::new());
         let mut patience = self.patience(operation, true);
         loop {
             let mut connection = patience.connection().await?;
+            if patience.in_doubt {
+                let Some(time) = patience.last(&keys[0], &mut connection).await? else { continue };
+                last = time;
+            }
+            let token = [remembered.as_bytes(), last.as_bytes()].into_iter();
+            let args: Vec<&[u8]> = token.chain(args.iter().map(AsRef::as_ref)).collect();
             let attempt = run(script, keys, &args, self.replicas, &mut connection);
             let Some((value, confirmed)) = patience.wait(attempt).await? else { continue };
             // A number says that nothing was done.
@@ -224,6 +233,14 @@ async fn send(
     Ok((result?, confirmed))
 }
 
+/// Timers and connections panic outside of a runtime.
+pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
+    Handle::try_current().map(drop).map_err(|error| {
+        let text = "redis: the driver needs a tokio runtime";
+        Error::new(ErrorKind::Storage, operation, text).with_source(error)
+    })
+}
+
 /// What an operation has left: time, and whether it may be done already.
 struct Patience<'a> {
     link: &'a Link,
@@ -249,6 +266,7 @@ enum Fate {
 impl Patience<'_> {
     /// The connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
+        in_runtime(self.operation)?;
         loop {
             let connection = timeout_at(self.deadline, self.link.way.connection()).await;
             let Ok((mut connection, number)) = connection else { return Err(self.silence()) };
@@ -275,6 +293,18 @@ impl Patience<'_> {
             return Ok(false);
         }
         layout::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
+    }
+
+    /// The last second, by the clock of the server that has this key, in which somebody waits for an answer.
+    ///
+    /// A server that was silent does what it was asked for when it is back, however late that is.
+    async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<String>> {
+        let mut time = cmd("EVAL");
+        time.arg("return redis.call('TIME')[1]").arg(1).arg(key);
+        let left = self.deadline.saturating_duration_since(Instant::now()).as_secs() + 1;
+        let Some(now) = self.look(&time, connection).await? else { return Ok(None) };
+        let now: u64 = super::parse(self.operation, now)?;
+        Ok(Some(now.saturating_add(left).to_string()))
     }
 
     /// Waits for the answer to something that is not the change itself.

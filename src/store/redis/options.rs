@@ -129,6 +129,7 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
         let (keys, info) = (self.keys()?, self.info(address)?);
+        link::in_runtime("open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
         let client = self.client(info);
@@ -154,6 +155,7 @@ impl RedisOptions {
         let keys = self.keys()?;
         let infos = addresses.iter().map(|address| self.info(address.as_ref()));
         let infos: Vec<ConnectionInfo> = infos.collect::<Result<_>>()?;
+        link::in_runtime("open")?;
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
@@ -221,9 +223,10 @@ impl RedisOptions {
 
     fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself; half of the time is left for another.
+        // A machine that is gone breaks no connection by itself; half of the time is left for another. The
+        // system takes some weeks at most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        let tcp = tcp.set_user_timeout(self.timeout / 2);
+        let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_hours(24)));
         tcp
     }
 
@@ -301,5 +304,25 @@ impl fmt::Debug for RedisOptions {
             .field("replicas", &self.replicas)
             .field("upgrade", &self.upgrade)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::store::RedisStore;
+
+    /// It panicked: connections need a runtime.
+    #[test]
+    fn outside_of_a_runtime_there_is_an_error() {
+        fn refused(open: impl Future<Output = crate::Result<RedisStore>>) {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let std::task::Poll::Ready(opened) = std::pin::pin!(open).poll(&mut context) else {
+                unreachable!()
+            };
+            let error = opened.unwrap_err();
+            assert_eq!(error.to_string(), "open: redis: the driver needs a tokio runtime");
+        }
+        refused(RedisStore::open("redis://localhost"));
+        refused(RedisStore::open_cluster(&["redis://localhost"]));
     }
 }
