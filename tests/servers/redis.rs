@@ -6,6 +6,7 @@ mod faults;
 mod ids;
 mod keys;
 mod once;
+mod replicas;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod upgrade;

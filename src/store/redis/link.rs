@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManager};
@@ -38,6 +38,10 @@ pub(super) enum Way {
 
 pub(super) struct Link {
     pub(super) way: Way,
+    /// The ways of changes that wait for replicas; none where those have only that of all others.
+    pub(super) waiting: Vec<Way>,
+    /// How many changes have waited for replicas.
+    pub(super) waited: AtomicUsize,
     /// How long an operation may take, with all that is repeated.
     pub(super) timeout: Duration,
     /// How many replicas must have a change, and how long they are waited for.
@@ -132,6 +136,7 @@ impl Link {
             u64::try_from(self.timeout.saturating_add(LONGER).as_millis()).unwrap_or(u64::MAX);
         let (remembered, mut last) = (remembered.min(1 << 51).to_string(), String::new());
         let mut patience = self.patience(operation, true);
+        patience.way = self.way_of_a_change();
         loop {
             let mut connection = patience.connection().await?;
             if patience.in_doubt {
@@ -182,9 +187,17 @@ impl Link {
         }
     }
 
+    /// A connection does nothing else while it waits for replicas: so those who wait take turns on several, and
+    /// keep nobody else.
+    fn way_of_a_change(&self) -> &Way {
+        let turn = self.waited.fetch_add(1, Ordering::Relaxed);
+        turn.checked_rem(self.waiting.len()).map_or(&self.way, |i| &self.waiting[i])
+    }
+
     fn patience(&self, operation: &'static str, change: bool) -> Patience<'_> {
         Patience {
             link: self,
+            way: &self.way,
             operation,
             change,
             deadline: Instant::now() + self.timeout,
@@ -244,6 +257,7 @@ pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
 /// What an operation has left: time, and whether it may be done already.
 struct Patience<'a> {
     link: &'a Link,
+    way: &'a Way,
     operation: &'static str,
     change: bool,
     deadline: Instant,
@@ -268,7 +282,7 @@ impl Patience<'_> {
     async fn connection(&mut self) -> Result<Connection> {
         in_runtime(self.operation)?;
         loop {
-            let connection = timeout_at(self.deadline, self.link.way.connection()).await;
+            let connection = timeout_at(self.deadline, self.way.connection()).await;
             let Ok((mut connection, number)) = connection else { return Err(self.silence()) };
             self.number = number;
             if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
@@ -321,7 +335,7 @@ impl Patience<'_> {
         &mut self,
         attempt: impl Future<Output = RedisResult<T>>,
     ) -> Result<Option<T>> {
-        let limit = match self.link.way {
+        let limit = match self.way {
             Way::Given(_) => self.deadline,
             // So that there is time for a new connection.
             Way::Cluster(..) => self.deadline.min(Instant::now() + self.link.timeout / 3),
@@ -332,7 +346,7 @@ impl Patience<'_> {
             Err(_) => {
                 self.in_doubt = true;
                 self.link.lost.store(true, Ordering::Relaxed);
-                let renewal = self.link.way.renew(self.number);
+                let renewal = self.way.renew(self.number);
                 if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
                     return Err(self.silence());
                 }

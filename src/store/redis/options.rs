@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -92,7 +93,8 @@ impl RedisOptions {
     /// Lets each change return only when so many replicas have it (`WAIT`), and be
     /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited for.
     ///
-    /// Whoever uses the same store waits too, reads included: they share a connection.
+    /// A connection does nothing else meanwhile, so that changes take turns on eight of their own, and reads
+    /// don't wait. Over a [connection of your own](Self::over) there is but that one, for all.
     #[must_use]
     pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
         self.replicas = Some((replicas, time));
@@ -141,9 +143,12 @@ impl RedisOptions {
             // How long is waited, and what is tried again, is decided here.
             .set_response_timeout(None)
             .set_number_of_retries(0);
-        let connection = ConnectionManager::new_with_config(client, config);
-        let connection = self.connect(&place, connection).await?;
-        self.on(Way::Given(Connection::One(connection)), keys, place).await
+        let connect = || ConnectionManager::new_with_config(client.clone(), config.clone());
+        let ways = (0..self.ways()).map(async |_| {
+            self.connect(&place, connect()).await.map(|it| Way::Given(Connection::One(it)))
+        });
+        let ways = try_join_all(ways).await?;
+        self.on(ways, keys, place).await
     }
 
     /// The store on the cluster that one of these addresses belongs to.
@@ -159,8 +164,12 @@ impl RedisOptions {
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
-        let connection = self.connect(&place, client.get_async_connection()).await?;
-        self.on(Way::Cluster(Box::new(client), Mutex::new((0, connection))), keys, place).await
+        let ways = (0..self.ways()).map(async |_| {
+            let connection = self.connect(&place, client.get_async_connection()).await?;
+            Ok::<_, Error>(Way::Cluster(Box::new(client.clone()), Mutex::new((0, connection))))
+        });
+        let ways = try_join_all(ways).await?;
+        self.on(ways, keys, place).await
     }
 
     /// The store behind a connection of your own, whose timeouts count beside those that are set here.
@@ -170,7 +179,7 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
         let keys = self.keys()?;
-        self.on(Way::Given(Connection::One(connection)), keys, OWN.to_owned()).await
+        self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
     }
 
     /// The store behind a cluster connection of your own. It must not read from replicas, which are behind.
@@ -180,12 +189,20 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
         let keys = self.keys()?;
-        self.on(Way::Given(Connection::Cluster(connection)), keys, OWN.to_owned()).await
+        self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
     }
 
-    async fn on(self, way: Way, keys: Keys, place: String) -> Result<RedisStore> {
+    /// How many connections there are: one for all, and where replicas are waited for some for changes.
+    fn ways(&self) -> usize {
+        if self.replicas.is_some() { 1 + WAITING } else { 1 }
+    }
+
+    /// The store that uses the first of these ways for all, and the others for changes.
+    async fn on(self, mut ways: Vec<Way>, keys: Keys, place: String) -> Result<RedisStore> {
         let link = Link {
-            way,
+            way: ways.swap_remove(0),
+            waiting: ways,
+            waited: AtomicUsize::new(0),
             timeout: self.timeout,
             replicas: self.replicas,
             place,
@@ -290,6 +307,9 @@ fn choose_cryptography(address: &redis::ConnectionAddr) {
 fn unusable(error: &RedisError) -> Error {
     Error::invalid("open", format!("redis: the address can't be used: {error}"))
 }
+
+/// So many changes wait for replicas at the same time.
+const WAITING: usize = 8;
 
 const OWN: &str = "a connection of the caller's";
 
