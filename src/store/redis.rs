@@ -21,7 +21,7 @@
 //! | `memory-prompt:{xx}:known:ID` | a list: the newest 64 ids of appends, each with what it came to |
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
-//! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for a minute |
+//! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
 //! | `memory-prompt:version` | the version of this layout, which is 2 |
 //!
 //! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash, mixed as
@@ -42,10 +42,11 @@
 //! # What is promised
 //!
 //! - **Once.** A change whose answer got lost is asked for again, until the [timeout](RedisOptions::timeout)
-//!   is up. It carries a token by which the server knows for a minute what it has done, so it is done once.
-//!   A server that restarts, or a replica that takes over, is a pause and not an error, if the timeout is
-//!   longer. (Three times as long, where a master falls silent and its connections do not break.) Where it
-//!   is not, the error is [`ErrorKind::Unacknowledged`].
+//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and
+//!   what is asked for again has a time after which it is not done any more: so it is done once. A server
+//!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
+//!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
+//!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
 //! - **A crash of the server's machine** loses what is not on its disk yet, although it was acknowledged:
 //!   nothing with `appendonly yes` and `appendfsync always`; the last second or two with `appendfsync
 //!   everysec`, the default with `appendonly yes`; all since the last snapshot without `appendonly`.

@@ -51,7 +51,8 @@ impl Keys {
 
     /// The same, on a shard on which it may have been once.
     pub(super) fn conversation_on(&self, shard: u8, id: &MemoryId) -> [String; 5] {
-        let key = |what| self.of_shard(shard, &format!("{what}:{id}"));
+        let place = self.of_shard(shard, "");
+        let key = |what| [place.as_str(), what, ":", id.as_str()].concat();
         ["state", "log", "slots", "versions", "known"].map(key)
     }
 
