@@ -329,12 +329,13 @@ impl fmt::Debug for RedisOptions {
 
 #[cfg(test)]
 mod tests {
+    use crate::error::Result;
     use crate::store::RedisStore;
 
     /// It panicked: connections need a runtime.
     #[test]
     fn outside_of_a_runtime_there_is_an_error() {
-        fn refused(open: impl Future<Output = crate::Result<RedisStore>>) {
+        fn refused(open: impl Future<Output = Result<RedisStore>>) {
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
             let std::task::Poll::Ready(opened) = std::pin::pin!(open).poll(&mut context) else {
                 unreachable!()

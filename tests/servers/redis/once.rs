@@ -77,7 +77,7 @@ fn holding(server: u16) -> (u16, Arc<Way>) {
 }
 
 fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bool) {
-    let mut buffer = [0; 1 << 16];
+    let mut buffer = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
         if !goes_on(&buffer[..n]) || to.write_all(&buffer[..n]).is_err() {
             break;
