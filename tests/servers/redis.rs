@@ -1,10 +1,15 @@
 //! The contract on Redis, and what can happen to its servers.
 
 mod cluster;
+mod cost;
 mod faults;
+mod ids;
 mod keys;
+mod once;
+mod replicas;
 #[cfg(feature = "redis-tls")]
 mod tls;
+mod upgrade;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -169,13 +174,25 @@ async fn damage(
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     one: One,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 memory_prompt::conformance!(
     #[ignore = "needs redis-server"]
     failing: Failing<Adapted<One>>,
-    [faults]
+    [faults, slot_faults]
 );
 
 /// Bincode, and with a time to live.
@@ -201,7 +218,7 @@ impl AsyncStoreFixture for Bincode {
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     bincode: Bincode,
-    [memory, store, asynchronous]
+    [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]
 );
 
 // ---- the laws of network backends ----------------------------------------------------------------

@@ -1,12 +1,12 @@
--- KEYS: token, ids, expiring, then state and log of each conversation.
--- ARGV: milliseconds for the token, the time before which nothing may have been appended or '', ids.
+-- KEYS: token, ids, expiring, then of each conversation state, log, slots, versions and known.
+-- ARGV: two of the token, the time before which nothing may have been appended or '', ids.
 -- Returns how many conversations went, as text. Ids without a conversation go too, uncounted.
-local older, forgotten = tonumber(ARGV[2]), 0
-for i = 3, #ARGV do
-  local state, log = KEYS[2 * i - 2], KEYS[2 * i - 1]
-  local active = tonumber(redis.call('HGET', state, 'active'))
+local older, forgotten = tonumber(ARGV[3]), 0
+for i = 4, #ARGV do
+  local state = 5 * i - 16
+  local active = tonumber(redis.call('HGET', KEYS[state], 'active'))
   if not active or not older or active < older then
-    redis.call('UNLINK', state, log)
+    redis.call('UNLINK', unpack(KEYS, state, state + 4))
     redis.call('ZREM', KEYS[2], ARGV[i])
     redis.call('ZREM', KEYS[3], ARGV[i])
     if active then forgotten = forgotten + 1 end

@@ -1,5 +1,7 @@
 //! What a read finds, and the sense that is made of it.
 
+use std::ops::Range;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -7,8 +9,9 @@ use redis::Value;
 
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Read;
 use crate::message::Message;
-use crate::record::{Records, Snapshot, Unreadable};
+use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
 use crate::store::common::{at, no_system};
 
 /// What a read finds, before sense is made of it.
@@ -16,11 +19,14 @@ use crate::store::common::{at, no_system};
 pub(super) struct Found {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// When the conversation began, by which it is told from a later one under the same id.
-    pub(super) born: u64,
+    /// None where there is no conversation.
+    pub(super) incarnation: Option<Incarnation>,
     system: Option<Vec<u8>>,
     /// Newest first.
     pub(super) rows: Vec<Row>,
+    slots: Vec<Slot>,
+    /// Those that were asked for one by one, oldest first.
+    single: Vec<Row>,
 }
 
 pub(super) struct Row {
@@ -31,51 +37,97 @@ pub(super) struct Row {
 
 impl Found {
     /// None where it is nothing that this crate writes.
-    pub(super) fn parse(reply: Value) -> Option<Self> {
-        let [state, rows] = <[Value; 2]>::try_from(array(reply)?).ok()?;
-        let [start, end, system, born] = <[Value; 4]>::try_from(array(state)?).ok()?;
+    pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
+        let mut parts = array(reply)?.into_iter();
+        let [start, end, system, incarnation] =
+            <[Value; 4]>::try_from(array(parts.next()?)?).ok()?;
         if end == Value::Nil {
             return Some(Self::default()); // there is no such conversation
         }
-        let rows = array(rows)?.into_iter().map(Row::parse).collect::<Option<_>>()?;
-        let (start, end, born) = (number(&start)?, number(&end)?, number(&born)?);
-        Some(Self { start, end, born, system: bytes(system), rows })
+        let mut found = Self {
+            start: number(&start)?,
+            end: number(&end)?,
+            incarnation: Some(stamp(incarnation)?),
+            system: bytes(system),
+            rows: rows(parts.next()?)?,
+            ..Self::default()
+        };
+        if !names.is_empty() {
+            let (contents, versions) = (array(parts.next()?)?, array(parts.next()?)?);
+            let both = contents.into_iter().zip(versions).zip(names);
+            let slots = both.filter(|((content, _), _)| *content != Value::Nil);
+            let slot = |((content, version), name): ((Value, Value), &&str)| {
+                Some(Slot::new(*name, stamp::<SlotVersion>(version)?, bytes(content)?))
+            };
+            found.slots = slots.map(slot).collect::<Option<_>>()?;
+        }
+        for stretch in parts {
+            found.single.extend(rows(stretch)?);
+        }
+        Some(found)
     }
 
-    pub(super) fn snapshot(self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        let Self { start, end, system, rows, .. } = self;
+    pub(super) fn snapshot(self, read: &Read) -> Result<Snapshot> {
+        let Self { start, end, incarnation, system, rows, slots, single } = self;
         let system = system.map(|payload| codec::decode(&payload).map(Arc::new)).transpose();
         let system = system.map_err(|error| no_system("redis", error))?;
-        let mut snapshot = Snapshot { system, start, end, ..Snapshot::default() };
-        let end = before.unwrap_or(end).min(end).max(start);
-        let start = end.saturating_sub(n as u64).max(start);
-        let gone = (end - start).saturating_sub(rows.len() as u64);
+        let last = read.before.unwrap_or(end).min(end).max(start);
+        let first = last.saturating_sub(read.n as u64).max(start);
+        let mut sense = Sense::default();
+        sense.make(rows.into_iter().rev().collect(), first..last)?;
+        let Sense { readable, unreadable, .. } = sense;
+        let records = Records::from_rows(readable);
+        let snapshot =
+            Snapshot { system, records, start, end, unreadable, incarnation, extra: None };
+        if read.is_plain() {
+            return Ok(snapshot);
+        }
+        let (mut single, mut sense) = (single.into_iter().peekable(), Sense::default());
+        for stretch in read.stretches(start..end) {
+            let of_it = std::iter::from_fn(|| single.next_if(|row| row.seq < stretch.end));
+            sense.make(of_it.collect(), stretch.clone())?;
+        }
+        let picked = Records::from_rows(sense.readable);
+        Ok(snapshot.with_picked(picked, sense.unreadable).with_slots(slots))
+    }
+}
+
+/// Rows that can be read, and those that can't.
+#[derive(Default)]
+struct Sense {
+    readable: Vec<(u64, SystemTime, Message)>,
+    unreadable: Vec<Unreadable>,
+    /// The error of entries that are not there.
+    missing: Option<Arc<Error>>,
+}
+
+impl Sense {
+    /// Takes the rows at these positions, each of which there should be, in ascending order.
+    fn make(&mut self, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
+        let gone = (positions.end - positions.start).saturating_sub(rows.len() as u64);
         if gone > MOST_GONE {
             let text = format!(
                 "redis: {gone} entries are gone, or the state of the conversation is damaged"
             );
             return Err(Error::new(ErrorKind::Storage, "read", text));
         }
-        let mut rows =
-            rows.into_iter().rev().filter(|row| (start..end).contains(&row.seq)).peekable();
-        let mut readable = Vec::with_capacity(rows.size_hint().0);
-        let mut missing = None;
-        for seq in start..end {
+        self.readable.reserve(rows.len());
+        let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
+        for seq in positions.clone() {
             let Some(row) = rows.next_if(|row| row.seq == seq) else {
-                let missing = missing.get_or_insert_with(|| {
+                let missing = self.missing.get_or_insert_with(|| {
                     let text = "redis: the entry is gone; does the server evict keys?";
                     Arc::new(Error::new(ErrorKind::Storage, "read", text))
                 });
-                snapshot.unreadable.push(Unreadable { seq, error: Arc::clone(missing) });
+                self.unreadable.push(Unreadable { seq, error: Arc::clone(missing) });
                 continue;
             };
             match row.decode() {
-                Ok((at, message)) => readable.push((seq, at, message)),
-                Err(error) => snapshot.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
+                Ok((at, message)) => self.readable.push((seq, at, message)),
+                Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
             }
         }
-        snapshot.records = Records::from_rows(readable);
-        Ok(snapshot)
+        Ok(())
     }
 }
 
@@ -106,6 +158,14 @@ impl Row {
 
 /// So many missing entries are told one by one in an answer; a state that somebody else wrote may lie.
 const MOST_GONE: u64 = 1 << 20;
+
+fn rows(value: Value) -> Option<Vec<Row>> {
+    array(value)?.into_iter().map(Row::parse).collect()
+}
+
+fn stamp<T: FromStr>(value: Value) -> Option<T> {
+    str::from_utf8(&bytes(value)?).ok()?.parse().ok()
+}
 
 fn array(value: Value) -> Option<Vec<Value>> {
     match value {

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use redis::aio::{ConnectionLike, ConnectionManager};
@@ -10,9 +11,12 @@ use redis::cluster_async::ClusterConnection;
 use redis::{
     Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value, cmd, pipe,
 };
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::layout;
+use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A connection that many use at once, and that comes back by itself.
@@ -34,16 +38,25 @@ pub(super) enum Way {
 
 pub(super) struct Link {
     pub(super) way: Way,
+    /// The ways of changes that wait for replicas; none where those have only that of all others.
+    pub(super) waiting: Vec<Way>,
+    /// How many changes have waited for replicas.
+    pub(super) waited: AtomicUsize,
     /// How long an operation may take, with all that is repeated.
     pub(super) timeout: Duration,
     /// How many replicas must have a change, and how long they are waited for.
     pub(super) replicas: Option<(usize, Duration)>,
     /// Where the server is, for people. No password.
     pub(super) place: String,
+    /// Where the version of the data is.
+    pub(super) version: String,
+    /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
+    pub(super) lost: AtomicBool,
 }
 
-/// How long the server remembers what a change returned, in milliseconds.
-const REMEMBERED: &[u8] = b"60000";
+/// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
+/// clocks of a master and of the replica that takes over may differ.
+const LONGER: Duration = Duration::from_mins(1);
 
 /// A script with the hash by which a server knows it.
 pub(super) struct Script {
@@ -67,6 +80,7 @@ pub(super) static APPEND: LazyLock<Script> = change!("append.lua");
 pub(super) static EVICT: LazyLock<Script> = change!("evict.lua");
 pub(super) static CLEAR: LazyLock<Script> = change!("clear.lua");
 pub(super) static FORGET: LazyLock<Script> = change!("forget.lua");
+pub(super) static ARRIVE: LazyLock<Script> = change!("arrive.lua");
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.lua")));
 
 impl Way {
@@ -116,12 +130,21 @@ impl Link {
         operation: &'static str,
         script: &Script,
         keys: &[String],
-        args: &[&[u8]],
+        args: &[impl AsRef<[u8]>],
     ) -> Result<Value> {
-        let args: Vec<&[u8]> = [REMEMBERED].into_iter().chain(args.iter().copied()).collect();
+        let remembered =
+            u64::try_from(self.timeout.saturating_add(LONGER).as_millis()).unwrap_or(u64::MAX);
+        let (remembered, mut last) = (remembered.min(1 << 51).to_string(), String::new());
         let mut patience = self.patience(operation, true);
+        patience.way = self.way_of_a_change();
         loop {
             let mut connection = patience.connection().await?;
+            if patience.in_doubt {
+                let Some(time) = patience.last(&keys[0], &mut connection).await? else { continue };
+                last = time;
+            }
+            let token = [remembered.as_bytes(), last.as_bytes()].into_iter();
+            let args: Vec<&[u8]> = token.chain(args.iter().map(AsRef::as_ref)).collect();
             let attempt = run(script, keys, &args, self.replicas, &mut connection);
             let Some((value, confirmed)) = patience.wait(attempt).await? else { continue };
             // A number says that nothing was done.
@@ -137,23 +160,11 @@ impl Link {
         }
     }
 
-    /// The state of a conversation and the newest entries of its log, all of one moment.
-    pub(super) async fn read(
-        &self,
-        operation: &'static str,
-        keys: &[String; 2],
-        newest: &str,
-        count: usize,
-    ) -> Result<Value> {
+    /// What is wanted of a conversation, all of one moment.
+    pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
         // A transaction and not a script: Lua turns each entry into tables and back, which takes five times
         // as long as to find it.
-        let [state, log] = keys;
-        let mut transaction = pipe();
-        transaction.atomic();
-        transaction.cmd("HMGET").arg(state).arg(&["start", "end", "system", "born"]);
-        transaction.cmd("XREVRANGE").arg(log).arg(newest).arg("-").arg("COUNT").arg(count);
-        let count = count.to_string();
-        let args = [newest.as_bytes(), count.as_bytes()];
+        let transaction = wanted.transaction();
         let mut patience = self.patience(operation, false);
         loop {
             let mut connection = patience.connection().await?;
@@ -162,7 +173,10 @@ impl Link {
                     // The slot has moved, or is just moving. The driver finds the way for a single command
                     // and not for a transaction.
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
-                        run(&READ, keys, &args, None, &mut connection).await.map(|(value, _)| value)
+                        let args = wanted.args();
+                        let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
+                        let read = run(&READ, wanted.keys(), &args, None, &mut connection);
+                        read.await.map(|(value, _)| value)
                     }
                     result => result,
                 }
@@ -173,9 +187,17 @@ impl Link {
         }
     }
 
+    /// A connection does nothing else while it waits for replicas: so those who wait take turns on several, and
+    /// keep nobody else.
+    fn way_of_a_change(&self) -> &Way {
+        let turn = self.waited.fetch_add(1, Ordering::Relaxed);
+        turn.checked_rem(self.waiting.len()).map_or(&self.way, |i| &self.waiting[i])
+    }
+
     fn patience(&self, operation: &'static str, change: bool) -> Patience<'_> {
         Patience {
             link: self,
+            way: &self.way,
             operation,
             change,
             deadline: Instant::now() + self.timeout,
@@ -224,9 +246,18 @@ async fn send(
     Ok((result?, confirmed))
 }
 
+/// Timers and connections panic outside of a runtime.
+pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
+    Handle::try_current().map(drop).map_err(|error| {
+        let text = "redis: the driver needs a tokio runtime";
+        Error::new(ErrorKind::Storage, operation, text).with_source(error)
+    })
+}
+
 /// What an operation has left: time, and whether it may be done already.
 struct Patience<'a> {
     link: &'a Link,
+    way: &'a Way,
     operation: &'static str,
     change: bool,
     deadline: Instant,
@@ -249,12 +280,54 @@ enum Fate {
 impl Patience<'_> {
     /// The connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
-        let Ok((connection, number)) = timeout_at(self.deadline, self.link.way.connection()).await
-        else {
-            return Err(self.silence());
+        in_runtime(self.operation)?;
+        loop {
+            let connection = timeout_at(self.deadline, self.way.connection()).await;
+            let Ok((mut connection, number)) = connection else { return Err(self.silence()) };
+            self.number = number;
+            if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
+                return Ok(connection);
+            }
+            if self.is_current(&mut connection).await? {
+                self.link.lost.store(false, Ordering::Relaxed);
+                return Ok(connection);
+            }
+        }
+    }
+
+    /// Looks at the version of the data again; it is not known yet where it is time to ask again.
+    async fn is_current(&mut self, connection: &mut Connection) -> Result<bool> {
+        let key = &self.link.version;
+        let Some(found) = self.look(&layout::find(key), connection).await? else {
+            return Ok(false);
         };
-        self.number = number;
-        Ok(connection)
+        if found == Value::Nil {
+            // It holds nothing (any more), as a server that came back without its data.
+            self.look(&layout::mark(key), connection).await?;
+            return Ok(false);
+        }
+        layout::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
+    }
+
+    /// The last second, by the clock of the server that has this key, in which somebody waits for an answer.
+    ///
+    /// A server that was silent does what it was asked for when it is back, however late that is.
+    async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<String>> {
+        let mut time = cmd("EVAL");
+        time.arg("return redis.call('TIME')[1]").arg(1).arg(key);
+        let left = self.deadline.saturating_duration_since(Instant::now()).as_secs() + 1;
+        let Some(now) = self.look(&time, connection).await? else { return Ok(None) };
+        let now: u64 = super::parse(self.operation, now)?;
+        Ok(Some(now.saturating_add(left).to_string()))
+    }
+
+    /// Waits for the answer to something that is not the change itself.
+    async fn look(&mut self, command: &Cmd, connection: &mut Connection) -> Result<Option<Value>> {
+        let (change, in_doubt) = (self.change, self.in_doubt);
+        self.change = change && in_doubt;
+        let found = self.wait(command.query_async(connection)).await;
+        (self.change, self.in_doubt) = (change, in_doubt);
+        found
     }
 
     /// Waits for an answer; none is returned where it is time to ask again.
@@ -262,7 +335,7 @@ impl Patience<'_> {
         &mut self,
         attempt: impl Future<Output = RedisResult<T>>,
     ) -> Result<Option<T>> {
-        let limit = match self.link.way {
+        let limit = match self.way {
             Way::Given(_) => self.deadline,
             // So that there is time for a new connection.
             Way::Cluster(..) => self.deadline.min(Instant::now() + self.link.timeout / 3),
@@ -272,7 +345,8 @@ impl Patience<'_> {
             Ok(Err(error)) => error,
             Err(_) => {
                 self.in_doubt = true;
-                let renewal = self.link.way.renew(self.number);
+                self.link.lost.store(true, Ordering::Relaxed);
+                let renewal = self.way.renew(self.number);
                 if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
                     return Err(self.silence());
                 }
@@ -280,6 +354,9 @@ impl Patience<'_> {
             }
         };
         let fate = self.link.fate(&error);
+        if error.is_io_error() || error.is_connection_dropped() {
+            self.link.lost.store(true, Ordering::Relaxed);
+        }
         self.in_doubt |= matches!(fate, Fate::InDoubt);
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&why(&error, &self.link.place)).with_source(error));

@@ -2,8 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
@@ -13,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::keys::Keys;
 use super::link::{self, Connection, Link, Way};
-use super::{RedisStore, Shared, layout};
+use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 
@@ -41,6 +43,7 @@ pub struct RedisOptions {
     pub(super) timeout: Duration,
     pub(super) connect_timeout: Duration,
     pub(super) replicas: Option<(usize, Duration)>,
+    pub(super) upgrade: bool,
     #[cfg(feature = "redis-tls")]
     pub(super) certificates: Option<redis::TlsCertificates>,
 }
@@ -90,10 +93,22 @@ impl RedisOptions {
     /// Lets each change return only when so many replicas have it (`WAIT`), and be
     /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited for.
     ///
-    /// Whoever uses the same store waits too, reads included: they share a connection.
+    /// A connection does nothing else meanwhile, so that changes take turns on eight of their own, and reads
+    /// don't wait. Over a [connection of your own](Self::over) there is but that one, for all.
     #[must_use]
     pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
         self.replicas = Some((replicas, time));
+        self
+    }
+
+    /// Upgrades data of an older version when the store is opened; unless set, they are refused.
+    ///
+    /// Older programs would not find what has moved, and begin anew: end them all before. Each conversation
+    /// passes through this process, sixteen at a time; one of more than 512 MiB can't, and is an error. If it breaks off, opening goes on with it, and until
+    /// then the store is not opened. Several may do it at the same time.
+    #[must_use]
+    pub fn upgrade(mut self) -> Self {
+        self.upgrade = true;
         self
     }
 
@@ -116,6 +131,7 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
         let (keys, info) = (self.keys()?, self.info(address)?);
+        link::in_runtime("open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
         let client = self.client(info);
@@ -127,9 +143,12 @@ impl RedisOptions {
             // How long is waited, and what is tried again, is decided here.
             .set_response_timeout(None)
             .set_number_of_retries(0);
-        let connection = ConnectionManager::new_with_config(client, config);
-        let connection = self.connect(&place, connection).await?;
-        self.on(Way::Given(Connection::One(connection)), keys, place).await
+        let connect = || ConnectionManager::new_with_config(client.clone(), config.clone());
+        let ways = (0..self.ways()).map(async |_| {
+            self.connect(&place, connect()).await.map(|it| Way::Given(Connection::One(it)))
+        });
+        let ways = try_join_all(ways).await?;
+        self.on(ways, keys, place).await
     }
 
     /// The store on the cluster that one of these addresses belongs to.
@@ -141,11 +160,16 @@ impl RedisOptions {
         let keys = self.keys()?;
         let infos = addresses.iter().map(|address| self.info(address.as_ref()));
         let infos: Vec<ConnectionInfo> = infos.collect::<Result<_>>()?;
+        link::in_runtime("open")?;
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
-        let connection = self.connect(&place, client.get_async_connection()).await?;
-        self.on(Way::Cluster(Box::new(client), Mutex::new((0, connection))), keys, place).await
+        let ways = (0..self.ways()).map(async |_| {
+            let connection = self.connect(&place, client.get_async_connection()).await?;
+            Ok::<_, Error>(Way::Cluster(Box::new(client.clone()), Mutex::new((0, connection))))
+        });
+        let ways = try_join_all(ways).await?;
+        self.on(ways, keys, place).await
     }
 
     /// The store behind a connection of your own, whose timeouts count beside those that are set here.
@@ -155,7 +179,7 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn over(self, connection: ConnectionManager) -> Result<RedisStore> {
         let keys = self.keys()?;
-        self.on(Way::Given(Connection::One(connection)), keys, OWN.to_owned()).await
+        self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
     }
 
     /// The store behind a cluster connection of your own. It must not read from replicas, which are behind.
@@ -165,16 +189,31 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn over_cluster(self, connection: ClusterConnection) -> Result<RedisStore> {
         let keys = self.keys()?;
-        self.on(Way::Given(Connection::Cluster(connection)), keys, OWN.to_owned()).await
+        self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
     }
 
-    async fn on(self, way: Way, keys: Keys, place: String) -> Result<RedisStore> {
-        let link = Link { way, timeout: self.timeout, replicas: self.replicas, place };
-        layout::prepare(&link, &keys).await?;
+    /// How many connections there are: one for all, and where replicas are waited for some for changes.
+    fn ways(&self) -> usize {
+        if self.replicas.is_some() { 1 + WAITING } else { 1 }
+    }
+
+    /// The store that uses the first of these ways for all, and the others for changes.
+    async fn on(self, mut ways: Vec<Way>, keys: Keys, place: String) -> Result<RedisStore> {
+        let link = Link {
+            way: ways.swap_remove(0),
+            waiting: ways,
+            waited: AtomicUsize::new(0),
+            timeout: self.timeout,
+            replicas: self.replicas,
+            place,
+            version: keys.version(),
+            lost: AtomicBool::new(false),
+        };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
             self.ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX).min(1 << 51));
         let shared = Shared { link, keys, codec: self.codec, ttl };
+        shared.prepare(self.upgrade).await?;
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
@@ -201,9 +240,10 @@ impl RedisOptions {
 
     fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself; half of the time is left for another.
+        // A machine that is gone breaks no connection by itself; half of the time is left for another. The
+        // system takes some weeks at most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        let tcp = tcp.set_user_timeout(self.timeout / 2);
+        let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_hours(24)));
         tcp
     }
 
@@ -268,6 +308,9 @@ fn unusable(error: &RedisError) -> Error {
     Error::invalid("open", format!("redis: the address can't be used: {error}"))
 }
 
+/// So many changes wait for replicas at the same time.
+const WAITING: usize = 8;
+
 const OWN: &str = "a connection of the caller's";
 
 impl fmt::Debug for RedisOptions {
@@ -279,6 +322,28 @@ impl fmt::Debug for RedisOptions {
             .field("timeout", &self.timeout)
             .field("connect_timeout", &self.connect_timeout)
             .field("replicas", &self.replicas)
+            .field("upgrade", &self.upgrade)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::error::Result;
+    use crate::store::RedisStore;
+
+    /// It panicked: connections need a runtime.
+    #[test]
+    fn outside_of_a_runtime_there_is_an_error() {
+        fn refused(open: impl Future<Output = Result<RedisStore>>) {
+            let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+            let std::task::Poll::Ready(opened) = std::pin::pin!(open).poll(&mut context) else {
+                unreachable!()
+            };
+            let error = opened.unwrap_err();
+            assert_eq!(error.to_string(), "open: redis: the driver needs a tokio runtime");
+        }
+        refused(RedisStore::open("redis://localhost"));
+        refused(RedisStore::open_cluster(&["redis://localhost"]));
     }
 }

@@ -20,7 +20,7 @@ use super::{address, damage, options, run, server};
 use crate::process::{Server, free_port};
 
 /// Three masters, each with a replica.
-struct Cluster(Vec<(Server, u16)>);
+pub(super) struct Cluster(Vec<(Server, u16)>);
 
 impl Cluster {
     fn start() -> Self {
@@ -99,7 +99,7 @@ impl Cluster {
         }
     }
 
-    fn addresses(&self) -> Vec<String> {
+    pub(super) fn addresses(&self) -> Vec<String> {
         self.ports().into_iter().map(address).collect()
     }
 }
@@ -109,7 +109,7 @@ fn cli(port: u16, args: &[&str]) -> String {
     String::from_utf8_lossy(&output.unwrap().stdout).into_owned()
 }
 
-static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
+pub(super) static HEALTHY: LazyLock<Cluster> = LazyLock::new(Cluster::start);
 
 static WOUNDED: LazyLock<Cluster> = LazyLock::new(|| {
     let cluster = Cluster::start();
@@ -183,13 +183,37 @@ fixture!(Wounded, "redis cluster, after a master died", WOUNDED);
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     healthy: Healthy,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 memory_prompt::conformance_async!(
     #[ignore = "needs redis-server"]
     wounded: Wounded,
-    [memory, store, shared, damage, asynchronous]
+    [
+        memory,
+        store,
+        ids,
+        slots,
+        times,
+        moving,
+        shared,
+        shared_slots,
+        damage,
+        asynchronous,
+        asynchronous_ids
+    ]
 );
 
 /// A node that accepts and never answers does not keep the client from the others.

@@ -121,15 +121,15 @@ fn a_server_that_falls_silent_is_an_error_in_time() {
 
 /// A way to the server that breaks, once it is told to, after what was asked for has been done and before
 /// the answer has come.
-fn breaking(server: u16) -> (u16, Arc<AtomicBool>) {
+pub(super) fn breaking(server: u16) -> (u16, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let breaks = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&breaks);
     thread::spawn(move || {
         for client in listener.incoming() {
-            let (mut client, mut server) =
-                (client.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            let mut client = client.unwrap();
+            let Ok(mut server) = TcpStream::connect(("127.0.0.1", server)) else { continue };
             let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
             thread::spawn(move || std::io::copy(&mut from, &mut to));
             let told = Arc::clone(&told);

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use memory_prompt::store::RedisMemory;
 use memory_prompt::store::redis::driver::cmd;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, MemoryId, Message,
-    RedisStore,
+    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Expected,
+    MemoryId, Message, RedisStore,
 };
 
 use super::{address, ask, connect, options, port, run};
@@ -22,7 +22,7 @@ async fn keys(pattern: &str) -> Vec<String> {
 fn data_of_a_later_version_are_refused_and_left_alone() {
     run(async {
         for (version, expected) in [
-            ("2", "the data are of version 2, and this program knows versions up to 1"),
+            ("3", "the data are of version 3, and this program knows versions up to 2"),
             ("0", "the key KEY holds something else than a version"),
             ("mine", "the key KEY holds something else than a version"),
         ] {
@@ -50,7 +50,7 @@ fn the_layout_is_what_its_documentation_says() {
             RedisStore::options().prefix(prefix.as_str()).open(&address(port())).await.unwrap();
         let memory = store.memory("support:u1001:c2002").unwrap();
         memory.add_all([Message::system("Be brief."), Message::user("hi")]).await.unwrap();
-        let log = format!("{prefix}:{{b4}}:log:support:u1001:c2002");
+        let log = format!("{prefix}:{{5e}}:log:support:u1001:c2002");
         assert_eq!(memory.log_key(), log);
         let entries: Vec<(String, Vec<String>)> =
             ask(port(), cmd("XRANGE").arg(&log).arg("-").arg("+")).await;
@@ -62,30 +62,57 @@ fn the_layout_is_what_its_documentation_says() {
         let mut state: Vec<(String, String)> = ask(port(), cmd("HGETALL").arg(state)).await;
         state.sort();
         let names: Vec<_> = state.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["active", "born", "end", "start", "system"]);
-        assert_eq!([&*state[0].1, &*state[2].1, &*state[3].1], [&*fields[1], "1", "0"]);
+        assert_eq!(names, ["active", "end", "incarnation", "start", "system"]);
+        assert_eq!([&*state[0].1, &*state[1].1, &*state[3].1], [&*fields[1], "1", "0"]);
+        let incarnation = memory.read(None, 0).await.unwrap().incarnation.unwrap();
+        assert_eq!(state[2].1, incarnation.to_string());
         assert_eq!(state[4].1, r#"{"v":1,"message":{"role":"system","content":"Be brief."}}"#);
+
+        let mut turn = Append::new([Message::ai("hello")]).with_id("turn 1");
+        turn = turn.set_slot("summary", "They said hi.", Expected::Absent);
+        let version = memory.append_with(&mut turn).await.unwrap().version.unwrap().to_string();
+        let beside = |what: &str| log.replace(":log:", what);
+        for (what, value) in [(":slots:", "They said hi."), (":versions:", version.as_str())] {
+            let found: (String, String) = ask(port(), cmd("HGETALL").arg(beside(what))).await;
+            assert_eq!(found, ("summary".to_owned(), value.to_owned()));
+        }
+        let known: Vec<String> =
+            ask(port(), cmd("LRANGE").arg(beside(":known:")).arg(0).arg(-1)).await;
+        assert_eq!(known, ["turn 1".to_owned(), format!("\t1 2 {version}")]);
+        for i in 2..100 {
+            let mut turn = Append::new([Message::ai("hello")]).with_id(format!("turn {i}"));
+            memory.append_with(&mut turn).await.unwrap();
+        }
+        let known: u64 = ask(port(), cmd("LLEN").arg(beside(":known:"))).await;
+        assert_eq!(known, 128, "64 ids, each with what it came to");
 
         // What is deleted leaves nothing but what goes by itself.
         assert!(store.delete(&"support:u1001:c2002".into()).await.unwrap());
         for key in keys(&format!("{prefix}:*")).await {
             let left: i64 = ask(port(), cmd("PTTL").arg(&key)).await;
-            assert!(key.ends_with(":version") || (1..=60_000).contains(&left), "{key} {left}");
+            assert!(key.ends_with(":version") || (1..=70_000).contains(&left), "{key} {left}");
         }
     });
+}
+
+/// The keys of a conversation, its state first.
+fn all_keys(memory: &RedisMemory) -> [String; 5] {
+    let log = memory.log_key();
+    ["state", "log", "slots", "versions", "known"]
+        .map(|it| log.replace(":log:", &format!(":{it}:")))
 }
 
 /// Lets the time of a conversation be up.
 async fn expire(memory: &RedisMemory) {
     let log = memory.log_key();
     let (shard, _) = log.split_once(":log:").unwrap();
-    let state = log.replace(":log:", ":state:");
-    let (state_left, log_left): (i64, i64) = (
-        ask(port(), cmd("PEXPIRETIME").arg(&state)).await,
-        ask(port(), cmd("PEXPIRETIME").arg(&log)).await,
-    );
-    assert!(state_left > 0 && state_left == log_left, "{state_left} {log_left}");
-    for key in [&state, &log] {
+    let keys = all_keys(memory);
+    let mut left: Vec<i64> = Vec::new();
+    for key in &keys {
+        left.push(ask(port(), cmd("PEXPIRETIME").arg(key)).await);
+    }
+    assert!(left[0] > 0 && left.iter().all(|it| *it == left[0]), "{left:?}");
+    for key in &keys {
         let _: u64 = ask(port(), cmd("PEXPIREAT").arg(key).arg(1)).await;
     }
     let mut list = cmd("ZADD");
@@ -111,25 +138,33 @@ fn conversations_expire_after_their_last_append() {
         let count = async |list: &str| {
             ask::<u64>(port(), cmd("ZCARD").arg(format!("{shard}:{list}"))).await
         };
+        let turn = || {
+            let turn = Append::new([Message::system("hi"), Message::user("hi")]).with_id("turn");
+            turn.set_slot("a", "x", Expected::Any)
+        };
         for name in ["a", "b", "c", "d"] {
-            let turn = [Message::system("hi"), Message::user("hi")];
-            memory(&store, name).add_all(turn).await.unwrap();
+            memory(&store, name).append_with(&mut turn()).await.unwrap();
         }
         // The last append decides.
         memory(&lasting, "d").add(Message::user("it stays")).await.unwrap();
         assert_eq!((count("ids").await, count("expiring").await), (4, 3));
+        for key in all_keys(&memory(&store, "d")) {
+            assert_eq!(ask::<i64>(port(), cmd("PEXPIRETIME").arg(key)).await, -1);
+        }
         for name in ["a", "b", "c"] {
             expire(&memory(&store, name)).await;
         }
         let expired = memory(&store, "a").read(None, 10).await.unwrap();
         assert_eq!((expired.end, expired.records.len(), expired.system), (0, 0, None));
+        assert!(memory(&store, "a").slots().await.unwrap().is_empty());
+        assert!(store.info(memory(&store, "a").id()).await.unwrap().is_none());
         assert_eq!(store.ids(None, 10).await.unwrap(), [memory(&store, "d").id().clone()]);
         assert_eq!(count("ids").await, 4);
         // One begins anew, and is not taken for what has expired.
         assert_eq!(memory(&lasting, "a").add(Message::user("anew")).await.unwrap(), 0);
         assert_eq!((count("ids").await, count("expiring").await), (4, 2));
         // Two go from the lists when one comes.
-        memory(&store, "e").add(Message::user("new")).await.unwrap();
+        memory(&store, "e").append_with(&mut turn()).await.unwrap();
         assert_eq!((count("ids").await, count("expiring").await), (3, 1));
         let listed = store.ids(None, 10).await.unwrap();
         assert_eq!(listed, ["a", "d", "e"].map(|name| memory(&store, name).id().clone()));

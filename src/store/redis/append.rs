@@ -1,0 +1,181 @@
+//! An append on its way to the script that does it, and what comes back.
+
+use std::borrow::Cow;
+use std::time::SystemTime;
+
+use redis::Value;
+
+use super::link::APPEND;
+use super::{Shared, parse, unexpected};
+use crate::error::{Error, Result};
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
+use crate::message::Message;
+use crate::record::{Incarnation, SlotVersion, millis};
+use crate::store::common::{Payloads, conflict};
+use crate::store::exists;
+
+/// What a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
+const MOST: usize = 512 << 20;
+
+/// How many ids of appends a conversation keeps; the script knows too.
+const IDS: usize = 64;
+
+/// Something that the script of appends does to a conversation.
+#[derive(Default)]
+pub(super) struct Change<'a> {
+    pub(super) messages: &'a [Message],
+    pub(super) expected: Option<u64>,
+    /// All that goes with the messages.
+    pub(super) append: Option<&'a Append>,
+    /// Where a conversation begins that was kept elsewhere, and as which.
+    pub(super) restored: Option<(u64, Incarnation)>,
+}
+
+pub(super) fn limits() -> Limits {
+    Limits::default().with_message(MOST).with_batch(MOST).with_slot(MOST).with_ids(IDS)
+}
+
+impl Change<'_> {
+    /// Makes the change in one step, or says why it can't be made.
+    pub(super) async fn make(
+        &self,
+        operation: &'static str,
+        shared: &Shared,
+        id: &MemoryId,
+    ) -> Result<Appended> {
+        let version = SlotVersion::random();
+        let args = self.args(shared, id, version)?;
+        let keys = shared.keys.append(id);
+        match shared.link.change(operation, &APPEND, &keys, &args.0).await? {
+            Value::Int(why) => Err(self.refused(id, why)),
+            done => {
+                let done: String = parse(operation, done)?;
+                self.appended(&done, version).ok_or_else(|| unexpected(operation))
+            }
+        }
+    }
+
+    /// What the script is handed, in the order in which it is told there.
+    fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
+        let Payloads { system, messages } = Payloads::of("redis", shared.codec, self.messages)?;
+        self.check_size(system.iter().chain(&messages))?;
+        let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
+        let mut args = Args::with_capacity(messages.len() + 16);
+        args.text(id.as_str().to_owned());
+        args.bytes(self.effect().as_bytes());
+        args.given(self.expected);
+        args.given(Some(millis(SystemTime::now())));
+        args.given(shared.ttl);
+        args.0.push(system.unwrap_or_default().into()); // no payload is empty
+        args.given(Some(begins));
+        args.given(Some(messages.len()));
+        args.0.extend(messages.into_iter().map(Cow::Owned));
+        if let Some(append) = self.append {
+            self.more(&mut args, append, version);
+        }
+        Ok(args)
+    }
+
+    fn more<'a>(&self, args: &mut Args<'a>, append: &'a Append, version: SlotVersion) {
+        args.bytes(append.id.as_deref().unwrap_or_default().as_bytes());
+        args.given(self.restored.map(|(start, _)| start));
+        args.given(append.active.map(millis));
+        args.given(append.since.and_then(|seen| seen.incarnation));
+        args.given(append.since.and_then(|seen| seen.newest));
+        args.given(self.writes().then_some(version));
+        // A system message gets no position, and its time is kept nowhere.
+        let times = self.messages.iter().zip(&append.times).filter(|(it, _)| !it.is_system());
+        args.given(Some(times.clone().count()));
+        times.for_each(|(_, at)| args.given(Some(millis(*at))));
+        for change in &append.slots {
+            args.bytes(change.name.as_bytes());
+            args.bytes(if change.content.is_some() { b"set" } else { b"remove" });
+            args.text(match change.expected {
+                Expected::Any => String::new(),
+                Expected::Absent => "-".to_owned(),
+                Expected::Is(version) => version.to_string(),
+            });
+            args.bytes(change.content.as_deref().unwrap_or_default());
+        }
+    }
+
+    fn effect(&self) -> &'static str {
+        match self.append.filter(|_| self.restored.is_none()) {
+            Some(append) if append.is_empty() => "nothing",
+            Some(append) if !append.creates() => "changes",
+            _ => "begins",
+        }
+    }
+
+    /// Whether a slot is written.
+    fn writes(&self) -> bool {
+        self.append.is_some_and(|append| append.slots.iter().any(|slot| slot.content.is_some()))
+    }
+
+    /// A server closes the connection on whoever sends more than it takes.
+    fn check_size<'a>(&self, payloads: impl Iterator<Item = &'a Vec<u8>>) -> Result<()> {
+        let slots = self.append.iter().flat_map(|append| &append.slots);
+        let slots = slots.filter_map(|slot| slot.content.as_ref()).map(Vec::len);
+        let bytes: usize = payloads.map(Vec::len).chain(slots).sum();
+        if bytes > MOST {
+            let text = format!("redis: the batch has {bytes} bytes, and may have {MOST}");
+            return Err(Error::invalid("append", text));
+        }
+        Ok(())
+    }
+
+    fn appended(&self, done: &str, version: SlotVersion) -> Option<Appended> {
+        let before = done.strip_prefix('\t');
+        let mut words = before.unwrap_or(done).split(' ');
+        let mut position = || words.next()?.parse::<u64>().ok();
+        let mut appended = Appended::new(position()?..position()?);
+        (appended.recognised, appended.repeated) = (true, before.is_some());
+        appended.version = match (before, words.next()) {
+            (Some(_), None | Some("")) => None,
+            (Some(_), Some(version)) => Some(version.parse().ok()?),
+            (None, _) => self.writes().then_some(version),
+        };
+        Some(appended)
+    }
+
+    /// The error of a change that was not made.
+    fn refused(&self, id: &MemoryId, why: i64) -> Error {
+        if self.restored.is_some() {
+            return exists("redis", id);
+        }
+        let slots = self.append.map_or(&[][..], |append| &append.slots);
+        let slot =
+            why.checked_neg().and_then(|i| slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
+        match (slot, u64::try_from(why)) {
+            (Some(slot), _) => slot.conflict(),
+            (None, Ok(end)) => conflict("redis", self.expected.unwrap_or_default(), end),
+            (None, Err(_)) => {
+                // What was seen is compared with nothing.
+                let since = self.append.and_then(|append| append.since);
+                let seen = Append { since, ..Append::default() };
+                seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))
+            }
+        }
+    }
+}
+
+/// The arguments of a script, of which numbers and the like are texts; what is not there is empty.
+pub(super) struct Args<'a>(Vec<Cow<'a, [u8]>>);
+
+impl<'a> Args<'a> {
+    fn with_capacity(n: usize) -> Self {
+        Self(Vec::with_capacity(n))
+    }
+
+    fn bytes(&mut self, bytes: &'a [u8]) {
+        self.0.push(Cow::Borrowed(bytes));
+    }
+
+    fn text(&mut self, text: String) {
+        self.0.push(Cow::Owned(text.into_bytes()));
+    }
+
+    fn given(&mut self, value: Option<impl ToString>) {
+        self.text(value.map_or_else(String::new, |value| value.to_string()));
+    }
+}

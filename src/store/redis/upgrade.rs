@@ -1,0 +1,76 @@
+//! From version 1 of the layout to version 2: conversations move to the shards on which they are now.
+//!
+//! Whatever breaks it off, it can be done again, and by several at once: a conversation arrives in one step,
+//! unless it has, and leaves when it has arrived.
+
+use futures_util::future::try_join_all;
+use redis::{Value, cmd};
+
+use super::keys::{SHARDS, shard, shard_of_version_1};
+use super::link::ARRIVE;
+use super::{Shared, parse};
+use crate::error::Result;
+use crate::memory::MemoryId;
+use crate::record::Incarnation;
+
+const OPERATION: &str = "open";
+
+/// So many conversations move at the same time.
+const AT_ONCE: usize = 16;
+
+impl Shared {
+    /// Moves each conversation of version 1.
+    pub(super) async fn upgrade(&self) -> Result<()> {
+        // Conversations may be large, and each passes through this process.
+        for first in SHARDS.step_by(AT_ONCE) {
+            let shards = SHARDS.skip(first.into()).take(AT_ONCE);
+            try_join_all(shards.map(|shard| self.upgrade_shard(shard))).await?;
+        }
+        Ok(())
+    }
+
+    async fn upgrade_shard(&self, shard: u8) -> Result<()> {
+        let mut after = None;
+        loop {
+            let ids = self.ids_of(OPERATION, shard, "", after.as_ref(), 64).await?;
+            // Those that have arrived are listed too.
+            for id in ids.iter().filter(|id| shard_of_version_1(id) == shard) {
+                self.move_from(shard, id).await?;
+            }
+            after = ids.into_iter().next_back();
+            if after.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    async fn move_from(&self, old: u8, id: &MemoryId) -> Result<()> {
+        let new = shard(id);
+        if old == new {
+            return self.arrive(id, &[], &[], "").await;
+        }
+        let [state, log, ..] = self.keys.conversation_on(old, id);
+        let mut leave = cmd("EVAL");
+        leave.arg(include_str!("leave.lua")).arg(3);
+        leave.arg(state).arg(log).arg(self.keys.expiring(old)).arg(id.as_str());
+        let found = self.link.ask(OPERATION, &leave).await?;
+        let (state, log, expires): (Option<Vec<u8>>, Option<Vec<u8>>, Option<String>) =
+            parse(OPERATION, found)?;
+        if let Some(state) = state {
+            let (log, expires) = (log.unwrap_or_default(), expires.unwrap_or_default());
+            self.arrive(id, &state, &log, &expires).await?;
+        }
+        self.forget(OPERATION, old, std::slice::from_ref(id), None).await.map(|_| ())
+    }
+
+    async fn arrive(&self, id: &MemoryId, state: &[u8], log: &[u8], expires: &str) -> Result<()> {
+        let shard = shard(id);
+        let mut keys = vec![self.keys.token(shard)];
+        keys.extend(self.keys.conversation(id).into_iter().take(2));
+        keys.extend([self.keys.ids(shard), self.keys.expiring(shard)]);
+        let incarnation = Incarnation::random().to_string();
+        let args = [id.as_str().as_bytes(), state, log, expires.as_bytes(), incarnation.as_bytes()];
+        let done: Value = self.link.change(OPERATION, &ARRIVE, &keys, &args).await?;
+        parse(OPERATION, done)
+    }
+}

@@ -1,0 +1,83 @@
+//! What a read asks of a server, as a transaction and as a script.
+
+use std::ops::Range;
+
+use redis::{Pipeline, pipe};
+
+use super::keys::Keys;
+use crate::memory::{MemoryId, Read};
+
+/// Entries of one conversation, and slots.
+pub(super) struct Wanted<'a> {
+    /// Of the state, the log, the slots and their versions.
+    keys: [String; 4],
+    /// The newest entry that is wanted.
+    newest: String,
+    count: usize,
+    names: Vec<&'a str>,
+    stretches: Vec<Range<u64>>,
+}
+
+impl<'a> Wanted<'a> {
+    /// The newest `count` entries before a position.
+    pub(super) fn newest(keys: &Keys, id: &MemoryId, before: Option<u64>, count: usize) -> Self {
+        let newest = match before.map(|before| before.checked_sub(1)) {
+            None => "+".to_owned(),
+            Some(Some(seq)) => entry(seq),
+            // `0-0` is no entry, and stands before all of them.
+            Some(None) => "0-0".to_owned(),
+        };
+        let [state, log, slots, versions, _] = keys.conversation(id);
+        let keys = [state, log, slots, versions];
+        Self { keys, newest, count, names: Vec::new(), stretches: Vec::new() }
+    }
+
+    /// The same, with the slots and the single records of this read.
+    pub(super) fn with(mut self, read: &'a Read) -> Self {
+        for name in &read.slots {
+            if !self.names.contains(&name.as_str()) {
+                self.names.push(name);
+            }
+        }
+        self.stretches = read.stretches(0..u64::MAX);
+        self
+    }
+
+    /// The names of the slots, each once.
+    pub(super) fn names(&self) -> &[&'a str] {
+        &self.names
+    }
+
+    pub(super) fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    pub(super) fn transaction(&self) -> Pipeline {
+        let [state, log, slots, versions] = &self.keys;
+        let mut all = pipe();
+        all.atomic();
+        all.cmd("HMGET").arg(state).arg(&["start", "end", "system", "incarnation"]);
+        all.cmd("XREVRANGE").arg(log).arg(&self.newest).arg("-").arg("COUNT").arg(self.count);
+        if !self.names.is_empty() {
+            all.cmd("HMGET").arg(slots).arg(&self.names);
+            all.cmd("HMGET").arg(versions).arg(&self.names);
+        }
+        for stretch in &self.stretches {
+            all.cmd("XRANGE").arg(log).arg(entry(stretch.start)).arg(entry(stretch.end - 1));
+        }
+        all
+    }
+
+    /// The arguments of the script that does the same.
+    pub(super) fn args(&self) -> Vec<String> {
+        let mut args =
+            vec![self.newest.clone(), self.count.to_string(), self.names.len().to_string()];
+        args.extend(self.names.iter().map(ToString::to_string));
+        args.extend(self.stretches.iter().flat_map(|it| [entry(it.start), entry(it.end - 1)]));
+        args
+    }
+}
+
+fn entry(seq: u64) -> String {
+    format!("{seq}-1")
+}

@@ -1,0 +1,113 @@
+//! What things cost, as the server itself counts.
+
+use memory_prompt::store::redis::driver::aio::ConnectionManager;
+use memory_prompt::store::redis::driver::cmd;
+use memory_prompt::{
+    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Expected, Message, Read,
+};
+
+use super::{address, connect, options, run, server};
+
+/// Counts by a server of its own, so that nobody else is counted.
+struct Counts(ConnectionManager);
+
+impl Counts {
+    async fn get(&mut self, name: &str) -> u64 {
+        let info: String = cmd("INFO").arg("stats").query_async(&mut self.0).await.unwrap();
+        let value = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        value.unwrap().trim().parse().unwrap()
+    }
+
+    /// How much more it counts after this was done, the asking aside.
+    async fn of(&mut self, name: &str, what: impl Future<Output = ()>) -> u64 {
+        let (first, before) = (self.get(name).await, self.get(name).await);
+        what.await;
+        self.get(name).await - before - (before - first)
+    }
+}
+
+/// A turn is two round trips: one that appends, and one that reads. So it is with an id, slots and times, and
+/// with slots and single records that are read.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_turn_is_two_round_trips() {
+    const TURNS: u64 = 100;
+    run(async {
+        let (_server, port) = server("redis-cost", &[]);
+        let memory = options().open(&address(port)).await.unwrap().memory("a:b:c").unwrap();
+        memory.add(Message::user("the server learns the scripts")).await.unwrap();
+        let mut counts = Counts(connect(port).await);
+        let plain = counts.of("total_reads_processed", async {
+            for _ in 0..TURNS {
+                memory.add_all([Message::user("hi"), Message::ai("hello")]).await.unwrap();
+                memory.read(None, 10).await.unwrap();
+            }
+        });
+        assert_eq!(plain.await, 2 * TURNS);
+        let with = counts.of("total_reads_processed", async {
+            for turn in 0..TURNS {
+                let append = Append::new([Message::user("hi"), Message::ai("hello")]);
+                let append = append.with_id(turn.to_string()).remove_slot("turn", Expected::Any);
+                memory.append_with(&mut append.set_slot("a", "x", Expected::Any)).await.unwrap();
+                let read = Read::newest(10).slots(["a", "b"]).positions([3, 5]);
+                assert_eq!(memory.read_with(&read).await.unwrap().picked().len(), 2);
+            }
+        });
+        assert_eq!(with.await, 2 * TURNS);
+    });
+}
+
+/// A read transfers the slots that it names and no other, and neither does a list of them.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_slot_is_transferred_where_it_is_named() {
+    const SIZE: u64 = 1 << 20;
+    run(async {
+        let (_server, port) = server("redis-slots", &[]);
+        let memory = options().open(&address(port)).await.unwrap().memory("a:b:c").unwrap();
+        memory.add(Message::user("hi")).await.unwrap();
+        memory.set_slot("large", vec![7; 1 << 20], Expected::Any).await.unwrap();
+        memory.set_slot("small", "x", Expected::Any).await.unwrap();
+        let mut counts = Counts(connect(port).await);
+        let few = counts.of("total_net_output_bytes", async {
+            memory.read(None, 10).await.unwrap();
+            memory.slot("small").await.unwrap();
+            memory.slots().await.unwrap();
+            memory.add(Message::user("hi")).await.unwrap();
+        });
+        assert!(few.await < 10_000);
+        let many = counts.of("total_net_output_bytes", async {
+            memory.slot("large").await.unwrap();
+        });
+        assert!((SIZE..SIZE + 10_000).contains(&many.await));
+    });
+}
+
+/// Neighbours are on different shards. They were on few, and each of the pages that a listing then needed asked
+/// all shards: 38,120 commands for these.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_thousand_neighbours_are_listed_in_a_few_commands() {
+    run(async {
+        let (_server, port) = server("redis-list", &[]);
+        let store = options().open(&address(port)).await.unwrap();
+        for i in 1000..2000 {
+            store.memory(format!("conv-{i}")).unwrap().add(Message::user("hi")).await.unwrap();
+            store.memory(format!("other-{i}")).unwrap().add(Message::user("hi")).await.unwrap();
+        }
+        let mut counts = Counts(connect(port).await);
+        let commands = counts.of("total_commands_processed", async {
+            let ids = store.ids_with_prefix("conv-", None, 1000).await.unwrap();
+            let ids = ids.iter().map(ToString::to_string);
+            assert!(ids.eq((1000..2000).map(|i| format!("conv-{i}"))));
+        });
+        let commands = commands.await;
+        println!("{commands} commands list a thousand of two thousand");
+        assert!(commands <= 1256, "{commands}");
+        let commands = counts.of("total_commands_processed", async {
+            assert_eq!(store.delete_prefix("conv-1").await.unwrap(), 1000);
+        });
+        println!("{} commands delete them", commands.await);
+        assert_eq!(store.ids(None, 3000).await.unwrap().len(), 1000);
+    });
+}

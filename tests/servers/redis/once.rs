@@ -1,0 +1,127 @@
+//! A change is done once, however late it is asked for again.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use memory_prompt::store::redis::driver::cmd;
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message};
+
+use super::{address, ask, options, port, run, server};
+
+/// The tokens of changes: a minute was all that they were kept, whatever the timeout, and an append that was
+/// asked for again after 64 seconds was stored twice.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_change_is_remembered_for_longer_than_it_is_asked_for() {
+    run(async {
+        let options = options().timeout(Duration::from_mins(10));
+        let memory = options.open(&address(port())).await.unwrap().memory("a:b:c").unwrap();
+        memory.add(Message::user("hi")).await.unwrap();
+        let shard = memory.log_key().split_once(":log:").unwrap().0.to_owned();
+        let tokens: Vec<String> = ask(port(), cmd("KEYS").arg(format!("{shard}:done:*"))).await;
+        let left: u64 = ask(port(), cmd("PTTL").arg(&tokens[0])).await;
+        assert!((610_000..=660_000).contains(&left), "{left}");
+        // As long as anybody can say.
+        let options = super::options().timeout(Duration::from_secs(1 << 33));
+        let memory = options.open(&address(port())).await.unwrap().memory("a:b:c").unwrap();
+        memory.add(Message::user("hi")).await.unwrap();
+    });
+}
+
+/// What the way to the server does, once it is told to.
+#[derive(Default)]
+struct Way {
+    told: AtomicBool,
+    /// How many scripts came since.
+    scripts: AtomicU32,
+    cuts: AtomicBool,
+    released: AtomicBool,
+}
+
+/// A way that cuts off the answer to one script, and holds back those that follow until it is told.
+fn holding(server: u16) -> (u16, Arc<Way>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let way = Arc::new(Way::default());
+    let shared = Arc::clone(&way);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (from, to) = (client.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            let (back, answers) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let (asks, says) = (Arc::clone(&shared), Arc::clone(&shared));
+            thread::spawn(move || {
+                forward(from, to, |bytes| {
+                    let script = bytes.windows(7).any(|word| word == b"EVALSHA");
+                    if script && asks.told.load(Ordering::SeqCst) {
+                        if asks.scripts.fetch_add(1, Ordering::SeqCst) == 0 {
+                            asks.cuts.store(true, Ordering::SeqCst);
+                        } else {
+                            while !asks.released.load(Ordering::SeqCst) {
+                                thread::sleep(Duration::from_millis(5));
+                            }
+                        }
+                    }
+                    true
+                });
+            });
+            thread::spawn(move || {
+                forward(answers, back, |_| !says.cuts.swap(false, Ordering::SeqCst));
+            });
+        }
+    });
+    (port, way)
+}
+
+fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bool) {
+    let mut buffer = [0; 4096];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        if !goes_on(&buffer[..n]) || to.write_all(&buffer[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+/// An append was done, its answer got lost, and the server was silent when it was asked for again. It did what
+/// it was asked for when it was back, and by then it had forgotten that it had done so before.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
+    run(async {
+        let (_server, own) = server("redis-late", &[]);
+        let (port, way) = holding(own);
+        let options = options().timeout(Duration::from_millis(400));
+        let memory = options.open(&address(port)).await.unwrap().memory("a:b:c").unwrap();
+        memory.add(Message::user("0")).await.unwrap(); // the server knows the script
+        way.told.store(true, Ordering::SeqCst);
+        let mut batch = vec![Message::user("1")];
+        let error = memory.append(&mut batch, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+        let scripts = way.scripts.load(Ordering::SeqCst);
+        assert_eq!(scripts, 2, "the append, and the same again, which is still on its way");
+        let log = memory.log_key();
+        assert_eq!(ask::<u64>(own, cmd("XLEN").arg(&log)).await, 2, "it is done");
+        // It is as if a minute and more had gone by.
+        let tokens: Vec<String> = ask(own, cmd("KEYS").arg("*:done:*")).await;
+        assert_eq!(ask::<usize>(own, cmd("DEL").arg(&tokens)).await, tokens.len());
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        let before: String = ask(own, cmd("INFO").arg("commandstats")).await;
+        way.released.store(true, Ordering::SeqCst);
+        let calls = |info: &str| {
+            let line = info.lines().find(|line| line.starts_with("cmdstat_evalsha:")).unwrap();
+            line.split(&['=', ','][..]).nth(1).unwrap().parse::<u32>().unwrap()
+        };
+        let mut patience = 200;
+        while calls(&ask::<String>(own, cmd("INFO").arg("commandstats")).await) == calls(&before) {
+            patience -= 1;
+            assert!(patience > 0, "what was held back never came");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(ask::<u64>(own, cmd("XLEN").arg(&log)).await, 2, "it is there once");
+    });
+}
