@@ -81,7 +81,7 @@ impl DamageFixture for File {
     }
 }
 
-memory_prompt::conformance!(file: File, [memory, store, shared, damage]);
+memory_prompt::conformance!(file: File, [memory, store, ids, slots, times, moving, shared, shared_slots, damage]);
 
 /// Bincode, and one connection for reads and writes.
 struct InMemory(SqliteStore);
@@ -102,7 +102,7 @@ impl StoreFixture for InMemory {
     }
 }
 
-memory_prompt::conformance!(in_memory: InMemory, [memory, store]);
+memory_prompt::conformance!(in_memory: InMemory, [memory, store, ids, slots, times, moving]);
 
 /// A file whose connections fail after so many steps of SQLite's virtual machine, or in the commit.
 struct Failing {
@@ -157,7 +157,7 @@ impl FaultFixture for Failing {
     }
 }
 
-memory_prompt::conformance!(failing: Failing, [faults]);
+memory_prompt::conformance!(failing: Failing, [faults, slot_faults]);
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
@@ -187,7 +187,7 @@ mod asynchronous {
         }
     }
 
-    memory_prompt::conformance_async!(unblocked: Unblocked, [asynchronous]);
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
 // ---- crashes -------------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ fn a_file_of_a_later_version_is_refused_and_left_alone() {
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
     let expected =
-        "open: sqlite: the file is of version 99, and this program knows versions up to 1";
+        "open: sqlite: the file is of version 99, and this program knows versions up to 2";
     assert_eq!(refused(&path), expected);
 }
 
@@ -559,7 +559,7 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
     assert!(!path.exists());
     fs::write(&path, "").unwrap();
     let error = read_only().unwrap_err();
-    let expected = "open: sqlite: the file is empty or of an earlier version, and read-only";
+    let expected = "open: sqlite: the file is empty, and read-only";
     assert_eq!(said(&error, &path, ""), expected);
 
     let writer = SqliteStore::open(&path).unwrap();
