@@ -20,7 +20,8 @@ use memory_prompt::conformance::{
     DamageFixture, FaultFixture, Fixture, SharedFixture, StoreFixture,
 };
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Message, SqliteStore,
+    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Expected,
+    Message, Read, SqliteStore,
 };
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -81,7 +82,7 @@ impl DamageFixture for File {
     }
 }
 
-memory_prompt::conformance!(file: File, [memory, store, shared, damage]);
+memory_prompt::conformance!(file: File, [memory, store, ids, slots, times, moving, shared, shared_slots, damage]);
 
 /// Bincode, and one connection for reads and writes.
 struct InMemory(SqliteStore);
@@ -102,7 +103,7 @@ impl StoreFixture for InMemory {
     }
 }
 
-memory_prompt::conformance!(in_memory: InMemory, [memory, store]);
+memory_prompt::conformance!(in_memory: InMemory, [memory, store, ids, slots, times, moving]);
 
 /// A file whose connections fail after so many steps of SQLite's virtual machine, or in the commit.
 struct Failing {
@@ -157,7 +158,7 @@ impl FaultFixture for Failing {
     }
 }
 
-memory_prompt::conformance!(failing: Failing, [faults]);
+memory_prompt::conformance!(failing: Failing, [faults, slot_faults]);
 
 #[cfg(feature = "tokio")]
 mod asynchronous {
@@ -187,7 +188,7 @@ mod asynchronous {
         }
     }
 
-    memory_prompt::conformance_async!(unblocked: Unblocked, [asynchronous]);
+    memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
 // ---- crashes -------------------------------------------------------------------------------------
@@ -356,7 +357,7 @@ fn a_file_of_a_later_version_is_refused_and_left_alone() {
     connection.pragma_update(None, "user_version", 99).unwrap();
     drop(connection);
     let expected =
-        "open: sqlite: the file is of version 99, and this program knows versions up to 1";
+        "open: sqlite: the file is of version 99, and this program knows versions up to 2";
     assert_eq!(refused(&path), expected);
 }
 
@@ -428,6 +429,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
             memory
                 .add_all((0..40).map(|i| Message::user(format!("{i} {}", "x".repeat(i * 20)))))
                 .unwrap();
+            let change = Append::new([Message::user("hi")]).with_id("one");
+            memory.append_with(&mut change.set_slot("a", "x", Expected::Any)).unwrap();
         }
     }
     let whole = fs::read(&path).unwrap();
@@ -447,7 +450,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
             bytes.truncate(usize::try_from(random >> 30).unwrap() % whole.len());
         }
         fs::write(&path, &bytes).unwrap();
-        let Ok(store) = SqliteStore::open(&path) else {
+        let options = SqliteStore::options().durability(Durability::Process);
+        let Ok(store) = options.open(&path) else {
             refusals += 1;
             continue;
         };
@@ -455,7 +459,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
         errors += usize::from(ids.len() != 20);
         for id in ids.into_iter().chain(["c7".into()]) {
             let memory = store.memory(id).unwrap();
-            match memory.read(None, 30) {
+            let all = Read::newest(30).slots(["a"]).positions([0, 5]);
+            match memory.read_with(&all) {
                 Ok(snapshot) => unreadable += snapshot.unreadable.len(),
                 Err(error) => {
                     assert!(error.to_string().starts_with("read: sqlite: "), "{error}");
@@ -463,7 +468,9 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
                 }
             }
             let _ = memory.add(Message::user("hi"));
-            let _ = memory.evict(10);
+            let change = Append::new([Message::user("hi")]).with_id("two");
+            let _ = memory.append_with(&mut change.set_slot("a", "y", Expected::Any));
+            let _ = (memory.slots(), memory.evict(10));
         }
         let _ = store.purge_inactive(std::time::SystemTime::now());
         drop(store);
@@ -498,6 +505,10 @@ fn numbers_that_make_no_sense_are_no_panic() {
         }
         let _ = memory.evict(2);
         let _ = memory.append(&mut vec![Message::user("hi"), Message::user("hi")], None);
+        let _ = memory.read_with(&Read::newest(1).slots(["a"]).positions([0, 4, u64::MAX]));
+        let turn = Append::new([Message::user("hi")]).with_id("turn");
+        let _ = memory.append_with(&mut turn.set_slot("a", "x", Expected::Any));
+        let _ = (memory.slots(), store.info(memory.id()));
         let _ = memory.clear();
     }
     let mut batch = vec![Message::user("one"), Message::user("too many")];
@@ -559,7 +570,7 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
     assert!(!path.exists());
     fs::write(&path, "").unwrap();
     let error = read_only().unwrap_err();
-    let expected = "open: sqlite: the file is empty or of an earlier version, and read-only";
+    let expected = "open: sqlite: the file is empty, and read-only";
     assert_eq!(said(&error, &path, ""), expected);
 
     let writer = SqliteStore::open(&path).unwrap();
@@ -573,6 +584,8 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
         memory.clear().unwrap_err(),
         store.delete(&"a".into()).unwrap_err(),
         store.purge_inactive(std::time::SystemTime::now()).unwrap_err(),
+        store.restore(&"b".into(), 0, None).unwrap_err(),
+        memory.set_slot("a", "x", Expected::Any).unwrap_err(),
     ] {
         let expected = format!("{}: sqlite: the file is read-only", error.operation());
         assert_eq!(said(&error, &path, "attempt to write a readonly database"), expected);
@@ -656,6 +669,9 @@ fn what_is_left_of_what_was_deleted_is_as_documented() {
             memory.add_all((0..40).map(|_| Message::user(format!("{id} {secret}")))).unwrap();
             memory.add(Message::user(format!("{}{secret}", "x".repeat(20_000)))).unwrap();
             memory.add(Message::system(format!("{id} {secret}"))).unwrap();
+            memory.set_slot("short", secret, Expected::Any).unwrap();
+            let long = format!("{}{secret}", "x".repeat(20_000));
+            memory.set_slot("long", long, Expected::Any).unwrap();
         }
         let empty_the_log = || {
             let connection = Connection::open(&path).unwrap();
@@ -673,6 +689,8 @@ fn what_is_left_of_what_was_deleted_is_as_documented() {
                     let memory = store.memory(id.to_string()).unwrap();
                     memory.evict(u64::MAX).unwrap();
                     memory.add(Message::system("Be brief.")).unwrap();
+                    memory.remove_slot("short", Expected::Any).unwrap();
+                    memory.set_slot("long", "nothing", Expected::Any).unwrap();
                 }
                 _ => {
                     let memory = store.memory(id.to_string()).unwrap();
@@ -948,28 +966,41 @@ fn a_purge_takes_as_long_as_there_is_to_purge() {
 /// took, and failed.
 #[test]
 fn a_purge_leaves_the_file_to_others() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
-    let store = conversations(&path, 100_000);
-    let memory = SqliteStore::open(&path).unwrap().memory("another store").unwrap();
-    let stranger = Connection::open(&path).unwrap();
-    stranger.busy_timeout(Duration::from_secs(5)).unwrap();
-    thread::scope(|scope| {
-        let purge = scope.spawn(|| store.purge_inactive(std::time::SystemTime::now()).unwrap());
-        let (mut appends, mut longest) = (0, [Duration::ZERO; 2]);
-        while !purge.is_finished() {
-            let started = Instant::now();
-            memory.add(Message::user("hi")).unwrap();
-            longest[0] = longest[0].max(started.elapsed());
-            let started = Instant::now();
-            stranger.execute("UPDATE conversation SET start = 0 WHERE key = 1", []).unwrap();
-            longest[1] = longest[1].max(started.elapsed());
-            appends += 1;
-        }
-        println!("{appends} appends; the longest {:?}, of a stranger {:?}", longest[0], longest[1]);
-        assert_eq!(purge.join().unwrap(), 20_000);
-        assert!(appends > 3 && longest[0] < Duration::from_secs(1), "{appends} {longest:?}");
-    });
+    let too_long = || {
+        let folder = Folder::new();
+        let path = folder.file("chat.db");
+        let store = conversations(&path, 100_000);
+        let memory = SqliteStore::open(&path).unwrap().memory("another store").unwrap();
+        let stranger = Connection::open(&path).unwrap();
+        stranger.busy_timeout(Duration::from_secs(5)).unwrap();
+        let purge = || store.purge_inactive(std::time::SystemTime::now()).unwrap();
+        thread::scope(|scope| {
+            let began = Instant::now();
+            let purge = scope.spawn(purge);
+            let (mut appends, mut longest) = (0, [Duration::ZERO; 2]);
+            while !purge.is_finished() {
+                let started = Instant::now();
+                memory.add(Message::user("hi")).unwrap();
+                longest[0] = longest[0].max(started.elapsed());
+                let started = Instant::now();
+                stranger.execute("UPDATE conversation SET start = 0 WHERE key = 1", []).unwrap();
+                longest[1] = longest[1].max(started.elapsed());
+                appends += 1;
+            }
+            // A slow machine is slow for the purge too.
+            let took = began.elapsed();
+            println!("{appends} appends in {took:?}; the longest {longest:?}, a stranger's last");
+            assert_eq!(purge.join().unwrap(), 20_000);
+            let longest = longest[0].max(longest[1]);
+            (appends <= 3 || longest > took / 2).then_some((appends, longest, took))
+        })
+    };
+    // A machine that stands still for a moment does so once; who is kept from the file is so each time.
+    if let Some(once) = too_long()
+        && let Some(again) = too_long()
+    {
+        panic!("(appends, the longest, the purge) {once:?} and {again:?}");
+    }
 }
 
 // ---- for people ----------------------------------------------------------------------------------

@@ -32,6 +32,9 @@ struct Reader {
     may_be_kept: bool,
 }
 
+/// A connection keeps as many statements prepared as there are here.
+const STATEMENTS: usize = 32;
+
 /// More idle readers than this are closed: each holds a page cache.
 const MOST_IDLE: usize = 8;
 
@@ -82,6 +85,7 @@ impl Connections {
         mut connection: Connection,
         options: &SqliteOptions,
     ) -> Result<Self> {
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
         let mut prepare = || {
             if let Some(on_connect) = &options.on_connect {
                 on_connect(&mut connection)?;
@@ -151,12 +155,16 @@ impl Connections {
 
 impl Readers {
     fn open(&self) -> Result<Reader, Trouble> {
-        if self.options.read_only {
-            return open_reader(&self.path, &self.options);
-        }
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-        let connection = connect(&self.path, &self.options, flags, Began::default())?;
-        Ok(Reader { connection, may_be_kept: true })
+        let reader = if self.options.read_only {
+            open_reader(&self.path, &self.options)?
+        } else {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+            let connection = connect(&self.path, &self.options, flags, Began::default())?;
+            Reader { connection, may_be_kept: true }
+        };
+        // A later program may have brought it up to a version of its own, or put another file there.
+        schema::look(&reader.connection)?.must_be_current()?;
+        Ok(reader)
     }
 }
 
@@ -222,6 +230,7 @@ fn connect(
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_handler(Some(patience(options.busy_timeout, began)))?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {
         on_connect(&mut connection)?;
     }

@@ -1,7 +1,7 @@
-//! Deleting what is inactive, a little at a time.
+//! Deleting many, a little at a time.
 //!
-//! What is to go is looked for in pages by key, so that each conversation is seen once, and by a reader,
-//! so that nobody waits for it. The lock is held for some milliseconds, then left to others.
+//! What is to go is looked for in pages, by key or by id, so that each conversation is seen once, and by
+//! a reader, so that nobody waits for it. The lock is held for some milliseconds, then left to others.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,57 +9,94 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use super::connect::Connections;
-use super::{Trouble, forget};
+use super::read::find;
+use super::{Trouble, forget, ids};
 use crate::error::Result;
+use crate::memory::MemoryId;
+use crate::store::common::signed;
 
 /// Conversations in a page, and at most in a transaction.
-const AT_ONCE: u32 = 64;
+const AT_ONCE: usize = 64;
 
 /// A transaction begins no further conversation after this time.
 const FOR: Duration = Duration::from_millis(5);
 
 /// Deletes the conversations to which nothing was appended since this time; returns how many.
 pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64> {
-    let (mut after, mut purged) = (i64::MIN, 0);
+    let next = |connection: &Connection, after: Option<&i64>| {
+        let mut inactive = connection.prepare_cached(INACTIVE)?;
+        let after = after.unwrap_or(&i64::MIN);
+        let keys =
+            inactive.query_map(params![after, older_than, signed(AT_ONCE)], |row| row.get(0))?;
+        Ok(keys.collect::<rusqlite::Result<_>>()?)
+    };
+    // Unless somebody appended to it meanwhile.
+    let purge = move |connection: &Connection, key: &i64| {
+        let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
+        if gone {
+            forget(connection, *key)?;
+        }
+        Ok(gone)
+    };
+    all(connections, "purge_inactive", next, purge)
+}
+
+/// Deletes the conversations whose ids begin with this text; returns how many.
+pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64> {
+    let next = |connection: &Connection, after: Option<&MemoryId>| {
+        ids::with_prefix(connection, prefix, after, AT_ONCE)
+    };
+    let delete = |connection: &Connection, id: &MemoryId| {
+        let found = find(connection, id)?;
+        if let Some(found) = &found {
+            forget(connection, found.key)?;
+        }
+        Ok(found.is_some())
+    };
+    all(connections, "delete_prefix", next, delete)
+}
+
+/// Deletes each conversation of each page that comes `next`; returns how many there were.
+fn all<T: Clone + Send + 'static>(
+    connections: &Connections,
+    operation: &'static str,
+    next: impl Fn(&Connection, Option<&T>) -> Result<Vec<T>, Trouble>,
+    delete: impl Fn(&Connection, &T) -> Result<bool, Trouble> + Clone + Send + 'static,
+) -> Result<u64> {
+    let (mut after, mut deleted) = (None, 0);
     loop {
-        let page: Vec<i64> = connections.read("purge_inactive", |connection| {
-            let mut inactive = connection.prepare_cached(INACTIVE)?;
-            let keys = inactive.query_map(params![after, older_than, AT_ONCE], |row| row.get(0))?;
-            Ok(keys.collect::<rusqlite::Result<_>>()?)
-        })?;
+        let page = connections.read(operation, |connection| next(connection, after.as_ref()))?;
         let mut left = &page[..];
-        loop {
+        while !left.is_empty() {
             let began = Instant::now();
-            let keys = left.to_vec();
+            let (these, delete) = (left.to_vec(), delete.clone());
             let (seen, gone) = connections
-                .write("purge_inactive", move |connection| purge(connection, &keys, older_than))?;
-            purged += gone;
+                .write(operation, move |connection| some(connection, &these, &delete))?;
+            deleted += gone;
             left = &left[seen..];
             rest(began);
-            if left.is_empty() {
-                break;
-            }
         }
-        match page.last() {
-            Some(last) if page.len() == AT_ONCE as usize => after = *last,
-            _ => return Ok(purged),
+        let is_last = page.len() < AT_ONCE;
+        after = page.into_iter().last();
+        if is_last {
+            return Ok(deleted);
         }
     }
 }
 
-/// Deletes some of these, unless somebody appended to them meanwhile; returns how many were looked at,
-/// and how many are gone.
-fn purge(connection: &Connection, keys: &[i64], older_than: i64) -> Result<(usize, u64), Trouble> {
+/// Deletes some of these; returns how many were looked at, and how many are gone.
+fn some<T>(
+    connection: &Connection,
+    these: &[T],
+    delete: impl Fn(&Connection, &T) -> Result<bool, Trouble>,
+) -> Result<(usize, u64), Trouble> {
     let began = Instant::now();
     let (mut seen, mut gone) = (0, 0);
-    for key in keys {
+    for it in these {
         if seen > 0 && began.elapsed() > FOR {
             break;
         }
-        if connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])? {
-            forget(connection, *key)?;
-            gone += 1;
-        }
+        gone += u64::from(delete(connection, it)?);
         seen += 1;
     }
     Ok((seen, gone))

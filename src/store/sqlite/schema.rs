@@ -9,7 +9,8 @@ const APPLICATION: i32 = 0x6d70_726d;
 
 /// What leads from each version of the tables to the next. A released step is never changed: a new
 /// version is a new step.
-const STEPS: [&str; 1] = [r#"
+const STEPS: [&str; 2] = [
+    r#"
 CREATE TABLE conversation (
     key     INTEGER PRIMARY KEY,
     id      TEXT NOT NULL UNIQUE COLLATE BINARY,
@@ -31,25 +32,57 @@ SELECT c.id AS id,
        m.key AS key -- to sort by: the rows lie in its order
 FROM conversation AS c
 JOIN message AS m ON m.key >= c.key << 32 AND m.key < (c.key + 1) << 32;
-"#];
+"#,
+    // The table is extended and not written anew: to drop it would take along what tables of somebody's
+    // own refer to.
+    r"
+ALTER TABLE conversation ADD COLUMN incarnation INTEGER; -- null: whoever wrote the row did not say
+UPDATE conversation SET incarnation = random();
+CREATE TABLE slot (
+    conversation INTEGER NOT NULL, -- conversation.key
+    name         TEXT NOT NULL COLLATE BINARY,
+    version      INTEGER NOT NULL,
+    content      BLOB NOT NULL, -- last, so that it is not read where slots are listed
+    PRIMARY KEY (conversation, name)
+) WITHOUT ROWID;
+CREATE TABLE appended (
+    key     INTEGER PRIMARY KEY, -- conversation.key * 2^32 + its number among these
+    id      TEXT NOT NULL COLLATE BINARY,
+    first   INTEGER NOT NULL,
+    past    INTEGER NOT NULL,
+    version INTEGER -- of the slots that it wrote, where it wrote any
+);
+-- Whoever deletes a conversation, and be it by hand: the next one may have its key.
+CREATE TRIGGER conversation_forgotten AFTER DELETE ON conversation BEGIN
+    DELETE FROM message WHERE key BETWEEN old.key << 32 AND old.key << 32 | 0xffffffff;
+    DELETE FROM appended WHERE key BETWEEN old.key << 32 AND old.key << 32 | 0xffffffff;
+    DELETE FROM slot WHERE conversation = old.key;
+END;
+",
+];
 
 /// What a file is.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found(i64);
 
 /// What this version writes.
-const CURRENT: Found = Found(1);
-const _: () = assert!(STEPS.len() == 1, "each step leads to a version");
+const CURRENT: Found = Found(2);
+const _: () = assert!(STEPS.len() == 2, "each step leads to a version");
 const EMPTY: Found = Found(0);
 
 impl Found {
+    /// Refuses what would have to be written to before it is read.
     pub(super) fn must_be_current(self) -> Result<(), Trouble> {
-        if self == CURRENT {
-            return Ok(());
-        }
-        Err(Trouble::Refused(
-            "the file is empty or of an earlier version, and read-only".to_owned(),
-        ))
+        let text = match self {
+            CURRENT => return Ok(()),
+            EMPTY => "the file is empty, and read-only".to_owned(),
+            Self(version) => format!(
+                "the file is of version {version}, and read-only: whoever may write to it brings it \
+                 up to version {} by opening it",
+                CURRENT.0
+            ),
+        };
+        Err(Trouble::Refused(text))
     }
 }
 
@@ -81,10 +114,15 @@ pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
     Err(Trouble::Refused(text.to_owned()))
 }
 
-/// Creates the tables, or brings them up to date; one process does, the others wait for it.
+/// Creates the tables, or brings them up to date with all that is in them; one process does, the others
+/// wait for it. Where that fails the file is as it was.
 pub(super) fn prepare(connection: &Connection) -> Result<(), Trouble> {
-    if look(connection)? == CURRENT {
+    let found = look(connection)?;
+    if found == CURRENT {
         return Ok(());
+    }
+    if connection.is_readonly("main")? {
+        return found.must_be_current();
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let Found(version) = look(connection)?;

@@ -1,0 +1,217 @@
+//! Appends: what is written, and what is looked at before.
+
+use std::ops::Range;
+use std::time::SystemTime;
+
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{Connection, OptionalExtension, ToSql, params};
+
+use super::read::{Found, find};
+use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, beside, first_key};
+use crate::codec::Codec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Append, Appended, MemoryId};
+use crate::message::Message;
+use crate::record::{Incarnation, SlotVersion, millis};
+use crate::store::common::{Payloads, conflict, nothing, signed, unsigned};
+
+/// Messages as they are written. All that can be done beforehand is, so that others wait for the rest
+/// alone.
+pub(super) struct Batch {
+    id: MemoryId,
+    codec: Codec,
+    payloads: Payloads,
+    expected: Option<u64>,
+    now: i64,
+    /// One for each payload, or none: it is then now.
+    times: Vec<i64>,
+    /// When the conversation was last active, in place of now.
+    active: Option<i64>,
+}
+
+impl Batch {
+    pub(super) fn new(
+        id: &MemoryId,
+        codec: Codec,
+        messages: &[Message],
+        expected: Option<u64>,
+    ) -> Result<Self> {
+        Ok(Self {
+            id: id.clone(),
+            codec,
+            payloads: Payloads::of("sqlite", codec, messages)?,
+            expected,
+            now: signed(millis(SystemTime::now())),
+            times: Vec::new(),
+            active: None,
+        })
+    }
+
+    /// Appends them in the transaction that is open; returns the key of the conversation, and their
+    /// positions.
+    pub(super) fn write(&self, connection: &Connection) -> Result<(i64, Range<u64>), Trouble> {
+        let Self { id, codec, now, .. } = self;
+        let system = self.payloads.system.as_deref().map(|payload| Payload(*codec, payload));
+        let count = signed(self.payloads.messages.len());
+        let extended = connection
+            .prepare_cached(EXTEND)?
+            .query_row(
+                params![id.as_str(), count, now, system, self.expected.map(signed), self.active],
+                |row| Ok((row.get(0)?, row.get(1)?)),
+            )
+            .optional()?;
+        let (key, end): (i64, i64) = if let Some(extended) = extended {
+            extended
+        } else {
+            // Either there is no such conversation yet, or it ends elsewhere.
+            if let Some(found) = find(connection, id)? {
+                let expected = self.expected.unwrap_or(u64::MAX);
+                return Err(conflict("sqlite", expected, unsigned(found.end)).into());
+            }
+            nothing("sqlite", self.expected, 0)?;
+            let (active, new) = (self.active.unwrap_or(*now), Incarnation::random());
+            (begin(connection, id, 0..count, active, system, new)?, count)
+        };
+        if end > MOST_MESSAGES || key > MOST_CONVERSATIONS {
+            return Err(too_many("append"));
+        }
+        let first = end - count;
+        let mut insert = connection.prepare_cached(INSERT)?;
+        for (i, payload) in self.payloads.messages.iter().enumerate() {
+            let key = first_key(key).wrapping_add(first).wrapping_add(signed(i));
+            let at = self.times.get(i).unwrap_or(now);
+            insert.execute(params![key, at, Payload(*codec, payload)])?;
+        }
+        Ok((key, unsigned(first)..unsigned(end)))
+    }
+}
+
+/// Messages, and all that goes with them.
+pub(super) struct Change {
+    batch: Batch,
+    /// The rest of the append, without its messages.
+    rest: Append,
+    is_empty: bool,
+    creates: bool,
+}
+
+impl Change {
+    pub(super) fn new(id: &MemoryId, codec: Codec, append: &mut Append) -> Result<Self> {
+        let mut batch = Batch::new(id, codec, &append.messages, append.expected)?;
+        let timed = append.messages.iter().zip(&append.times);
+        batch.times =
+            timed.filter(|it| !it.0.is_system()).map(|it| signed(millis(*it.1))).collect();
+        batch.active = append.active.map(|active| signed(millis(active)));
+        let (is_empty, creates) = (append.is_empty(), append.creates());
+        let messages = std::mem::take(&mut append.messages);
+        let rest = append.clone();
+        append.messages = messages;
+        Ok(Self { batch, rest, is_empty, creates })
+    }
+
+    /// Makes all of it in the transaction that is open, or none of it: what it was to come to if this
+    /// fails is undone with the transaction, or with its savepoint.
+    pub(super) fn make(&self, connection: &Connection) -> Result<Appended, Trouble> {
+        let Append { id, slots, since, .. } = &self.rest;
+        if id.is_none() && slots.is_empty() && since.is_none() && self.creates {
+            let (_, positions) = self.batch.write(connection)?;
+            return Ok(appended(positions, None));
+        }
+        if let Some(done) = self.look(connection)? {
+            return Ok(done);
+        }
+        let (key, positions) = self.batch.write(connection)?;
+        let mut version = None;
+        for change in slots {
+            if let Some(content) = &change.content {
+                let version = *version.get_or_insert_with(SlotVersion::random);
+                beside::set_slot(connection, key, &change.name, version, content)?;
+            } else {
+                beside::remove_slot(connection, key, &change.name)?;
+            }
+        }
+        let appended = appended(positions, version);
+        if let Some(id) = id {
+            beside::remember(connection, key, id, &appended)?;
+        }
+        Ok(appended)
+    }
+
+    /// Compares the conversation with what is expected. Returns what the append comes to where nothing is
+    /// to be changed.
+    fn look(&self, connection: &Connection) -> Result<Option<Appended>, Trouble> {
+        let Append { id, slots, since, .. } = &self.rest;
+        let found = find(connection, &self.batch.id)?;
+        if let (Some(found), Some(id)) = (&found, id)
+            && let Some(known) = beside::known(connection, found.key, id)?
+        {
+            return Ok(Some(known));
+        }
+        let positions = found.as_ref().map_or(0..0, Found::positions);
+        let end = nothing("sqlite", self.batch.expected, positions.end)?;
+        let incarnation = found.as_ref().and_then(Found::incarnation);
+        if since.is_some_and(|since| !since.holds(incarnation, &positions)) {
+            let text = "sqlite: the conversation was deleted, cleared or evicted since it was seen";
+            return Err(Error::new(ErrorKind::Forgotten, "append", text).into());
+        }
+        for change in slots {
+            let key = found.as_ref().map(|found| found.key);
+            let version = key.map(|key| beside::version(connection, key, &change.name));
+            change.holds(version.transpose()?.flatten())?;
+        }
+        let nothing_to_do = self.is_empty || found.is_none() && !self.creates;
+        Ok(nothing_to_do.then(|| appended(end, None)))
+    }
+}
+
+fn appended(positions: Range<u64>, version: Option<SlotVersion>) -> Appended {
+    let mut appended = Appended::new(positions);
+    (appended.version, appended.recognised) = (version, true);
+    appended
+}
+
+/// Creates a conversation; returns its key, which may be one too many.
+pub(super) fn begin(
+    connection: &Connection,
+    id: &MemoryId,
+    positions: Range<i64>,
+    active: i64,
+    system: Option<Payload<'_>>,
+    incarnation: Incarnation,
+) -> rusqlite::Result<i64> {
+    let incarnation = incarnation.to_bits().cast_signed();
+    let new = params![id.as_str(), positions.start, positions.end, active, system, incarnation];
+    connection.prepare_cached(CREATE)?.execute(new)?;
+    Ok(connection.last_insert_rowid())
+}
+
+pub(super) fn too_many(operation: &'static str) -> Trouble {
+    let text = "sqlite: a conversation holds 2^32 messages at most, and a file 2^31 conversations";
+    Error::new(ErrorKind::Storage, operation, text).into()
+}
+
+/// A message in its codec: JSON as text, so that SQLite's own functions read it.
+#[derive(Clone, Copy)]
+pub(super) struct Payload<'a>(Codec, &'a [u8]);
+
+impl ToSql for Payload<'_> {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self(Codec::Json, bytes) => ValueRef::Text(bytes),
+            Self(_, bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+const CREATE: &str = r#"
+    INSERT INTO conversation (id, start, "end", active, system, incarnation)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6)"#;
+/// Finds the conversation, checks where it ends and moves its end, all in one.
+const EXTEND: &str = r#"
+    UPDATE conversation
+    SET "end" = "end" + ?2,
+        active = coalesce(?6, max(active, ?3)),
+        system = coalesce(?4, system)
+    WHERE id = ?1 AND (?5 IS NULL OR "end" = ?5)
+    RETURNING key, "end""#;
+const INSERT: &str = "INSERT INTO message (key, at, payload) VALUES (?1, ?2, ?3)";

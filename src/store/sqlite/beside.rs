@@ -1,0 +1,138 @@
+//! What lies beside the messages of a conversation: slots, and the newest ids of appends.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{MOST_MESSAGES, Trouble, first_key};
+use crate::error::{Error, ErrorKind};
+use crate::memory::Appended;
+use crate::record::{Slot, SlotVersion};
+use crate::store::common::{signed, unsigned};
+
+/// How many ids of appends a conversation recognises.
+pub(super) const IDS: usize = 64;
+
+/// Returns the slots of these names, each once.
+pub(super) fn slots(
+    connection: &Connection,
+    key: i64,
+    names: &[String],
+) -> Result<Vec<Slot>, Trouble> {
+    let mut slot = connection.prepare_cached(SLOT)?;
+    let mut slots = Vec::new();
+    for (i, name) in names.iter().enumerate() {
+        if names[..i].contains(name) {
+            continue;
+        }
+        let mut rows = slot.query(params![key, name])?;
+        if let Some(row) = rows.next()? {
+            let content = row.get_ref(1)?.as_bytes().map_err(rusqlite::Error::from)?;
+            slots.push(Slot::new(name.as_str(), version_of(row.get(0)?), content));
+        }
+    }
+    Ok(slots)
+}
+
+/// Returns the names of all slots with their versions, in the order of the names.
+pub(super) fn list(
+    connection: &Connection,
+    key: i64,
+) -> rusqlite::Result<Vec<(String, SlotVersion)>> {
+    let mut slots = connection.prepare_cached(SLOTS)?;
+    slots.query_map([key], |row| Ok((row.get(0)?, version_of(row.get(1)?))))?.collect()
+}
+
+/// Returns the version of a slot, where there is such a slot.
+pub(super) fn version(
+    connection: &Connection,
+    key: i64,
+    name: &str,
+) -> rusqlite::Result<Option<SlotVersion>> {
+    let mut slot = connection.prepare_cached(VERSION)?;
+    slot.query_row(params![key, name], |row| row.get(0).map(version_of)).optional()
+}
+
+pub(super) fn set_slot(
+    connection: &Connection,
+    key: i64,
+    name: &str,
+    version: SlotVersion,
+    content: &[u8],
+) -> rusqlite::Result<()> {
+    let slot = params![key, name, version.to_bits().cast_signed(), content];
+    connection.prepare_cached(SET_SLOT)?.execute(slot).map(drop)
+}
+
+pub(super) fn remove_slot(connection: &Connection, key: i64, name: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached(REMOVE_SLOT)?.execute(params![key, name]).map(drop)
+}
+
+pub(super) fn clear(connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    connection.prepare_cached(CLEAR_SLOTS)?.execute([key]).map(drop)
+}
+
+/// Returns what the append of this id came to, where it is one of the newest.
+pub(super) fn known(
+    connection: &Connection,
+    key: i64,
+    id: &str,
+) -> rusqlite::Result<Option<Appended>> {
+    // They are few and lie side by side: an index would cost each of them more than it saves.
+    let first = first_key(key);
+    let mut known = connection.prepare_cached(KNOWN)?;
+    known
+        .query_row(params![first, last_key(first), id], |row| {
+            let mut appended = Appended::new(unsigned(row.get(0)?)..unsigned(row.get(1)?));
+            let version: Option<i64> = row.get(2)?;
+            appended.version = version.map(version_of);
+            (appended.recognised, appended.repeated) = (true, true);
+            Ok(appended)
+        })
+        .optional()
+}
+
+/// Remembers what the append of this id came to, and forgets the one that is too old now.
+pub(super) fn remember(
+    connection: &Connection,
+    key: i64,
+    id: &str,
+    appended: &Appended,
+) -> Result<(), Trouble> {
+    let first = first_key(key);
+    let newest: Option<i64> = connection
+        .prepare_cached(NEWEST_ID)?
+        .query_row([first, last_key(first)], |row| row.get(0))?;
+    if newest == Some(last_key(first)) {
+        let text = "sqlite: a conversation takes 2^32 ids of appends at most";
+        return Err(Error::new(ErrorKind::Storage, "append", text).into());
+    }
+    let next = newest.map_or(first, |newest| newest.wrapping_add(1));
+    let (positions, version) = (&appended.positions, appended.version);
+    let version = version.map(|version| version.to_bits().cast_signed());
+    let row = params![next, id, signed(positions.start), signed(positions.end), version];
+    connection.prepare_cached(REMEMBER)?.execute(row)?;
+    let old = next.wrapping_sub(signed(IDS));
+    connection.prepare_cached(FORGET_IDS)?.execute([first, old])?;
+    Ok(())
+}
+
+fn last_key(first: i64) -> i64 {
+    first | (MOST_MESSAGES - 1)
+}
+
+fn version_of(bits: i64) -> SlotVersion {
+    SlotVersion::from_bits(bits.cast_unsigned())
+}
+
+const SLOT: &str = "SELECT version, content FROM slot WHERE conversation = ?1 AND name = ?2";
+const VERSION: &str = "SELECT version FROM slot WHERE conversation = ?1 AND name = ?2";
+const SLOTS: &str = "SELECT name, version FROM slot WHERE conversation = ?1 ORDER BY name";
+const SET_SLOT: &str = "
+    INSERT OR REPLACE INTO slot (conversation, name, version, content) VALUES (?1, ?2, ?3, ?4)";
+const REMOVE_SLOT: &str = "DELETE FROM slot WHERE conversation = ?1 AND name = ?2";
+const CLEAR_SLOTS: &str = "DELETE FROM slot WHERE conversation = ?1";
+const KNOWN: &str =
+    "SELECT first, past, version FROM appended WHERE key BETWEEN ?1 AND ?2 AND id = ?3 LIMIT 1";
+const NEWEST_ID: &str = "SELECT max(key) FROM appended WHERE key BETWEEN ?1 AND ?2";
+const REMEMBER: &str =
+    "INSERT INTO appended (key, id, first, past, version) VALUES (?1, ?2, ?3, ?4, ?5)";
+const FORGET_IDS: &str = "DELETE FROM appended WHERE key BETWEEN ?1 AND ?2";

@@ -1,0 +1,101 @@
+//! Ids in the order of their bytes, by the index that keeps them unique.
+
+use rusqlite::types::{ToSqlOutput, Value, ValueRef};
+use rusqlite::{Connection, ToSql, params};
+
+use super::Trouble;
+use crate::error::Result;
+use crate::memory::MemoryId;
+use crate::store::common::signed;
+
+/// Returns the next `n` ids with this prefix.
+pub(super) fn with_prefix(
+    connection: &Connection,
+    prefix: &str,
+    after: Option<&MemoryId>,
+    n: usize,
+) -> Result<Vec<MemoryId>, Trouble> {
+    // An empty text is an id too, so "after nothing" is a question of its own.
+    let (sql, from) = match after {
+        Some(after) if after.as_str() >= prefix => (AFTER, after.as_str()),
+        _ => (FROM, prefix),
+    };
+    let mut ids = connection.prepare_cached(sql)?;
+    let mut rows = ids.query(params![from, Past::all_with(prefix), signed(n)])?;
+    let mut ids = Vec::new();
+    while let Some(row) = rows.next()? {
+        ids.push(MemoryId::from(row.get::<_, String>(0)?));
+    }
+    Ok(ids)
+}
+
+/// What stands behind all texts with a prefix: the prefix with its last character that can be one
+/// higher, or, in the order of SQLite, bytes that are no text.
+#[derive(Debug, PartialEq)]
+enum Past {
+    Text(String),
+    AllTexts,
+}
+
+impl Past {
+    fn all_with(prefix: &str) -> Self {
+        let mut chars = prefix.chars();
+        while let Some(last) = chars.next_back() {
+            // Behind U+D7FF comes U+E000: what lies between is no character.
+            if let Some(next) = (last..=char::MAX).nth(1) {
+                return Self::Text(chars.as_str().to_owned() + next.encode_utf8(&mut [0; 4]));
+            }
+        }
+        Self::AllTexts
+    }
+}
+
+impl ToSql for Past {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(match self {
+            Self::Text(text) => ToSqlOutput::Borrowed(ValueRef::Text(text.as_bytes())),
+            Self::AllTexts => ToSqlOutput::Owned(Value::Blob(Vec::new())),
+        })
+    }
+}
+
+const FROM: &str = "SELECT id FROM conversation WHERE id >= ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+const AFTER: &str = "SELECT id FROM conversation WHERE id > ?1 AND id < ?2 ORDER BY id LIMIT ?3";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A prefix that is looked for without the index costs as much as all there is.
+    #[test]
+    fn ids_with_a_prefix_are_found_by_the_index() {
+        let connection = Connection::open_in_memory().unwrap();
+        super::super::schema::prepare(&connection).map_err(|_| "refused").unwrap();
+        for sql in [FROM, AFTER] {
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+            let plan = plan.query_map(params!["", Past::all_with("a"), 1], |row| row.get(3));
+            let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
+            let expected = "SEARCH conversation USING COVERING INDEX \
+                            sqlite_autoindex_conversation_1 (id>? AND id<?)";
+            assert_eq!(plan, [expected]);
+        }
+    }
+
+    #[test]
+    fn what_stands_behind_a_prefix_is_text_again() {
+        for (prefix, past) in [
+            ("a", "b"),
+            ("a:", "a;"),
+            ("a\0", "a\u{1}"),
+            ("\u{7f}", "\u{80}"),
+            ("\u{d7ff}", "\u{e000}"),
+            ("a\u{10ffff}", "b"),
+            ("aé\u{10ffff}\u{10ffff}", "aê"),
+        ] {
+            assert_eq!(Past::all_with(prefix), Past::Text(past.to_owned()), "{prefix:?}");
+        }
+        for prefix in ["", "\u{10ffff}", "\u{10ffff}\u{10ffff}"] {
+            assert_eq!(Past::all_with(prefix), Past::AllTexts, "{prefix:?}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Reads: what a conversation holds, all of one moment.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::{Trouble, beside, first_key};
+use crate::codec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{MemoryId, Read};
+use crate::message::Message;
+use crate::record::{Incarnation, Records, Snapshot, Unreadable};
+use crate::store::Info;
+use crate::store::common::{at, no_system, signed, unsigned};
+
+/// Where a conversation lies.
+pub(super) struct Found {
+    pub(super) key: i64,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    active: i64,
+    incarnation: Option<i64>,
+}
+
+impl Found {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            key: row.get(0)?,
+            start: row.get(1)?,
+            end: row.get(2)?,
+            active: row.get(3)?,
+            incarnation: row.get(4)?,
+        })
+    }
+
+    pub(super) fn positions(&self) -> Range<u64> {
+        unsigned(self.start)..unsigned(self.end)
+    }
+
+    pub(super) fn incarnation(&self) -> Option<Incarnation> {
+        self.incarnation.map(|bits| Incarnation::from_bits(bits.cast_unsigned()))
+    }
+
+    pub(super) fn info(&self) -> Info {
+        let mut info = Info::new(self.positions(), at(unsigned(self.active)));
+        info.incarnation = self.incarnation();
+        info
+    }
+}
+
+pub(super) fn find(connection: &Connection, id: &MemoryId) -> rusqlite::Result<Option<Found>> {
+    let mut conversation = connection.prepare_cached(CONVERSATION)?;
+    conversation.query_row([id.as_str()], Found::from_row).optional()
+}
+
+/// Returns the newest `n` records before a position, and what `more` asks for besides.
+pub(super) fn snapshot(
+    connection: &Connection,
+    id: &MemoryId,
+    before: Option<u64>,
+    n: usize,
+    more: Option<&Read>,
+) -> Result<Snapshot, Trouble> {
+    let mut conversation = connection.prepare_cached(CONVERSATION)?;
+    let mut rows = conversation.query([id.as_str()])?;
+    let Some(row) = rows.next()? else {
+        return Ok(Snapshot::default());
+    };
+    let found = Found::from_row(row)?;
+    let mut snapshot = Snapshot {
+        system: system(row.get_ref(5)?)?,
+        start: unsigned(found.start),
+        end: unsigned(found.end),
+        incarnation: found.incarnation(),
+        ..Snapshot::default()
+    };
+    let before = before.map_or(found.end, signed).min(found.end);
+    if n > 0 && before > found.start {
+        let mut rows = Rows::default();
+        rows.read(connection, &found, found.start..before, n)?;
+        (snapshot.records, snapshot.unreadable) = rows.into();
+    }
+    let Some(more) = more.filter(|more| !more.is_plain()) else { return Ok(snapshot) };
+    let mut picked = Rows::default();
+    for stretch in more.stretches(snapshot.start..snapshot.end) {
+        let stretch = signed(stretch.start)..signed(stretch.end);
+        picked.read(connection, &found, stretch, usize::MAX)?;
+    }
+    let (records, unreadable) = picked.into();
+    let slots = beside::slots(connection, found.key, &more.slots)?;
+    Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
+}
+
+/// Rows in any order.
+#[derive(Default)]
+struct Rows {
+    read: Vec<(u64, SystemTime, Message)>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Rows {
+    /// Takes the newest `n` rows at these positions.
+    fn read(
+        &mut self,
+        connection: &Connection,
+        of: &Found,
+        positions: Range<i64>,
+        n: usize,
+    ) -> rusqlite::Result<()> {
+        let first = first_key(of.key);
+        let mut newest = connection.prepare_cached(NEWEST)?;
+        let mut rows = newest.query([
+            first.wrapping_add(positions.start),
+            first.wrapping_add(positions.end),
+            signed(n),
+        ])?;
+        while let Some(row) = rows.next()? {
+            let seq = unsigned(row.get::<_, i64>(0)?.wrapping_sub(first));
+            let at = at(unsigned(row.get(1)?));
+            match decode(row.get_ref(2)?) {
+                Ok(message) => self.read.push((seq, at, message)),
+                Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
+            }
+        }
+        Ok(())
+    }
+
+    fn into(mut self) -> (Records, Vec<Unreadable>) {
+        self.unreadable.sort_by_key(|row| row.seq);
+        (Records::from_rows(self.read), self.unreadable)
+    }
+}
+
+fn decode(payload: ValueRef<'_>) -> Result<Message> {
+    match payload {
+        ValueRef::Text(bytes) | ValueRef::Blob(bytes) => codec::decode(bytes),
+        _ => Err(Error::new(
+            ErrorKind::Codec,
+            "read",
+            "sqlite: the payload is neither text nor blob",
+        )),
+    }
+}
+
+fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
+    if payload == ValueRef::Null {
+        return Ok(None);
+    }
+    let message = decode(payload).map_err(|error| no_system("sqlite", error))?;
+    Ok(Some(Arc::new(message)))
+}
+
+const CONVERSATION: &str =
+    r#"SELECT key, start, "end", active, incarnation, system FROM conversation WHERE id = ?1"#;
+const NEWEST: &str =
+    "SELECT key, at, payload FROM message WHERE key >= ?1 AND key < ?2 ORDER BY key DESC LIMIT ?3";
