@@ -385,8 +385,8 @@ impl CassandraMemory {
         }
         // Besides, each row brings the key and some more bytes along.
         let rows = messages.len() + slots.len();
-        let most = most / 8 * 7 / (self.key.len() + ROW_BYTES);
-        if rows > most.max(1) {
+        let most = (most / 8 * 7 / (self.key.len() + ROW_BYTES)).clamp(1, MOST_ROWS);
+        if rows > most {
             let text = format!("cassandra: {rows} messages and slots at once; {most} are the most");
             return Err(Error::invalid("append", text));
         }
@@ -556,6 +556,9 @@ const MOST_ID_BYTES: usize = 65_534;
 
 /// What a message or a slot takes in a request beside its content and the key, at most.
 const ROW_BYTES: usize = 128;
+
+/// The driver's limit for a batch is 65,535 statements.
+const MOST_ROWS: usize = 60_000;
 
 /// The position of the head is no message's, and nobody gets there from here.
 const MOST_START: i64 = i64::MAX / 2;

@@ -12,6 +12,7 @@
 mod content;
 mod server;
 mod trouble;
+mod upgrade;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
