@@ -339,13 +339,12 @@ fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
         let proxy = Proxy::start(&node.address);
         let options = || superuser().keyspace("repeated").timeout(Duration::from_secs(5));
         let tries = Arc::new(AtomicU64::new(0));
+        let store = options().open(&proxy.address).await.unwrap();
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (tries, address) = (Arc::clone(&tries), proxy.address.clone());
-                let options = options();
+                let tries = Arc::clone(&tries);
+                let memory = store.memory(format!("repeated {writer}")).unwrap();
                 tokio::spawn(async move {
-                    let store = options.open(&address).await.unwrap();
-                    let memory = store.memory(format!("repeated {writer}")).unwrap();
                     let mut told = Vec::new();
                     for number in 0..each {
                         let update = || {
@@ -391,11 +390,14 @@ fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
             })
             .collect();
         // Every so often an answer is cut off, and twice the server dies.
+        let between = i64::try_from(all / 20).unwrap();
         let (mut cuts, mut kills) = (0, 0);
         while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
-            proxy.answers.store(20 + cuts * 7 % 23, Ordering::SeqCst);
-            tokio::time::sleep(Duration::from_millis(150)).await;
-            cuts += i64::from(proxy.answers.load(Ordering::SeqCst) < 0);
+            if proxy.answers.load(Ordering::SeqCst) < 0 {
+                proxy.answers.store(between + cuts * 7 % 23, Ordering::SeqCst);
+                cuts += 1;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
             let done = tries.load(Ordering::Relaxed) >= all * (kills + 1) / 3;
             if kills < 2 && done {
                 kills += 1;
