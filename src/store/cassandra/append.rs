@@ -52,11 +52,11 @@ impl<'a> Batch<'a> {
 
     fn is_empty(&self) -> bool {
         let Payloads { system, messages } = self.payloads;
-        system.is_none() && messages.is_empty() && self.with.is_none_or(|with| with.is_empty())
+        system.is_none() && messages.is_empty() && self.with.is_none_or(Append::is_empty)
     }
 
     fn creates(&self) -> bool {
-        !self.is_empty() && self.with.is_none_or(|with| with.creates())
+        !self.is_empty() && self.with.is_none_or(Append::creates)
     }
 
     /// Whether it writes slots.
@@ -214,7 +214,8 @@ impl<'a> Conversation<'a> {
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
         let active = batch.with.and_then(|with| with.active);
-        next.active.0 = active.map_or(next.active.0.max(now.0), |active| signed(millis(active)));
+        let later = next.active.0.max(now.0);
+        next.active.0 = active.map_or(later, |active| signed(millis(active)));
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();

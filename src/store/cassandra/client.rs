@@ -1,7 +1,6 @@
 //! The statements, and how each of them is sent.
 
 use std::ops::Range;
-use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use super::options::CassandraOptions;
 use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
 use super::statements::Statements;
 use crate::error::Result;
+use crate::memory::BoxFuture;
 
 /// The head, the system message and the newest of the messages beside it, all of one moment.
 pub(super) struct Newest {
@@ -376,8 +376,7 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Both, at the same time.
-pub(super) async fn both<A, B>(a: impl Future<Output = A>, b: impl Future<Output = B>) -> (A, B) {
-    let (mut a, mut b) = (pin!(a), pin!(b));
+pub(super) async fn both<A, B>(mut a: BoxFuture<'_, A>, mut b: BoxFuture<'_, B>) -> (A, B) {
     let (mut of_a, mut of_b) = (None, None);
     std::future::poll_fn(|context| {
         if of_a.is_none()

@@ -15,6 +15,7 @@ use super::{CassandraStore, Shared, failure, in_runtime, schema};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
+use crate::record::places;
 
 /// How a [`CassandraStore`] is opened.
 ///
@@ -221,7 +222,7 @@ impl CassandraOptions {
             client,
             turns: Turns::default(),
             codec: self.codec,
-            limits: limits.with_ids(IDS.unsigned_abs() as usize),
+            limits: limits.with_ids(places(IDS.unsigned_abs())),
             place,
         };
         Ok(CassandraStore { shared: Arc::new(shared) })

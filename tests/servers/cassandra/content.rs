@@ -278,7 +278,10 @@ fn a_deletion_that_was_broken_off_is_done_to_an_end() {
             memory.clear().await.unwrap();
             match round {
                 0 => {
-                    assert_eq!(place.store.purge_inactive(SystemTime::UNIX_EPOCH).await.unwrap(), 0)
+                    assert_eq!(
+                        place.store.purge_inactive(SystemTime::UNIX_EPOCH).await.unwrap(),
+                        0
+                    );
                 }
                 1 => assert!(!place.store.delete(&"dead".into()).await.unwrap()),
                 2 => assert_eq!(memory.add(Message::user("anew")).await.unwrap(), 0),

@@ -7,7 +7,7 @@ use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::value::CqlTimestamp;
 use memory_prompt::{
     Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, Codec,
-    Expected, Message, Read,
+    Expected, Message, Read, Slot,
 };
 use uuid::Uuid;
 
@@ -218,7 +218,7 @@ fn tables_of_version_1_are_brought_up_to_date() {
             let read = Read::newest(2).slots(["a"]).positions([start, end - 3]);
             let read = memory.read_with(&read).await.unwrap();
             assert_eq!(read.incarnation, info.incarnation);
-            assert_eq!(read.slot("a").map(|slot| slot.version()), first.version);
+            assert_eq!(read.slot("a").map(Slot::version), first.version);
             assert_eq!(read.picked().len(), 2);
             assert_eq!(memory.evict(end).await.unwrap(), end - start);
             assert!(store.delete(&id.into()).await.unwrap());
