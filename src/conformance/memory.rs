@@ -501,10 +501,14 @@ pub fn one_hundred_thousand_messages<F: Fixture>(fixture: &F) {
     holds(&*memory, ALL - 100..ALL);
 }
 
-/// A message may be large.
+/// A message may be large: 10 megabytes, or as much as the memory takes.
 pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    let large = Message::user("äb".repeat(10_000_000 / 3));
+    let limits = memory.limits();
+    // Beside its text a message takes some bytes more.
+    let most = limits.message.min(limits.batch).saturating_sub(1000).min(10_000_000);
+    assert!(most >= 1_000_000, "a picture is larger than {most} bytes");
+    let large = Message::user("äb".repeat(most / 3));
     memory.add(large.clone()).unwrap();
     memory.add_all([numbered(1), large.clone()]).unwrap();
     let records = memory.all().unwrap();

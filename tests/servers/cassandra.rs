@@ -12,6 +12,7 @@
 mod content;
 mod server;
 mod trouble;
+mod upgrade;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -128,12 +129,15 @@ async fn session(server: &str) -> Session {
 
 memory_prompt::conformance_async!(
     #[ignore = "needs Apache Cassandra"]
-    kit: Fixture, [memory, store, shared, damage, asynchronous]
+    kit: Fixture, [
+        memory, store, shared, damage, asynchronous, ids, slots, times, moving, shared_slots,
+        asynchronous_ids
+    ]
 );
 
 memory_prompt::conformance!(
     #[ignore = "needs Apache Cassandra"]
-    failing: Failing<Adapted<Fixture>>, [faults]
+    failing: Failing<Adapted<Fixture>>, [faults, slot_faults]
 );
 
 /// Bincode.
@@ -156,5 +160,5 @@ impl AsyncFixture for Compact {
 
 memory_prompt::conformance_async!(
     #[ignore = "needs Apache Cassandra"]
-    compact: Compact, [memory]
+    compact: Compact, [memory, ids, slots]
 );

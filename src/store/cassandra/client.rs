@@ -2,79 +2,27 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use scylla::client::session::Session;
 use scylla::deserialize::row::DeserializeRow;
-use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::response::{PagingState, PagingStateResponse};
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
-use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
+use scylla::value::CqlTimestamp;
 use uuid::Uuid;
 
+use super::BUCKET;
+use super::change::Change;
 use super::failure::{Failure, failed, strange};
+use super::options::CassandraOptions;
+use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
 use super::statements::Statements;
-use super::{BUCKET, CassandraOptions};
-use crate::error::{Error, ErrorKind, Result};
-
-/// What is known of a conversation apart from its messages: one row, which every change replaces.
-#[derive(Clone, Debug, PartialEq, scylla::DeserializeRow)]
-pub(super) struct Head {
-    /// Another one after each change. A change is made only if this is still what its maker saw.
-    pub(super) version: Uuid,
-    /// Under which name its moved messages lie in `message`; a conversation's own.
-    pub(super) log: Uuid,
-    pub(super) start: i64,
-    pub(super) end: i64,
-    /// The messages before this position lie in buckets, and those from it on beside the head.
-    pub(super) sealed: i64,
-    /// A batch that was too large to lie beside the head: its log, its first position and the one
-    /// behind its last.
-    pub(super) large: Option<(Uuid, i64, i64)>,
-    pub(super) active: CqlTimestamp,
-}
-
-impl Head {
-    /// The head of a conversation that nobody has begun.
-    pub(super) fn new() -> Self {
-        Self {
-            version: Uuid::nil(),
-            log: Uuid::new_v4(),
-            start: 0,
-            end: 0,
-            sealed: 0,
-            large: None,
-            active: CqlTimestamp(0),
-        }
-    }
-}
-
-/// A message as a table holds it.
-#[derive(Clone, Debug, scylla::DeserializeRow)]
-pub(super) struct Row {
-    pub(super) seq: i64,
-    pub(super) at: CqlTimestamp,
-    pub(super) payload: Vec<u8>,
-}
-
-/// A row of `conversation`: the head or a message.
-#[derive(scylla::DeserializeRow)]
-struct Line {
-    seq: i64,
-    version: Option<Uuid>,
-    log: Option<Uuid>,
-    start: Option<i64>,
-    end: Option<i64>,
-    sealed: Option<i64>,
-    large: Option<(Uuid, i64, i64)>,
-    active: Option<CqlTimestamp>,
-    system: Option<Vec<u8>>,
-    at: Option<CqlTimestamp>,
-    payload: Option<Vec<u8>>,
-}
+use crate::error::Result;
+use crate::memory::BoxFuture;
 
 /// The head, the system message and the newest of the messages beside it, all of one moment.
 pub(super) struct Newest {
@@ -83,42 +31,23 @@ pub(super) struct Newest {
     pub(super) rows: Vec<Row>,
 }
 
-/// A conversation where it lies in the ring.
-#[derive(scylla::DeserializeRow)]
-pub(super) struct Found {
-    pub(super) id: String,
-    pub(super) place: i64,
-    pub(super) active: CqlTimestamp,
-}
-
-/// Buckets that nobody will need once a change is made.
-#[derive(Clone, scylla::DeserializeRow)]
-pub(super) struct Garbage {
-    pub(super) note: Uuid,
-    pub(super) id: String,
-    pub(super) log: Uuid,
-    pub(super) first: i64,
-    pub(super) past: i64,
-    pub(super) noted: CqlTimestamp,
-}
-
 pub(super) struct Client {
     pub(super) session: Arc<Session>,
     pub(super) timeout: Duration,
-    consistency: Consistency,
-    serial: SerialConsistency,
-    cql: Statements,
+    pub(super) consistency: Consistency,
+    pub(super) serial: SerialConsistency,
+    pub(super) cql: Statements,
 }
 
-/// A change of one conversation: all of it is made, or nothing of it.
-pub(super) struct Change<'a> {
-    /// The head's once the change is made.
-    pub(super) version: Uuid,
-    batch: Batch,
-    values: Vec<Values<'a>>,
+/// How sure a look at a conversation is.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Sure {
+    /// Every change that was acknowledged is seen.
+    Acknowledged,
+    /// Besides, every change that was begun is either made or will never be: that costs a round more
+    /// among the replicas.
+    Begun,
 }
-
-type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
 
 /// What became of a change.
 pub(super) enum Swap {
@@ -143,136 +72,71 @@ impl Client {
         })
     }
 
-    // ---- the head ----------------------------------------------------------------------------------
+    // ---- looking -----------------------------------------------------------------------------------
 
-    /// The head as the replicas know it: every change that was acknowledged is in it.
-    pub(super) async fn head(&self, operation: &'static str, key: &str) -> Result<Option<Head>> {
-        let head = self.first(&self.cql.head, (key,)).await;
-        head.map_err(|error| error.during(operation))
-    }
-
-    /// The head once every change that was begun is either made or will never be: that costs a round
-    /// more among the replicas.
-    pub(super) async fn head_for_sure(
+    /// The head, where there is one.
+    pub(super) async fn head(
         &self,
         operation: &'static str,
         key: &str,
+        sure: Sure,
     ) -> Result<Option<Head>> {
-        let head = self.first(&self.cql.head_for_sure, (key,)).await;
-        head.map_err(|error| error.during(operation))
+        let (head, _) = self.look(operation, key, &[], sure).await?;
+        Ok(head)
+    }
+
+    /// The head, and what lies in these places, all of one moment.
+    pub(super) async fn look(
+        &self,
+        operation: &'static str,
+        key: &str,
+        places: &[i64],
+        sure: Sure,
+    ) -> Result<(Option<Head>, Vec<Look>)> {
+        let rows = self.try_look(key, places, sure).await;
+        let mut rows = rows.map_err(|failure| failure.during(operation))?;
+        Ok((take_head(operation, &mut rows)?, rows))
+    }
+
+    async fn try_look(&self, key: &str, places: &[i64], sure: Sure) -> Result<Vec<Look>, Failure> {
+        let statement = match sure {
+            Sure::Acknowledged => &self.cql.look,
+            Sure::Begun => &self.cql.look_for_sure,
+        };
+        self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
 
     /// The head, and the newest `n` of the messages beside it.
     pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
         let mut lines = self.all::<Line>("read", &self.cql.newest, (key, limit)).await?.into_iter();
-        let Some(Line {
-            seq: HEAD_SEQ,
-            system,
-            version,
-            log,
-            start,
-            end,
-            sealed,
-            large,
-            active,
-            ..
-        }) = lines.next()
-        else {
-            return Ok(None);
-        };
-        let head = || {
-            Some(Head {
-                version: version?,
-                log: log?,
-                start: start?,
-                end: end?,
-                sealed: sealed?,
-                large,
-                active: active?,
-            })
-        };
-        let head = head().ok_or_else(|| {
-            Error::new(ErrorKind::Storage, "read", "cassandra: the conversation's head is damaged")
-        })?;
-        let rows = lines.map(|line| Row {
-            seq: line.seq,
-            at: line.at.unwrap_or(CqlTimestamp(0)),
-            payload: line.payload.unwrap_or_default(),
-        });
-        Ok(Some(Newest { head, system, rows: rows.collect() }))
+        let Some(first) = lines.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
+        let head = first.head("read")?;
+        let rows = lines.map(|line| Row::new(line.seq, line.at, line.payload)).collect();
+        Ok(Some(Newest { head, system: first.system, rows }))
     }
 
-    /// Which attempt put its first message at this position; `None` where that is not beside the head.
-    pub(super) async fn attempt(&self, key: &str, seq: i64) -> Result<Option<Option<Uuid>>> {
-        let row = self.first::<(Option<Uuid>,)>(&self.cql.attempt, (key, seq)).await;
-        Ok(row.map_err(|error| error.during("append"))?.map(|(attempt,)| attempt))
+    /// What lies in these places, with the head's version, all of one moment.
+    pub(super) async fn pick(
+        &self,
+        key: &str,
+        places: &[i64],
+    ) -> Result<(Option<Uuid>, Vec<Pick>)> {
+        let places = [&[HEAD], places].concat();
+        let mut rows: Vec<Pick> = self.all("read", &self.cql.pick, (key, places)).await?;
+        let version = match rows.first() {
+            Some(first) if first.seq == HEAD => rows.remove(0).version,
+            _ => None,
+        };
+        Ok((version, rows))
+    }
+
+    /// The names of the slots, with the versions as they are written.
+    pub(super) async fn slots(&self, key: &str) -> Result<Vec<(String, i64)>> {
+        self.all("slots", &self.cql.slots, (key,)).await
     }
 
     // ---- changes -----------------------------------------------------------------------------------
-
-    /// From `seen` to `next`, with these messages added and those before `forget` removed.
-    pub(super) fn set<'a>(
-        &self,
-        key: &'a str,
-        seen: Option<&Head>,
-        next: &Head,
-        system: MaybeUnset<Option<&'a [u8]>>,
-        rows: impl IntoIterator<Item = (i64, &'a [u8])>,
-        forget: Option<i64>,
-    ) -> Change<'a> {
-        let version = Uuid::new_v4();
-        // A column that keeps its value is left alone: null would leave a tombstone.
-        let large = match seen.and_then(|seen| seen.large) {
-            before if before == next.large => MaybeUnset::Unset,
-            _ => MaybeUnset::Set(next.large),
-        };
-        let seen = seen.map(|seen| seen.version);
-        let mut batch = self.batch(&self.cql.set);
-        let mut values: Vec<Values<'a>> = vec![Box::new((
-            version,
-            next.log,
-            next.start,
-            next.end,
-            next.sealed,
-            large,
-            next.active,
-            system,
-            key,
-            seen,
-        ))];
-        if let Some(before) = forget {
-            batch.append_statement(self.cql.forget.clone());
-            values.push(Box::new((key, before)));
-        }
-        let mut attempt = MaybeUnset::Set(version);
-        for (seq, payload) in rows {
-            batch.append_statement(self.cql.keep.clone());
-            values.push(Box::new((key, seq, next.active, payload, attempt)));
-            attempt = MaybeUnset::Unset;
-        }
-        Change { version, batch, values }
-    }
-
-    /// The end of a conversation.
-    pub(super) fn remove<'a>(&self, key: &'a str, seen: &Head) -> Change<'a> {
-        let mut batch = self.batch(&self.cql.remove);
-        batch.append_statement(self.cql.forget.clone());
-        let values: Vec<Values<'a>> =
-            vec![Box::new((key, seen.version)), Box::new((key, HEAD_SEQ))];
-        Change { version: Uuid::nil(), batch, values }
-    }
-
-    fn batch(&self, first: &PreparedStatement) -> Batch {
-        let mut batch = Batch::new(BatchType::Unlogged); // of one partition, so it is atomic
-        batch.set_consistency(self.consistency);
-        batch.set_serial_consistency(Some(self.serial));
-        batch.set_request_timeout(Some(self.timeout));
-        batch.set_is_idempotent(false);
-        batch.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
-        batch.append_statement(first.clone());
-        batch
-    }
 
     /// Makes a change, if nobody made another one since.
     ///
@@ -287,10 +151,11 @@ impl Client {
         let patience = Instant::now() + 2 * self.timeout;
         let mut doubt = false;
         loop {
-            let failure = match self.try_swap(change).await {
+            let failure = match change.send(&self.session).await {
                 Ok(true) => return Ok(Swap::Done),
-                Ok(false) => match self.first::<Head>(&self.cql.head_for_sure, (key,)).await {
-                    Ok(now) => {
+                Ok(false) => match self.try_look(key, &[], Sure::Begun).await {
+                    Ok(mut rows) => {
+                        let now = take_head(operation, &mut rows)?;
                         let made = match &now {
                             Some(head) => head.version == change.version,
                             None => change.version.is_nil(),
@@ -316,14 +181,6 @@ impl Client {
             }
             tokio::time::sleep(PAUSE).await;
         }
-    }
-
-    async fn try_swap(&self, change: &Change<'_>) -> Result<bool, Failure> {
-        let result = self.session.batch(&change.batch, &change.values).await?;
-        let rows = result.into_rows_result().map_err(Failure::strange)?;
-        // How many columns there are is the server's business; the first one says whether.
-        let row = rows.first_row::<AnyRow>().map_err(Failure::strange)?;
-        Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))
     }
 
     // ---- messages ----------------------------------------------------------------------------------
@@ -427,23 +284,8 @@ impl Client {
     /// The place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
         let token =
-            self.cql.head.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
+            self.cql.slots.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
         Ok(token.map_or(i64::MIN, |token| token.value()))
-    }
-
-    // ---- garbage -----------------------------------------------------------------------------------
-
-    pub(super) async fn note(&self, operation: &'static str, garbage: &Garbage) -> Result<()> {
-        let Garbage { note, id, log, first, past, noted } = garbage;
-        self.run(operation, &self.cql.note, (note, id, log, first, past, noted)).await
-    }
-
-    pub(super) async fn notes(&self, operation: &'static str) -> Result<Vec<Garbage>> {
-        self.all(operation, &self.cql.notes, ()).await
-    }
-
-    pub(super) async fn unnote(&self, operation: &'static str, note: Uuid) -> Result<()> {
-        self.run(operation, &self.cql.unnote, (note,)).await
     }
 
     // ---- requests ----------------------------------------------------------------------------------
@@ -458,19 +300,6 @@ impl Client {
         done.map(drop).map_err(|error| failed(operation, error))
     }
 
-    async fn first<R>(
-        &self,
-        statement: &PreparedStatement,
-        values: impl SerializeRow,
-    ) -> Result<Option<R>, Failure>
-    where
-        R: for<'a> DeserializeRow<'a, 'a>,
-    {
-        let result = self.session.execute_unpaged(statement, values).await?;
-        let rows = result.into_rows_result().map_err(Failure::strange)?;
-        rows.maybe_first_row().map_err(Failure::strange)
-    }
-
     async fn all<R>(
         &self,
         operation: &'static str,
@@ -480,17 +309,28 @@ impl Client {
     where
         R: for<'a> DeserializeRow<'a, 'a> + Send,
     {
+        self.try_all(statement, values).await.map_err(|failure| failure.during(operation))
+    }
+
+    async fn try_all<R>(
+        &self,
+        statement: &PreparedStatement,
+        values: impl SerializeRow + Sync,
+    ) -> Result<Vec<R>, Failure>
+    where
+        R: for<'a> DeserializeRow<'a, 'a> + Send,
+    {
         let mut rows = Vec::new();
         let push = |row| {
             rows.push(row);
             true
         };
-        self.each(statement, values, push).await.map_err(|failure| failure.during(operation))?;
+        self.each(statement, values, push).await?;
         Ok(rows)
     }
 
     /// Page by page, as long as `each` wants more.
-    async fn each<R>(
+    pub(super) async fn each<R>(
         &self,
         statement: &PreparedStatement,
         values: impl SerializeRow + Sync,
@@ -516,6 +356,14 @@ impl Client {
     }
 }
 
+/// Takes the head out of rows that were looked at: the newest come first, and nothing comes before it.
+fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
+    match rows.first() {
+        Some(first) if first.seq == HEAD => rows.remove(0).head(operation).map(Some),
+        _ => Ok(None),
+    }
+}
+
 /// The buckets in which these positions lie.
 pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     if range.is_empty() {
@@ -527,5 +375,27 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
 /// Between two tries of the same change.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The position of a head: in front of every message, since the newest come first.
-pub(super) const HEAD_SEQ: i64 = i64::MAX;
+/// Both, at the same time.
+pub(super) async fn both<A, B>(mut a: BoxFuture<'_, A>, mut b: BoxFuture<'_, B>) -> (A, B) {
+    let (mut of_a, mut of_b) = (None, None);
+    std::future::poll_fn(|context| {
+        if of_a.is_none()
+            && let Poll::Ready(value) = a.as_mut().poll(context)
+        {
+            of_a = Some(value);
+        }
+        if of_b.is_none()
+            && let Poll::Ready(value) = b.as_mut().poll(context)
+        {
+            of_b = Some(value);
+        }
+        match (of_a.take(), of_b.take()) {
+            (Some(a), Some(b)) => Poll::Ready((a, b)),
+            (a, b) => {
+                (of_a, of_b) = (a, b);
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}

@@ -1,60 +1,110 @@
-//! One conversation: what is done with its head and its messages.
+//! One conversation: how it is read, how its messages become old, and how they are forgotten.
 
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use scylla::value::{CqlTimestamp, MaybeUnset};
-use uuid::Uuid;
 
 use super::BUCKET;
-use super::client::{Client, Garbage, Head, Newest, Row, Swap, buckets};
+use super::change::Change;
+use super::client::{Client, Newest, Sure, Swap, both, buckets};
 use super::failure::overtaken;
+use super::rows::{Head, Pick, Row, slot_place};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Records, Snapshot, Unreadable, millis};
-use crate::store::common::{Payloads, at, conflict, no_system, signed, unsigned};
-
-/// A larger batch is not sent through the replicas' agreement, but put aside first.
-const MOST_BYTES_INLINE: usize = 1 << 20;
-const MOST_ROWS_INLINE: usize = 1000;
+use crate::memory::Read;
+use crate::record::{Records, Slot, Snapshot, Unreadable, millis};
+use crate::store::common::{at, no_system, signed, unsigned};
 
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
     pub(super) key: &'a str,
 }
 
-impl Conversation<'_> {
+impl<'a> Conversation<'a> {
+    /// The head, where the conversation goes on.
+    pub(super) async fn head(&self, operation: &'static str, sure: Sure) -> Result<Option<Head>> {
+        let head = self.client.head(operation, self.key, sure).await?;
+        Ok(head.filter(|head| !head.ended))
+    }
+
+    /// A change from the head `seen` to `next`.
+    pub(super) fn change(
+        &self,
+        seen: Option<&Head>,
+        next: &mut Head,
+        system: MaybeUnset<Option<&'a [u8]>>,
+    ) -> Change<'a> {
+        Change::set(self.client, self.key, seen, next, system)
+    }
+
     // ---- reading -----------------------------------------------------------------------------------
 
-    pub(super) async fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+    pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
         // Without `before`, what lies beside the head comes with it.
-        let beside = if before.is_none() { n } else { 0 };
-        let n = n.try_into().unwrap_or(i64::MAX);
+        let beside = if read.before.is_none() { read.n } else { 0 };
+        let n = read.n.try_into().unwrap_or(i64::MAX);
+        let places = places(read);
         let mut seen = None;
         loop {
-            let newest = self.client.newest(self.key, beside).await?;
-            let Some(Newest { head, system, mut rows }) = newest else {
+            let newest = self.client.newest(self.key, beside);
+            let (newest, (version, picked)) = if read.is_plain() {
+                (newest.await?, (None, Vec::new()))
+            } else {
+                let (newest, picked) =
+                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
+                (newest?, picked?)
+            };
+            let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {
                 return Ok(Snapshot::default());
             };
-            let end = before.map_or(head.end, signed).min(head.end);
+            if !read.is_plain() && version != Some(head.version) {
+                continue; // it was changed between the two
+            }
+            let end = read.before.map_or(head.end, signed).min(head.end);
             let wanted = end.saturating_sub(n).max(head.start)..end;
             rows.retain(|row| row.seq >= head.sealed && wanted.contains(&row.seq));
-            if before.is_none() {
-                rows.append(&mut self.apart("read", &head, wanted.clone()).await?);
+            if read.before.is_none() {
+                rows.append(&mut self.sealed("read", &head, wanted.clone()).await?);
             } else {
                 rows.append(&mut self.rows("read", &head, wanted.clone()).await?);
+            }
+            let (slots, picked) = part(picked, &read.slots);
+            let mut single = Vec::new();
+            let stretches = read.stretches(unsigned(head.start)..unsigned(head.end));
+            for stretch in &stretches {
+                single.append(&mut self.stretch(&head, stretch, &picked).await?);
             }
             // Messages never change, and positions have no gaps: where all are there, the rows are of
             // the same moment as the head. Where one is missing it was moved or evicted meanwhile,
             // and the head has changed; or the change that added it has not come to every replica, which
             // it has once the head is known for sure; or it is lost.
-            let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start);
+            let asked: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
+            let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start)
+                && single.len() as u64 == asked;
             if complete || seen == Some(head.version) {
-                return snapshot(&head, system.as_deref(), rows, wanted);
+                let snapshot = snapshot(&head, system.as_deref(), rows, wanted)?;
+                if read.is_plain() {
+                    return Ok(snapshot);
+                }
+                let stretches = stretches.into_iter().map(|it| signed(it.start)..signed(it.end));
+                let (records, unreadable) = records(single, stretches);
+                return Ok(snapshot.with_picked(records, unreadable).with_slots(slots));
             }
-            seen = self.client.head_for_sure("read", self.key).await?.map(|head| head.version);
+            seen = self.head("read", Sure::Begun).await?.map(|head| head.version);
         }
+    }
+
+    /// The messages at these positions, in no order: those that were picked, if they are all there.
+    async fn stretch(&self, head: &Head, stretch: &Range<u64>, picked: &[Row]) -> Result<Vec<Row>> {
+        let range = signed(stretch.start)..signed(stretch.end);
+        let picked = picked.iter().filter(|row| range.contains(&row.seq) && row.seq >= head.sealed);
+        let picked: Vec<Row> = picked.cloned().collect();
+        if picked.len() as u64 == stretch.end - stretch.start {
+            return Ok(picked);
+        }
+        self.rows("read", head, range).await
     }
 
     /// The messages at these positions, in no order.
@@ -64,7 +114,7 @@ impl Conversation<'_> {
         head: &Head,
         range: Range<i64>,
     ) -> Result<Vec<Row>> {
-        let mut rows = self.apart(operation, head, range.clone()).await?;
+        let mut rows = self.sealed(operation, head, range.clone()).await?;
         let beside = range.start.max(head.sealed)..range.end;
         if !beside.is_empty() {
             rows.append(&mut self.client.beside(operation, self.key, beside).await?);
@@ -72,352 +122,153 @@ impl Conversation<'_> {
         Ok(rows)
     }
 
-    /// Those that do not lie beside the head.
-    async fn apart(
+    /// Those that lie in buckets.
+    async fn sealed(
         &self,
         operation: &'static str,
         head: &Head,
         range: Range<i64>,
     ) -> Result<Vec<Row>> {
         let sealed = range.start..range.end.min(head.sealed);
-        let mut rows = self.client.of_log(operation, head.log, sealed).await?;
-        if let Some((log, first, past)) = head.large {
-            let large = range.start.max(first) - first..range.end.min(past) - first;
-            let large = self.client.of_log(operation, log, large).await?;
-            rows.extend(large.into_iter().map(|row| Row { seq: row.seq + first, ..row }));
-        }
-        Ok(rows)
-    }
-
-    // ---- appending ---------------------------------------------------------------------------------
-
-    /// Appends, and returns the head as it is then.
-    pub(super) async fn append(
-        &self,
-        batch: &Payloads,
-        expected: Option<u64>,
-    ) -> Result<(Range<u64>, Head)> {
-        let large = batch.messages.len() > MOST_ROWS_INLINE
-            || batch.messages.iter().map(Vec::len).sum::<usize>() > MOST_BYTES_INLINE;
-        if !large {
-            return self.append_as(batch, expected, None).await;
-        }
-        let log = Uuid::new_v4();
-        let appended = match self.put_aside(log, &batch.messages).await {
-            Ok(()) => self.append_as(batch, expected, Some(log)).await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = &appended
-            && error.kind() != ErrorKind::Unacknowledged
-        {
-            // What fails here is on the list of garbage.
-            let _ =
-                self.clean("append", log, buckets(&(0..signed(batch.messages.len()))), log).await;
-        }
-        appended
-    }
-
-    /// Puts a batch where no head leads to it yet.
-    async fn put_aside(&self, log: Uuid, payloads: &[Vec<u8>]) -> Result<()> {
-        let rows: Vec<_> = (0..).zip(payloads).map(|(i, payload)| (i, now(), &**payload)).collect();
-        let all = 0..rows.len().try_into().unwrap_or(i64::MAX);
-        self.note("append", log, buckets(&all), log).await?;
-        self.client.put("append", log, &rows).await
-    }
-
-    async fn append_as(
-        &self,
-        batch: &Payloads,
-        expected: Option<u64>,
-        aside: Option<Uuid>,
-    ) -> Result<(Range<u64>, Head)> {
-        let mut seen = self.client.head("append", self.key).await?;
-        let mut for_sure = false;
-        loop {
-            let end = seen.as_ref().map_or(0, |head| head.end);
-            if let Some(expected) = expected.filter(|expected| *expected != unsigned(end)) {
-                if for_sure {
-                    return Err(conflict("cassandra", expected, unsigned(end)));
-                }
-                (seen, for_sure) = (self.client.head_for_sure("append", self.key).await?, true);
-                continue;
-            }
-            if let (Some(_), Some(head @ Head { large: Some(_), .. })) = (aside, &seen) {
-                (seen, for_sure) = (self.move_all("append", head).await?, true); // there is room for one
-                continue;
-            }
-            let mut next = seen.clone().unwrap_or_else(Head::new);
-            next.end += signed(batch.messages.len());
-            next.active.0 = next.active.0.max(now().0);
-            if let Some(log) = aside {
-                next.large = Some((log, end, next.end));
-            }
-            let beside = if aside.is_some() { &[][..] } else { &batch.messages };
-            let rows = (end..).zip(beside.iter().map(Vec::as_slice));
-            let system = batch.system.as_deref();
-            let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
-            let change = self.client.set(self.key, seen.as_ref(), &next, system, rows, None);
-            next.version = change.version;
-            let now = match self.client.swap("append", self.key, &change).await? {
-                Swap::Done => return Ok((unsigned(end)..unsigned(next.end), next)),
-                Swap::Lost(now) => now,
-                Swap::Overtaken(now) => {
-                    if self.is_there(&next, end, now.as_ref()).await? {
-                        return Ok((unsigned(end)..unsigned(next.end), next));
-                    }
-                    now
-                }
-            };
-            (seen, for_sure) = (now, true);
-        }
-    }
-
-    /// Whether an append from this position on led to the head `made`, though others have changed it
-    /// since.
-    async fn is_there(&self, made: &Head, first: i64, now: Option<&Head>) -> Result<bool> {
-        let Some(now) = now.filter(|now| now.log == made.log) else {
-            return Err(overtaken("append"));
-        };
-        if made.end == first {
-            // A system message alone leaves no trace that lasts.
-            return Err(overtaken("append"));
-        }
-        if now.end <= first {
-            return Ok(false);
-        }
-        if made.large.is_some() && now.large == made.large {
-            return Ok(true);
-        }
-        match self.client.attempt(self.key, first).await? {
-            Some(attempt) => Ok(attempt == Some(made.version)),
-            None => Err(overtaken("append")),
-        }
+        self.client.of_log(operation, head.log, sealed).await
     }
 
     // ---- moving ------------------------------------------------------------------------------------
 
     /// Moves messages that are no longer new from beside the head into buckets, if there are enough of
-    /// them or if a large batch lies aside.
-    pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
-        if head.large.is_some() {
-            self.move_all("append", head).await?;
-        } else if head.end - head.sealed.max(head.start) >= 2 * BUCKET {
-            self.move_before("append", head, (head.end - BUCKET) / BUCKET * BUCKET).await?;
-        }
-        Ok(())
-    }
-
-    /// Moves what comes before the end of the large batch, and that with it.
-    async fn move_all(&self, operation: &'static str, head: &Head) -> Result<Option<Head>> {
-        match head.large {
-            Some((_, _, past)) => self.move_before(operation, head, past).await,
-            None => Ok(Some(head.clone())),
-        }
-    }
-
-    /// Copies messages to where they shall lie, and then tells the head. Whoever dies in between has
+    /// them: copies them to where they shall lie, and then tells the head. Whoever dies in between has
     /// copied in vain, and whoever does it at the same time copies the same.
-    async fn move_before(
-        &self,
-        operation: &'static str,
-        head: &Head,
-        to: i64,
-    ) -> Result<Option<Head>> {
-        // What is copied must be all there is: every message has come to every replica that is asked.
-        let sure = self.client.head_for_sure(operation, self.key).await?;
-        if sure.as_ref().map(|sure| sure.version) != Some(head.version) {
-            return Ok(sure);
-        }
+    pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
         let from = head.sealed.max(head.start);
+        if head.end - from < 2 * BUCKET {
+            return Ok(());
+        }
+        let to = (head.end - BUCKET) / BUCKET * BUCKET;
+        // What is copied must be all there is: every message has come to every replica that is asked.
+        let sure = self.head("append", Sure::Begun).await?;
+        if sure.is_none_or(|sure| sure.version != head.version) {
+            return Ok(());
+        }
         for bucket in buckets(&(from..to)) {
             let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
-            let mut rows = self.rows(operation, head, range).await?;
+            let mut rows = self.rows("append", head, range).await?;
             rows.sort_unstable_by_key(|row| row.seq);
             let rows: Vec<_> = rows.iter().map(|row| (row.seq, row.at, &*row.payload)).collect();
-            self.client.put(operation, head.log, &rows).await?;
+            self.client.put("append", head.log, &rows).await?;
         }
-        let next = Head { sealed: to, large: None, ..head.clone() };
-        let change = self.client.set(self.key, Some(head), &next, MaybeUnset::Unset, [], Some(to));
-        let next = Head { version: change.version, ..next };
-        let now = match self.client.swap(operation, self.key, &change).await? {
-            Swap::Done => Some(next),
-            Swap::Lost(now) | Swap::Overtaken(now) => now,
-        };
-        if let Some((log, first, past)) = head.large
-            && now.as_ref().is_none_or(|now| now.large != head.large)
-        {
-            self.clean(operation, log, buckets(&(0..past - first)), log).await?;
-        }
-        Ok(now)
+        let mut next = Head { sealed: to, ..head.clone() };
+        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset);
+        change.forget(to);
+        self.client.swap("append", self.key, &change).await.map(drop)
     }
 
     // ---- forgetting --------------------------------------------------------------------------------
 
     /// Forgets the messages before a position, or everything; returns how many messages there were.
     pub(super) async fn forget(&self, operation: &'static str, before: Option<u64>) -> Result<u64> {
-        let mut seen = self.client.head(operation, self.key).await?;
+        let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
         loop {
-            let Some(head) = &seen else { return Ok(0) };
+            let Some(head) = seen.as_ref().filter(|head| !head.ended) else { return Ok(0) };
             let to = before.map_or(head.end, signed).min(head.end);
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
-            if head.large.is_some() {
-                seen = self.move_all(operation, head).await?;
-                continue;
-            }
-            let next = Head { start: to, ..head.clone() };
+            // A bucket in which something stays is not removed, and none that may yet be filled. Those of
+            // the time before are removed now if that was not done then, and the head is told.
+            let first = head.start.min(head.sealed) / BUCKET;
+            self.client.drop_buckets(operation, head.log, head.swept..first).await?;
+            let mut next = Head { start: to, swept: first, ..head.clone() };
             let system = if before.is_none() { MaybeUnset::Set(None) } else { MaybeUnset::Unset };
-            let beside = Some(to).filter(|to| *to > head.sealed);
-            let change = self.client.set(self.key, Some(head), &next, system, [], beside);
-            let sealed = head.start..to.min(head.sealed);
-            // A bucket in which something stays is not removed, and none that may yet be filled.
-            let whole = head.start.min(head.sealed) / BUCKET..sealed.end / BUCKET;
-            let note = self.note_some(operation, head.log, &whole).await?;
+            let mut change = self.change(Some(head), &mut next, system);
+            if to > head.sealed {
+                change.forget(to);
+            }
+            if before.is_none() {
+                change.forget_slots();
+            }
             match self.client.swap(operation, self.key, &change).await? {
                 Swap::Done => {
-                    // From here on it is forgotten. What can't be removed now is on the list.
-                    if !sealed.is_empty() && sealed.end % BUCKET > 0 {
-                        let _ = self.client.drop_rows(operation, head.log, sealed.end).await;
-                    }
-                    if let Some(note) = note {
-                        let _ = self.clean(operation, head.log, whole, note).await;
-                    }
+                    // From here on it is forgotten. What can't be removed now is when more is forgotten.
+                    let _ = self.sweep(operation, &next).await;
                     return Ok(unsigned(to - head.start));
                 }
-                Swap::Lost(now) => {
-                    if let Some(note) = note {
-                        self.client.unnote(operation, note).await?;
-                    }
-                    seen = now;
-                }
+                Swap::Lost(now) => seen = now,
                 Swap::Overtaken(_) => return Err(overtaken(operation)),
             }
         }
     }
 
-    /// Ends the conversation; returns whether there was one. With `active_before`, only one to which
-    /// nothing was appended since.
-    pub(super) async fn remove(
-        &self,
-        operation: &'static str,
-        active_before: Option<i64>,
-    ) -> Result<bool> {
-        let mut seen = self.client.head(operation, self.key).await?;
-        loop {
-            let Some(head) = &seen else { return Ok(false) };
-            if active_before.is_some_and(|time| head.active.0 >= time) {
-                return Ok(false);
-            }
-            if head.large.is_some() {
-                seen = self.move_all(operation, head).await?;
-                continue;
-            }
-            let all = head.start.min(head.sealed) / BUCKET..(head.sealed + BUCKET - 1) / BUCKET;
-            let note = self.note_some(operation, head.log, &all).await?;
-            let change = self.client.remove(self.key, head);
-            match self.client.swap(operation, self.key, &change).await? {
-                Swap::Done => {
-                    if let Some(note) = note {
-                        let _ = self.clean(operation, head.log, all, note).await;
-                    }
-                    return Ok(true);
-                }
-                Swap::Lost(now) => {
-                    if let Some(note) = note {
-                        self.client.unnote(operation, note).await?;
-                    }
-                    seen = now;
-                }
-                Swap::Overtaken(_) => return Err(overtaken(operation)),
-            }
+    /// Removes from the buckets what is forgotten.
+    async fn sweep(&self, operation: &'static str, head: &Head) -> Result<()> {
+        let forgotten = head.start.min(head.sealed);
+        let whole = head.swept..forgotten / BUCKET;
+        self.client.drop_buckets(operation, head.log, whole).await?;
+        if forgotten % BUCKET > 0 && forgotten > head.swept * BUCKET {
+            self.client.drop_rows(operation, head.log, forgotten).await?;
         }
+        Ok(())
     }
+}
 
-    // ---- garbage -----------------------------------------------------------------------------------
+/// Where the slots and the single messages lie that a read asks for, as far as they lie beside the head.
+fn places(read: &Read) -> Vec<i64> {
+    let slots = read.slots.iter().map(|name| slot_place(name));
+    let positions = read.stretches(0..i64::MAX.cast_unsigned()).into_iter().flatten().map(signed);
+    let mut places: Vec<i64> = slots.chain(positions.take(MOST_PICKED)).collect();
+    places.sort_unstable();
+    places.dedup();
+    places
+}
 
-    /// Writes down which buckets nobody will need, before that is so.
-    async fn note(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        buckets: Range<i64>,
-        note: Uuid,
-    ) -> Result<()> {
-        let id = self.key.to_owned();
-        let Range { start: first, end: past } = buckets;
-        let garbage = Garbage { note, id, log, first, past, noted: now() };
-        self.client.note(operation, &garbage).await
-    }
-
-    async fn note_some(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        buckets: &Range<i64>,
-    ) -> Result<Option<Uuid>> {
-        if buckets.is_empty() {
-            return Ok(None);
-        }
-        let note = Uuid::new_v4();
-        self.note(operation, log, buckets.clone(), note).await?;
-        Ok(Some(note))
-    }
-
-    async fn clean(
-        &self,
-        operation: &'static str,
-        log: Uuid,
-        buckets: Range<i64>,
-        note: Uuid,
-    ) -> Result<()> {
-        self.client.drop_buckets(operation, log, buckets).await?;
-        self.client.unnote(operation, note).await
-    }
-
-    /// Removes what somebody has left who died before it could, unless it is in use after all.
-    pub(super) async fn sweep(&self, garbage: &Garbage) -> Result<()> {
-        let Garbage { note, log, first, past, .. } = *garbage;
-        let unused = match self.client.head_for_sure("purge_inactive", self.key).await? {
-            Some(head) if head.large.is_some_and(|large| large.0 == log) => return Ok(()),
-            Some(head) if head.log == log => past.min(head.start / BUCKET),
-            _ => past,
-        };
-        self.clean("purge_inactive", log, first..unused, note).await
-    }
+/// The slots of these names, each once, and the messages.
+fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
+    let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.seq < 0);
+    let slots = slots.into_iter().filter_map(Pick::slot);
+    let slots = slots.filter(|slot| names.iter().any(|name| name == slot.name()));
+    (slots.collect(), rows.into_iter().map(Pick::row).collect())
 }
 
 fn snapshot(
     head: &Head,
     system: Option<&[u8]>,
-    mut rows: Vec<Row>,
+    rows: Vec<Row>,
     wanted: Range<i64>,
 ) -> Result<Snapshot> {
     let system = system.map(codec::decode).transpose();
-    let mut snapshot = Snapshot {
+    let (records, unreadable) = records(rows, [wanted]);
+    Ok(Snapshot {
         system: system.map_err(|error| no_system("cassandra", error))?.map(Arc::new),
+        records,
         start: unsigned(head.start),
         end: unsigned(head.end),
+        unreadable,
+        incarnation: Some(head.incarnation()),
         ..Snapshot::default()
-    };
-    let mut unreadable = |seq, error| {
-        snapshot.unreadable.push(Unreadable { seq: unsigned(seq), error: Arc::new(error) });
-    };
+    })
+}
+
+/// What these rows say, which are wanted at these positions: what is not among them is lost.
+fn records(
+    mut rows: Vec<Row>,
+    wanted: impl IntoIterator<Item = Range<i64>>,
+) -> (Records, Vec<Unreadable>) {
     rows.sort_unstable_by_key(|row| row.seq);
-    let mut next = wanted.start;
-    let mut read = Vec::with_capacity(rows.len());
-    for row in rows {
-        (next..row.seq).for_each(|seq| unreadable(seq, lost()));
-        next = row.seq + 1;
-        let at = at(unsigned(row.at.0));
+    let (mut read, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
+    let mut bad = |seq, error| {
+        unreadable.push(Unreadable { seq: unsigned(seq), error: Arc::new(error) });
+    };
+    let mut rows = rows.into_iter().peekable();
+    for seq in wanted.into_iter().flatten() {
+        let Some(row) = rows.next_if(|row| row.seq == seq) else {
+            bad(seq, lost());
+            continue;
+        };
         match codec::decode(&row.payload) {
-            Ok(message) => read.push((unsigned(row.seq), at, message)),
-            Err(error) => unreadable(row.seq, error),
+            Ok(message) => read.push((unsigned(seq), at(unsigned(row.at.0)), message)),
+            Err(error) => bad(seq, error),
         }
     }
-    (next..wanted.end).for_each(|seq| unreadable(seq, lost()));
-    snapshot.records = Records::from_rows(read);
-    Ok(snapshot)
+    (Records::from_rows(read), unreadable)
 }
 
 fn lost() -> Error {
@@ -427,3 +278,6 @@ fn lost() -> Error {
 pub(super) fn now() -> CqlTimestamp {
     CqlTimestamp(signed(millis(SystemTime::now())))
 }
+
+/// How many single messages a read looks for beside the head before it knows which lie there.
+const MOST_PICKED: usize = 1000;

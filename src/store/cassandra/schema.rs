@@ -1,17 +1,24 @@
 //! The keyspace, its tables and their version.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use scylla::client::session::Session;
+use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 
-use super::CassandraOptions;
+use super::client::Client;
 use super::failure::{failed, strange};
+use super::options::CassandraOptions;
+use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What leads from each version of the tables to the next. A released step is never changed: a new
-/// version is a new step. `{}` is the keyspace, in quotes.
-const STEPS: [&[&str]; 1] = [&[
+/// The tables. `{}` is the keyspace, in quotes. The one that holds the version comes first, so that whoever
+/// finds it can ask.
+const TABLES: [&str; 3] = [
+    "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)",
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (
         id text,
         seq bigint,
@@ -21,13 +28,18 @@ const STEPS: [&[&str]; 1] = [&[
         start bigint,
         "end" bigint,
         sealed bigint,
-        large frozen<tuple<uuid, bigint, bigint>>,
+        swept bigint,
+        ids bigint,
+        ended boolean,
         active timestamp,
         system blob,
-        -- a message
+        -- a message, at its position
         at timestamp,
         payload blob,
         attempt uuid,
+        -- an id of an append, at -64 to -1, or a slot, below
+        name text,
+        stamp bigint,
         PRIMARY KEY (id, seq)
     ) WITH CLUSTERING ORDER BY (seq DESC)"#,
     "CREATE TABLE IF NOT EXISTS {}.message (
@@ -38,60 +50,40 @@ const STEPS: [&[&str]; 1] = [&[
         payload blob,
         PRIMARY KEY ((log, bucket), seq)
     ) WITH CLUSTERING ORDER BY (seq DESC)",
-    "CREATE TABLE IF NOT EXISTS {}.garbage (
-        note uuid PRIMARY KEY,
-        id text,
-        log uuid,
-        first bigint,
-        past bigint,
-        noted timestamp
-    )",
-]];
-
-/// The table that holds the version comes first, so that whoever finds it can ask.
-const LAYOUT: &str = "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)";
+];
 
 /// What this version writes.
-const CURRENT: i32 = 1;
-const _: () = assert!(STEPS.len() == 1, "each step leads to a version");
+const CURRENT: i32 = 2;
 
 /// Refuses a keyspace of a later version; creates the keyspace and its tables, or brings them up to
 /// date, where that is needed, and writes nothing where it is not.
-pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Result<()> {
+pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) -> Result<()> {
     let schema = Schema { session, options };
-    let version = schema.version().await?;
-    if version > CURRENT {
-        let text = format!(
-            "cassandra: the keyspace {} is of version {version}, and this program knows versions up to {CURRENT}",
-            options.keyspace
-        );
-        return Err(Error::new(ErrorKind::Storage, "open", text));
-    }
-    if version == CURRENT {
-        return Ok(());
-    }
-    // A driver that could not look at the cluster while it connected makes do with a made-up one, and
-    // would wait in vain for its nodes to agree on what follows.
-    session.refresh_metadata().await.map_err(|error| {
-        let text = format!("cassandra: the cluster can't be looked at: {error}");
-        Error::new(ErrorKind::Storage, "open", text).with_source(error)
-    })?;
-    if version == 0 && !schema.has("keyspaces", None).await? {
-        let replication = options.replication.clone().unwrap_or_else(|| by_size(session));
-        let create = format!(
-            "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {replication}",
-            quoted(&options.keyspace)
-        );
-        schema.run(&create, ()).await?;
-    }
-    schema.run(LAYOUT, ()).await?;
-    for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
-        for statement in *step {
-            schema.run(statement, ()).await?;
+    // Who brings the tables up to date together with somebody else may stumble over that one's steps. All
+    // of them can be taken again.
+    let mut tries = 5;
+    loop {
+        let version = schema.version().await?;
+        if version > CURRENT {
+            let text = format!(
+                "cassandra: the keyspace {} is of version {version}, and this program knows versions up to {CURRENT}",
+                options.keyspace
+            );
+            return Err(Error::new(ErrorKind::Storage, "open", text));
+        }
+        if version == CURRENT {
+            return Ok(());
+        }
+        tries -= 1;
+        match schema.create(version).await {
+            Err(_) if tries > 0 && version > 0 => tokio::time::sleep(PAUSE).await,
+            done => return done,
         }
     }
-    schema.run("INSERT INTO {}.layout (name, version) VALUES (?, ?)", (NAME, CURRENT)).await
 }
+
+/// Between two tries to bring the tables up to date.
+const PAUSE: Duration = Duration::from_secs(1);
 
 const NAME: &str = "memory-prompt";
 
@@ -111,15 +103,41 @@ pub(super) fn quoted(keyspace: &str) -> String {
     format!("\"{keyspace}\"")
 }
 
-struct Schema<'a> {
-    session: &'a Session,
-    options: &'a CassandraOptions,
+pub(super) struct Schema<'a> {
+    pub(super) session: &'a Arc<Session>,
+    pub(super) options: &'a CassandraOptions,
 }
 
 impl Schema<'_> {
+    /// Creates what is not there, and brings up to date what is of this version.
+    async fn create(&self, version: i32) -> Result<()> {
+        // A driver that could not look at the cluster while it connected makes do with a made-up one, and
+        // would wait in vain for its nodes to agree on what follows.
+        self.session.refresh_metadata().await.map_err(|error| {
+            let text = format!("cassandra: the cluster can't be looked at: {error}");
+            Error::new(ErrorKind::Storage, "open", text).with_source(error)
+        })?;
+        if !self.has("keyspaces", &[]).await? {
+            let replication = self.options.replication.clone();
+            let create = format!(
+                "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {}",
+                quoted(&self.options.keyspace),
+                replication.unwrap_or_else(|| by_size(self.session))
+            );
+            self.run(&create, ()).await?;
+        }
+        for table in TABLES {
+            self.run(table, ()).await?;
+        }
+        if version > 0 {
+            upgrade::from_version_1(self).await?;
+        }
+        self.run("INSERT INTO {}.layout (name, version) VALUES (?, ?)", (NAME, CURRENT)).await
+    }
+
     /// The version of the tables, 0 where there are none.
     async fn version(&self) -> Result<i32> {
-        if !self.has("tables", Some("layout")).await? {
+        if !self.has("tables", &["layout"]).await? {
             return Ok(0);
         }
         let select = "SELECT version FROM {}.layout WHERE name = ?";
@@ -128,21 +146,37 @@ impl Schema<'_> {
         Ok(row.map_or(0, |(version,)| version))
     }
 
-    /// Whether this keyspace, or this table of it, is there.
-    async fn has(&self, kind: &str, table: Option<&str>) -> Result<bool> {
-        let keyspace = self.options.keyspace.as_str();
+    /// Whether this keyspace, this table of it, or this column of that is there.
+    pub(super) async fn has(&self, kind: &str, names: &[&str]) -> Result<bool> {
+        let columns = ["keyspace_name", "table_name", "column_name"];
+        let names = [&[self.options.keyspace.as_str()], names].concat();
+        let is: Vec<_> =
+            columns.iter().zip(&names).map(|(name, _)| format!("{name} = ?")).collect();
         let select =
-            format!("SELECT keyspace_name FROM system_schema.{kind} WHERE keyspace_name = ?");
-        let rows = match table {
-            None => self.query(&select, (keyspace,)).await?,
-            Some(table) => {
-                self.query(&format!("{select} AND table_name = ?"), (keyspace, table)).await?
-            }
-        };
-        Ok(rows.rows_num() > 0)
+            format!("SELECT keyspace_name FROM system_schema.{kind} WHERE {}", is.join(" AND "));
+        Ok(self.query(&select, names).await?.rows_num() > 0)
     }
 
-    async fn query(
+    /// Calls `each` with the rows that a statement without values finds, page by page.
+    pub(super) async fn each<R>(
+        &self,
+        text: &str,
+        client: &Client,
+        each: impl FnMut(R) -> bool + Send,
+    ) -> Result<()>
+    where
+        R: for<'a> DeserializeRow<'a, 'a>,
+    {
+        let text = text.replace("{}", &quoted(&self.options.keyspace));
+        let statement = self.session.prepare(text).await;
+        let mut statement = statement.map_err(|error| failed("open", error.into()))?;
+        statement.set_consistency(self.options.consistency);
+        statement.set_request_timeout(Some(self.options.timeout));
+        let done = client.each(&statement, (), each).await;
+        done.map_err(|failure| failure.during("open"))
+    }
+
+    pub(super) async fn query(
         &self,
         text: &str,
         values: impl SerializeRow,
@@ -151,7 +185,7 @@ impl Schema<'_> {
         result.into_rows_result().map_err(|error| strange("open", error))
     }
 
-    async fn run(&self, text: &str, values: impl SerializeRow) -> Result<()> {
+    pub(super) async fn run(&self, text: &str, values: impl SerializeRow) -> Result<()> {
         self.send(text, values).await.map(drop).map_err(|error| failed("open", error))
     }
 

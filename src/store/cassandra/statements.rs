@@ -4,55 +4,54 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use super::CassandraOptions;
 use super::failure::failed;
+use super::options::CassandraOptions;
 use super::schema::quoted;
 use crate::error::Result;
 
-/// Each statement, prepared once.
-pub(super) struct Statements {
-    pub(super) head: PreparedStatement,
-    pub(super) head_for_sure: PreparedStatement,
-    pub(super) newest: PreparedStatement,
-    pub(super) beside: PreparedStatement,
-    pub(super) attempt: PreparedStatement,
-    pub(super) set: PreparedStatement,
-    pub(super) keep: PreparedStatement,
-    pub(super) forget: PreparedStatement,
-    pub(super) remove: PreparedStatement,
-    pub(super) bucket: PreparedStatement,
-    pub(super) put: PreparedStatement,
-    pub(super) drop_bucket: PreparedStatement,
-    pub(super) drop_rows: PreparedStatement,
-    pub(super) ids: PreparedStatement,
-    pub(super) note: PreparedStatement,
-    pub(super) notes: PreparedStatement,
-    pub(super) unnote: PreparedStatement,
+macro_rules! statements {
+    ($($name:ident: $how:ident $text:ident),+ $(,)?) => {
+        /// Each statement, prepared once.
+        pub(super) struct Statements {
+            $(pub(super) $name: PreparedStatement,)+
+        }
+
+        impl Statements {
+            pub(super) async fn prepare(
+                session: &Session,
+                options: &CassandraOptions,
+            ) -> Result<Self> {
+                let prepare = Prepare { session, options };
+                Ok(Self { $($name: prepare.$how($text).await?,)+ })
+            }
+        }
+    };
 }
 
-impl Statements {
-    pub(super) async fn prepare(session: &Session, options: &CassandraOptions) -> Result<Self> {
-        let prepare = Prepare { session, options };
-        Ok(Self {
-            head: prepare.idempotent(HEAD).await?,
-            head_for_sure: prepare.serial(HEAD).await?,
-            newest: prepare.idempotent(NEWEST).await?,
-            beside: prepare.idempotent(BESIDE).await?,
-            attempt: prepare.serial(ATTEMPT).await?,
-            set: prepare.idempotent(SET).await?,
-            keep: prepare.idempotent(KEEP).await?,
-            forget: prepare.idempotent(FORGET).await?,
-            remove: prepare.idempotent(REMOVE).await?,
-            bucket: prepare.idempotent(IN_BUCKET).await?,
-            put: prepare.idempotent(PUT).await?,
-            drop_bucket: prepare.idempotent(DROP_BUCKET).await?,
-            drop_rows: prepare.idempotent(DROP_ROWS).await?,
-            ids: prepare.idempotent(IDS).await?,
-            note: prepare.idempotent(NOTE).await?,
-            notes: prepare.idempotent(NOTES).await?,
-            unnote: prepare.idempotent(UNNOTE).await?,
-        })
-    }
+statements! {
+    // Reading.
+    look: idempotent LOOK,
+    look_for_sure: serial LOOK,
+    newest: idempotent NEWEST,
+    pick: idempotent PICK,
+    slots: idempotent SLOTS,
+    beside: idempotent BESIDE,
+    bucket: idempotent IN_BUCKET,
+    ids: idempotent IDS,
+    // A change of a conversation: the first one of its batch is `set` or `remove`.
+    set: idempotent SET,
+    remove: idempotent REMOVE,
+    keep: idempotent KEEP,
+    remember: idempotent REMEMBER,
+    write: idempotent WRITE,
+    erase: idempotent ERASE,
+    forget: idempotent FORGET,
+    forget_slots: idempotent FORGET_SLOTS,
+    forget_all: idempotent FORGET_ALL,
+    // Buckets.
+    put: idempotent PUT,
+    drop_bucket: idempotent DROP_BUCKET,
+    drop_rows: idempotent DROP_ROWS,
 }
 
 struct Prepare<'a> {
@@ -85,38 +84,46 @@ impl Prepare<'_> {
     }
 }
 
-// `seq` 9223372036854775807 is `HEAD_SEQ`.
+// `seq` 9223372036854775807 is `HEAD`, and what is below -64 is a slot: see `rows.rs`.
 //
 // `conversation` is changed under the condition on its version and in no other way: the replicas' own
 // clock for such changes orders them, and must not be mixed with another one.
 //
 // A row of `message` is put with the earliest time there is, so that one that comes late, from somebody
 // who moves what others have removed meanwhile, stays removed.
-const HEAD: &str = r#"SELECT version, log, start, "end", sealed, large, active
-    FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807"#;
-const NEWEST: &str = r#"SELECT seq, version, log, start, "end", sealed, large, active, system, at, payload
-    FROM {}.conversation WHERE id = ? LIMIT ?"#;
+const LOOK: &str = r#"SELECT
+    seq, version, log, start, "end", sealed, swept, ids, ended, active, name, stamp, attempt
+    FROM {}.conversation WHERE id = ? AND seq IN ?"#;
+const NEWEST: &str = r#"SELECT
+    seq, version, log, start, "end", sealed, swept, ids, ended, active, system, at, payload
+    FROM {}.conversation WHERE id = ? AND seq >= 0 LIMIT ?"#;
+const PICK: &str = "SELECT seq, version, at, payload, name, stamp
+    FROM {}.conversation WHERE id = ? AND seq IN ?";
+const SLOTS: &str = "SELECT name, stamp FROM {}.conversation WHERE id = ? AND seq < -64";
 const BESIDE: &str =
     "SELECT seq, at, payload FROM {}.conversation WHERE id = ? AND seq >= ? AND seq < ?";
-const ATTEMPT: &str = "SELECT attempt FROM {}.conversation WHERE id = ? AND seq = ?";
-const SET: &str = r#"UPDATE {}.conversation
-    SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, large = ?, active = ?, system = ?
-    WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#;
-const KEEP: &str =
-    "INSERT INTO {}.conversation (id, seq, at, payload, attempt) VALUES (?, ?, ?, ?, ?)";
-const FORGET: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq >= 0 AND seq < ?";
-const REMOVE: &str =
-    "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?";
 const IN_BUCKET: &str = "SELECT seq, at, payload
     FROM {}.message WHERE log = ? AND bucket = ? AND seq >= ? AND seq < ?";
+const IDS: &str = "SELECT id, token(id) AS place, active, ended
+    FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1";
+const SET: &str = r#"UPDATE {}.conversation
+    SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
+        active = ?, system = ?
+    WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#;
+const REMOVE: &str =
+    "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?";
+const KEEP: &str =
+    "INSERT INTO {}.conversation (id, seq, at, payload, attempt) VALUES (?, ?, ?, ?, ?)";
+const REMEMBER: &str = r#"INSERT INTO {}.conversation (id, seq, name, start, "end", stamp, attempt)
+    VALUES (?, ?, ?, ?, ?, ?, ?)"#;
+const WRITE: &str =
+    "INSERT INTO {}.conversation (id, seq, name, stamp, payload) VALUES (?, ?, ?, ?, ?)";
+const ERASE: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq = ?";
+const FORGET: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq >= 0 AND seq < ?";
+const FORGET_SLOTS: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq < -64";
+const FORGET_ALL: &str = "DELETE FROM {}.conversation WHERE id = ? AND seq < 9223372036854775807";
 const PUT: &str = "INSERT INTO {}.message (log, bucket, seq, at, payload)
     VALUES (?, ?, ?, ?, ?) USING TIMESTAMP 1";
 const DROP_BUCKET: &str = "DELETE FROM {}.message WHERE log = ? AND bucket = ?";
 const DROP_ROWS: &str =
     "DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq >= 0 AND seq < ?";
-const IDS: &str = "SELECT id, token(id) AS place, active
-    FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1";
-const NOTE: &str = "INSERT INTO {}.garbage (note, id, log, first, past, noted)
-    VALUES (?, ?, ?, ?, ?, ?)";
-const NOTES: &str = "SELECT note, id, log, first, past, noted FROM {}.garbage";
-const UNNOTE: &str = "DELETE FROM {}.garbage WHERE note = ?";

@@ -11,7 +11,8 @@ use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
 use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, ErrorKind, Message,
+    Append, AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, ErrorKind,
+    Expected, Message,
 };
 
 use super::server::Node;
@@ -136,7 +137,9 @@ impl Proxy {
         let (server, countdown) = (server.to_owned(), Arc::clone(&answers));
         thread::spawn(move || {
             for client in listener.incoming() {
-                let (client, server) = (client.unwrap(), TcpStream::connect(&server).unwrap());
+                let client = client.unwrap();
+                // Where there is no server now, the line is cut at once.
+                let Ok(server) = TcpStream::connect(&server) else { continue };
                 let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
                 thread::spawn(move || {
                     let _ = io::copy(&mut from, &mut to);
@@ -317,5 +320,114 @@ fn a_full_disk_and_a_user_who_may_only_read_are_errors_and_nothing_is_lost() {
         }
         memory.add(Message::user("after")).await.unwrap();
         assert_eq!(memory.all().await.unwrap().len(), 2);
+    });
+}
+
+/// The story: a bot hears nothing of its first try, and sends the same update again. Whatever gets
+/// cut or dies in between, the update is there once, where the answer says.
+///
+/// `MEMORY_PROMPT_CASES` says how many updates.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
+    const WRITERS: u64 = 4;
+    let all: u64 = std::env::var("MEMORY_PROMPT_CASES").map_or(400, |all| all.parse().unwrap());
+    let each = all.div_ceil(WRITERS);
+    let node = risky();
+    wait(async {
+        superuser().keyspace("repeated").open(&node.address).await.unwrap();
+        let proxy = Proxy::start(&node.address);
+        let options = || superuser().keyspace("repeated").timeout(Duration::from_secs(5));
+        let tries = Arc::new(AtomicU64::new(0));
+        let store = options().open(&proxy.address).await.unwrap();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let tries = Arc::clone(&tries);
+                let memory = store.memory(format!("repeated {writer}")).unwrap();
+                tokio::spawn(async move {
+                    let mut told = Vec::new();
+                    for number in 0..each {
+                        let update = || {
+                            let texts =
+                                (0..2).map(|k| Message::user(format!("{writer} {number} {k}")));
+                            let update = Append::new(texts).with_id(format!("{writer} {number}"));
+                            update.set_slot(
+                                format!("last {writer}"),
+                                number.to_string(),
+                                Expected::Any,
+                            )
+                        };
+                        // Each is sent until it is acknowledged, and some once more.
+                        loop {
+                            tries.fetch_add(1, Ordering::Relaxed);
+                            match memory.append_with(&mut update()).await {
+                                Ok(appended) => {
+                                    told.push(appended.positions);
+                                    if number % 3 != 0 {
+                                        break;
+                                    }
+                                    let again = memory.append_with(&mut update()).await;
+                                    let Ok(again) = again else { continue };
+                                    assert!(again.repeated);
+                                    assert_eq!(Some(&again.positions), told.last());
+                                    break;
+                                }
+                                Err(error) => {
+                                    let kind = error.kind();
+                                    assert!(
+                                        [ErrorKind::Storage, ErrorKind::Unacknowledged]
+                                            .contains(&kind),
+                                        "{error}"
+                                    );
+                                    tokio::time::sleep(Duration::from_millis(20)).await;
+                                }
+                            }
+                        }
+                        told.dedup();
+                    }
+                    told
+                })
+            })
+            .collect();
+        // Every so often an answer is cut off, and twice the server dies.
+        let between = i64::try_from(all / 20).unwrap();
+        let (mut cuts, mut kills) = (0, 0);
+        while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
+            if proxy.answers.load(Ordering::SeqCst) < 0 {
+                proxy.answers.store(between + cuts * 7 % 23, Ordering::SeqCst);
+                cuts += 1;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            let done = tries.load(Ordering::Relaxed) >= all * (kills + 1) / 3;
+            if kills < 2 && done {
+                kills += 1;
+                tokio::task::block_in_place(|| {
+                    node.server.kill();
+                    node.server.restart();
+                });
+            }
+        }
+        let store = superuser().keyspace("repeated").open(&node.address).await.unwrap();
+        for (writer, handle) in (0..).zip(writers) {
+            let told = handle.await.unwrap();
+            let memory = store.memory(format!("repeated {writer}")).unwrap();
+            let all = memory.all().await.unwrap();
+            assert_eq!(all.len() as u64, each * 2, "each is there once");
+            assert_eq!(told.len() as u64, each);
+            for (number, positions) in told.into_iter().enumerate() {
+                for (k, seq) in positions.enumerate() {
+                    let record = all.iter().nth(usize::try_from(seq).unwrap()).unwrap();
+                    assert_eq!(record.message().text(), format!("{writer} {number} {k}"));
+                }
+            }
+            let last = memory.slot(format!("last {writer}")).await.unwrap().unwrap();
+            assert_eq!(last.text(), Some(&*(each - 1).to_string()));
+        }
+        assert!(cuts > 0 && kills == 2);
+        println!(
+            "{} appends by id were sent {} times over {cuts} cut answers and {kills} kills",
+            each * WRITERS,
+            tries.load(Ordering::Relaxed)
+        );
     });
 }

@@ -1,0 +1,262 @@
+//! Appending: messages, slots and an id in one conditional batch.
+
+use std::ops::Range;
+
+use scylla::value::{CqlTimestamp, MaybeUnset};
+use uuid::Uuid;
+
+use super::change::Change;
+use super::client::{Sure, Swap};
+use super::conversation::{Conversation, now};
+use super::failure::overtaken;
+use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
+use crate::error::{Error, Result};
+use crate::memory::{Append, Appended, SlotChange, forgotten};
+use crate::record::millis;
+use crate::store::common::{Payloads, conflict, signed, unsigned};
+
+/// What is appended, as it is written, and under which conditions.
+#[derive(Clone, Copy)]
+pub(super) struct Batch<'a> {
+    pub(super) payloads: &'a Payloads,
+    pub(super) expected: Option<u64>,
+    /// What else there is to it.
+    pub(super) with: Option<&'a Append>,
+}
+
+/// What is known of a conversation before something is appended to it, all of one moment.
+struct Seen {
+    head: Option<Head>,
+    /// The ids and slots that were asked for.
+    rows: Vec<Look>,
+    sure: Sure,
+}
+
+/// An attempt to append.
+struct Attempt {
+    version: Uuid,
+    log: Uuid,
+    first: i64,
+    /// How many ids there were before it.
+    ids: i64,
+}
+
+impl<'a> Batch<'a> {
+    fn id(&self) -> Option<&'a str> {
+        self.with?.id.as_deref()
+    }
+
+    fn slots(&self) -> &'a [SlotChange] {
+        self.with.map_or(&[], |with| &with.slots)
+    }
+
+    fn is_empty(&self) -> bool {
+        let Payloads { system, messages } = self.payloads;
+        system.is_none() && messages.is_empty() && self.with.is_none_or(Append::is_empty)
+    }
+
+    fn creates(&self) -> bool {
+        !self.is_empty() && self.with.is_none_or(Append::creates)
+    }
+
+    /// Whether it writes slots.
+    fn writes(&self) -> bool {
+        self.slots().iter().any(|change| change.content.is_some())
+    }
+
+    /// Where the rows lie that tell whether it is known, and whether its slots are what is expected.
+    fn places(&self) -> Vec<i64> {
+        let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
+        ids.chain(self.slots().iter().map(|change| slot_place(&change.name))).collect()
+    }
+
+    /// The time of each message.
+    fn times(&self, now: CqlTimestamp) -> impl Iterator<Item = CqlTimestamp> {
+        let given = self.with.map_or(&[][..], |with| &with.times);
+        let messages = self.with.map_or(&[][..], |with| &with.messages);
+        let given = messages.iter().zip(given).filter(|(message, _)| !message.is_system());
+        let given = given.map(|(_, at)| CqlTimestamp(signed(millis(*at))));
+        given.chain(std::iter::repeat(now))
+    }
+
+    /// Compares a conversation with what is expected of it.
+    fn check(&self, seen: &Seen) -> Result<()> {
+        let head = seen.head.as_ref();
+        let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
+        if let Some(expected) = self.expected.filter(|expected| *expected != positions.end) {
+            return Err(conflict("cassandra", expected, positions.end));
+        }
+        let since = self.with.and_then(|with| with.since);
+        if since.is_some_and(|since| !since.holds(head.map(Head::incarnation), &positions)) {
+            return Err(forgotten());
+        }
+        self.slots().iter().enumerate().try_for_each(|(i, change)| {
+            let place = slot_place(&change.name);
+            let mut before = self.slots()[..i].iter();
+            let other = seen.slot(place).and_then(|row| row.name.as_deref());
+            let taken = other.is_some_and(|other| other != change.name);
+            if taken || before.any(|before| slot_place(&before.name) == place) {
+                let text = format!("cassandra: another slot lies where {:?} would", change.name);
+                return Err(Error::invalid("append", text));
+            }
+            let stamp = seen.slot(place).and_then(|row| row.stamp);
+            change.holds(stamp.map(version))
+        })
+    }
+}
+
+impl Seen {
+    fn slot(&self, place: i64) -> Option<&Look> {
+        self.rows.iter().find(|row| row.seq == place)
+    }
+
+    /// The row of an append of this id.
+    fn known(&self, id: &str) -> Option<&Look> {
+        let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.seq));
+        ids.find(|row| row.name.as_deref() == Some(id))
+    }
+}
+
+impl Conversation<'_> {
+    /// Appends; returns what it came to and, where something was appended, the head as it is then.
+    pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
+        let places = batch.places();
+        let mut seen = self.see(&places, Sure::Acknowledged).await?;
+        let mut tried: Option<Attempt> = None;
+        loop {
+            if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
+                let mut appended = done(known.positions(), known.stamp);
+                let attempt = tried.map(|tried| tried.version);
+                appended.repeated = attempt.is_none() || known.attempt != attempt;
+                return Ok((appended, None));
+            }
+            if let Some(tried) = tried.take()
+                && self.is_there(batch, &tried, &seen).await?
+            {
+                return Ok((came_to(batch, &tried), None));
+            }
+            if let Err(error) = batch.check(&seen) {
+                if seen.sure == Sure::Begun {
+                    return Err(error);
+                }
+                seen = self.see(&places, Sure::Begun).await?;
+                continue;
+            }
+            let end = seen.head.as_ref().map_or(0, |head| head.end);
+            if batch.is_empty() || seen.head.is_none() && !batch.creates() {
+                return Ok((done(unsigned(end)..unsigned(end), None), None));
+            }
+            let (change, next) = self.plan(batch, &seen);
+            let attempt = Attempt {
+                version: change.version,
+                log: next.log,
+                first: end,
+                ids: seen.head.as_ref().map_or(0, |head| head.ids),
+            };
+            let now = match self.client.swap("append", self.key, &change).await? {
+                Swap::Done => return Ok((came_to(batch, &attempt), Some(next))),
+                Swap::Lost(now) => now,
+                Swap::Overtaken(now) => {
+                    tried = Some(attempt);
+                    now
+                }
+            };
+            seen = match now {
+                // Nothing but the head was asked for, and it goes on.
+                Some(head) if places.is_empty() && !head.ended => {
+                    Seen { head: Some(head), rows: Vec::new(), sure: Sure::Begun }
+                }
+                _ => self.see(&places, Sure::Begun).await?,
+            };
+        }
+    }
+
+    /// What is there; what has ended is cleared away first.
+    async fn see(&self, places: &[i64], sure: Sure) -> Result<Seen> {
+        loop {
+            let (head, rows) = self.client.look("append", self.key, places, sure).await?;
+            match head {
+                Some(head) if head.ended => self.finish("append", &head).await?,
+                head => return Ok(Seen { head, rows, sure }),
+            }
+        }
+    }
+
+    /// Whether an attempt led to what is there now, though others have changed it since.
+    async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
+        let Some(head) = seen.head.as_ref().filter(|head| head.log == tried.log) else {
+            return Err(overtaken("append"));
+        };
+        if batch.id().is_some() && head.ids - tried.ids <= IDS {
+            return Ok(false); // its id would be there
+        }
+        if !batch.payloads.messages.is_empty() {
+            if head.end <= tried.first {
+                return Ok(false);
+            }
+            let places = [tried.first];
+            let (_, rows) = self.client.look("append", self.key, &places, Sure::Begun).await?;
+            let first = rows.first().ok_or_else(|| overtaken("append"))?;
+            return Ok(first.attempt == Some(tried.version));
+        }
+        // A system message alone leaves no trace that lasts, nor does a slot that was removed.
+        let stamp = Some(stamp(tried.version));
+        let there = seen.rows.iter().any(|row| row.stamp == stamp);
+        if there { Ok(true) } else { Err(overtaken("append")) }
+    }
+}
+
+impl<'a> Conversation<'a> {
+    /// The change that appends to what was seen, and the head that it leads to.
+    fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
+        let now = now();
+        let mut next = seen.head.clone().unwrap_or_else(|| Head::new(new_log(None), 0));
+        let first = next.end;
+        next.end += signed(batch.payloads.messages.len());
+        let active = batch.with.and_then(|with| with.active);
+        let later = next.active.0.max(now.0);
+        next.active.0 = active.map_or(later, |active| signed(millis(active)));
+        let ids = next.ids;
+        next.ids += i64::from(batch.id().is_some());
+        let system = batch.payloads.system.as_deref();
+        let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
+        let mut change = self.change(seen.head.as_ref(), &mut next, system);
+        let messages = (first..).zip(&batch.payloads.messages).zip(batch.times(now));
+        for ((seq, payload), at) in messages {
+            change.keep(seq, at, payload, seq == first);
+        }
+        let stamp = stamp(change.version);
+        for SlotChange { name, content, .. } in batch.slots() {
+            let place = slot_place(name);
+            match content {
+                Some(content) => change.write(place, name, stamp, content),
+                // Where nothing is, a tombstone is one too many.
+                None if seen.slot(place).is_none() => {}
+                None => change.erase(place),
+            }
+        }
+        if let Some(id) = batch.id() {
+            let stamp = batch.writes().then_some(stamp);
+            change.remember(id_place(ids), id, first..next.end, stamp);
+        }
+        (change, next)
+    }
+}
+
+/// What an append by this attempt came to.
+fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
+    let first = unsigned(attempt.first);
+    let past = first + batch.payloads.messages.len() as u64;
+    done(first..past, batch.writes().then(|| stamp(attempt.version)))
+}
+
+fn done(positions: Range<u64>, stamp: Option<i64>) -> Appended {
+    let mut appended = Appended::new(positions);
+    (appended.version, appended.recognised) = (stamp.map(version), true);
+    appended
+}
+
+/// The version of the slots that an attempt writes: random, as it is itself.
+fn stamp(attempt: Uuid) -> i64 {
+    attempt.as_u64_pair().1.cast_signed()
+}

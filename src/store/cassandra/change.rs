@@ -1,0 +1,134 @@
+//! A change of one conversation: one conditional batch.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use scylla::client::session::Session;
+use scylla::policies::retry::FallthroughRetryPolicy;
+use scylla::serialize::row::SerializeRow;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
+use uuid::Uuid;
+
+use super::client::Client;
+use super::failure::Failure;
+use super::rows::Head;
+use super::statements::Statements;
+
+/// What is done to a conversation: all of it, if its head is still the one that was seen, or nothing.
+pub(super) struct Change<'a> {
+    /// The head's once the change is made; none where the head is removed.
+    pub(super) version: Uuid,
+    key: &'a str,
+    cql: &'a Statements,
+    batch: Batch,
+    values: Vec<Values<'a>>,
+}
+
+type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
+
+impl<'a> Change<'a> {
+    fn new(client: &'a Client, key: &'a str, version: Uuid) -> Self {
+        let mut batch = Batch::new(BatchType::Unlogged); // of one partition, so it is atomic
+        batch.set_consistency(client.consistency);
+        batch.set_serial_consistency(Some(client.serial));
+        batch.set_request_timeout(Some(client.timeout));
+        batch.set_is_idempotent(false);
+        batch.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+        Self { version, key, cql: &client.cql, batch, values: Vec::new() }
+    }
+
+    /// From the head `seen` to the head `next`, which gets a version of its own. What is left out of the
+    /// system message stays.
+    pub(super) fn set(
+        client: &'a Client,
+        key: &'a str,
+        seen: Option<&Head>,
+        next: &mut Head,
+        system: MaybeUnset<Option<&'a [u8]>>,
+    ) -> Self {
+        next.version = Uuid::new_v4();
+        let mut change = Self::new(client, key, next.version);
+        let Head { version, log, start, end, sealed, active, .. } = *next;
+        // What keeps its value is left alone.
+        let kept = |same: fn(&Head, &Head) -> bool| seen.is_some_and(|seen| same(seen, next));
+        let swept = unset_if(kept(|seen, next| seen.swept == next.swept), next.swept);
+        let ids = unset_if(kept(|seen, next| seen.ids == next.ids), next.ids);
+        let ended = unset_if(!next.ended, true);
+        let seen = seen.map(|seen| seen.version);
+        let values =
+            (version, log, start, end, sealed, swept, ids, ended, active, system, key, seen);
+        change.add(&client.cql.set, values);
+        change
+    }
+
+    /// The end of a conversation and of everything in it.
+    pub(super) fn remove(client: &'a Client, key: &'a str, seen: &Head) -> Self {
+        let mut change = Self::new(client, key, Uuid::nil());
+        change.add(&client.cql.remove, (key, seen.version));
+        change.forget_all();
+        change
+    }
+
+    fn add(&mut self, statement: &PreparedStatement, values: impl SerializeRow + Send + Sync + 'a) {
+        self.batch.append_statement(statement.clone());
+        self.values.push(Box::new(values));
+    }
+
+    /// With this message; the first one of an append carries the attempt that it belongs to.
+    pub(super) fn keep(&mut self, seq: i64, at: CqlTimestamp, payload: &'a [u8], is_first: bool) {
+        let attempt = unset_if(!is_first, self.version);
+        self.add(&self.cql.keep, (self.key, seq, at, payload, attempt));
+    }
+
+    /// With the id of the append of these positions, and the version of the slots that it writes.
+    pub(super) fn remember(
+        &mut self,
+        place: i64,
+        id: &'a str,
+        positions: Range<i64>,
+        stamp: Option<i64>,
+    ) {
+        let values = (self.key, place, id, positions.start, positions.end, stamp, self.version);
+        self.add(&self.cql.remember, values);
+    }
+
+    /// With this slot.
+    pub(super) fn write(&mut self, place: i64, name: &'a str, stamp: i64, content: &'a [u8]) {
+        self.add(&self.cql.write, (self.key, place, name, stamp, content));
+    }
+
+    /// Without the slot at this place.
+    pub(super) fn erase(&mut self, place: i64) {
+        self.add(&self.cql.erase, (self.key, place));
+    }
+
+    /// Without the messages before a position.
+    pub(super) fn forget(&mut self, before: i64) {
+        self.add(&self.cql.forget, (self.key, before));
+    }
+
+    /// Without slots.
+    pub(super) fn forget_slots(&mut self) {
+        self.add(&self.cql.forget_slots, (self.key,));
+    }
+
+    /// Without anything but the head.
+    pub(super) fn forget_all(&mut self) {
+        self.add(&self.cql.forget_all, (self.key,));
+    }
+
+    /// Sends it; whether the head was still the one that was seen.
+    pub(super) async fn send(&self, session: &Session) -> Result<bool, Failure> {
+        let result = session.batch(&self.batch, &self.values).await?;
+        let rows = result.into_rows_result().map_err(Failure::strange)?;
+        // How many columns there are is the server's business; the first one says whether.
+        let row = rows.first_row::<AnyRow>().map_err(Failure::strange)?;
+        Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))
+    }
+}
+
+fn unset_if<T>(leave: bool, value: T) -> MaybeUnset<T> {
+    if leave { MaybeUnset::Unset } else { MaybeUnset::Set(value) }
+}

@@ -1,0 +1,246 @@
+//! How a store is opened.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::statement::{Consistency, SerialConsistency};
+
+use super::client::Client;
+use super::rows::IDS;
+use super::turns::Turns;
+use super::{CassandraStore, Shared, failure, in_runtime, schema};
+use crate::codec::Codec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Limits;
+use crate::record::places;
+
+/// How a [`CassandraStore`] is opened.
+///
+/// ```no_run
+/// use memory_prompt::store::cassandra::scylla::statement::{Consistency, SerialConsistency};
+/// use memory_prompt::{CassandraStore, Codec};
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let store = CassandraStore::options()
+///     .codec(Codec::Bincode)
+///     .keyspace("chat")
+///     .replication("{'class': 'NetworkTopologyStrategy', 'europe': 3}")
+///     .consistency(Consistency::LocalQuorum)
+///     .serial_consistency(SerialConsistency::LocalSerial)
+///     .user("chat", "password")
+///     .open("10.0.0.1:9042,10.0.0.2:9042")
+///     .await?;
+/// # Ok::<(), memory_prompt::Error>(())
+/// # })?;
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct CassandraOptions {
+    codec: Codec,
+    pub(super) keyspace: String,
+    pub(super) replication: Option<String>,
+    pub(super) consistency: Consistency,
+    pub(super) serial_consistency: SerialConsistency,
+    pub(super) timeout: Duration,
+    connect_timeout: Duration,
+    user: Option<(String, String)>,
+    largest_batch: usize,
+}
+
+impl CassandraOptions {
+    pub(super) fn new() -> Self {
+        Self {
+            codec: Codec::Json,
+            keyspace: "memory_prompt".to_owned(),
+            replication: None,
+            consistency: Consistency::Quorum,
+            serial_consistency: SerialConsistency::Serial,
+            timeout: Duration::from_secs(10),
+            connect_timeout: Duration::from_secs(10),
+            user: None,
+            largest_batch: 8 << 20,
+        }
+    }
+
+    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    #[must_use]
+    pub fn codec(mut self, codec: Codec) -> Self {
+        self.codec = codec;
+        self
+    }
+
+    /// The keyspace, `memory_prompt` unless set: at most 48 letters, digits and `_`.
+    #[must_use]
+    pub fn keyspace(mut self, keyspace: impl Into<String>) -> Self {
+        self.keyspace = keyspace.into();
+        self
+    }
+
+    /// How a keyspace that is not there is replicated, in CQL, for example
+    /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
+    ///
+    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at most.
+    #[must_use]
+    pub fn replication(mut self, replication: impl Into<String>) -> Self {
+        self.replication = Some(replication.into());
+        self
+    }
+
+    /// How many replicas must have done what is asked of them; [`Consistency::Quorum`] unless set.
+    ///
+    /// With anything weaker, what one appends another may not read at once, and what was acknowledged
+    /// can be lost with a machine. Where all who use a conversation are in one data centre,
+    /// [`Consistency::LocalQuorum`] is as good and does not wait for the others.
+    #[must_use]
+    pub fn consistency(mut self, consistency: Consistency) -> Self {
+        self.consistency = consistency;
+        self
+    }
+
+    /// Which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
+    ///
+    /// [`SerialConsistency::LocalSerial`] is right where all who use a conversation are in one data
+    /// centre, and loses messages where they are not.
+    #[must_use]
+    pub fn serial_consistency(mut self, serial_consistency: SerialConsistency) -> Self {
+        self.serial_consistency = serial_consistency;
+        self
+    }
+
+    /// How long to wait for an answer; 10 seconds unless set.
+    ///
+    /// A change that gets none is sent again until it gets one, for some three times as long, before it
+    /// is [`Unacknowledged`](ErrorKind::Unacknowledged).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// How long to wait for the first connection; 10 seconds unless set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// The name and the password to connect with.
+    #[must_use]
+    pub fn user(mut self, name: impl Into<String>, password: impl Into<String>) -> Self {
+        self.user = Some((name.into(), password.into()));
+        self
+    }
+
+    /// How many bytes of messages and slots are appended at once; 8 MiB unless set. An append of more is
+    /// an error before anything is done.
+    ///
+    /// What is appended at once is one request and one change of the replicas, and takes with ids and keys
+    /// up to twice as much there. So with more than 8 MiB the server must take more than its defaults:
+    /// `native_transport_max_frame_size` and `max_mutation_size` twice this (which is half of
+    /// `commitlog_segment_size` unless set, so that four times this as a segment is enough).
+    #[must_use]
+    pub fn largest_batch(mut self, bytes: usize) -> Self {
+        self.largest_batch = bytes;
+        self
+    }
+
+    /// The store at these addresses, `host:port` with commas between them.
+    ///
+    /// # Errors
+    ///
+    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] where the options make no sense.
+    pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
+        let addresses = addresses.as_ref();
+        self.check()?;
+        in_runtime("open")?;
+        let nodes: Vec<&str> =
+            addresses.split(',').map(str::trim).filter(|node| !node.is_empty()).collect();
+        if nodes.is_empty() {
+            return Err(Error::invalid("open", "cassandra: there is no address to connect to"));
+        }
+        let mut builder =
+            SessionBuilder::new().known_nodes(nodes).connection_timeout(self.connect_timeout);
+        if let Some((name, password)) = &self.user {
+            builder = builder.user(name, password);
+        }
+        let session = tokio::time::timeout(self.connect_timeout, builder.build())
+            .await
+            .map_err(|_| {
+                let time = self.connect_timeout;
+                let text = format!("cassandra: no answer from {addresses} within {time:?}");
+                Error::new(ErrorKind::Storage, "open", text)
+            })?
+            .map_err(|error| failure::unreachable(addresses, error))?;
+        let place = format!("{addresses}/{}", self.keyspace);
+        self.connect(Arc::new(session), place).await
+    }
+
+    /// A store over a session of your own, for everything that [`SessionBuilder`] can do: TLS, a data
+    /// centre to prefer, compression.
+    ///
+    /// Of its execution profile the load balancing is used, and for what may be repeated its policies
+    /// of retries and speculation.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
+        self.check()?;
+        in_runtime("open")?;
+        let place = format!("a session of the caller's/{}", self.keyspace);
+        self.connect(session, place).await
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.largest_batch == 0 {
+            return Err(Error::invalid(
+                "open",
+                "cassandra: a largest batch of 0 bytes takes nothing",
+            ));
+        }
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        if self.keyspace.chars().all(is_plain) && (1..=48).contains(&self.keyspace.len()) {
+            return Ok(());
+        }
+        let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
+        Err(Error::invalid("open", text))
+    }
+
+    async fn connect(self, session: Arc<Session>, place: String) -> Result<CassandraStore> {
+        schema::prepare(&session, &self).await?;
+        let client = tokio::time::timeout(self.timeout, Client::new(session, &self));
+        let client = client.await.map_err(|_| {
+            let text = format!("cassandra: no answer within {:?}", self.timeout);
+            Error::new(ErrorKind::Storage, "open", text)
+        })??;
+        let most = self.largest_batch;
+        let limits = Limits::default().with_message(most).with_batch(most).with_slot(most);
+        let shared = Shared {
+            client,
+            turns: Turns::default(),
+            codec: self.codec,
+            limits: limits.with_ids(places(IDS.unsigned_abs())),
+            place,
+        };
+        Ok(CassandraStore { shared: Arc::new(shared) })
+    }
+}
+
+impl fmt::Debug for CassandraOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CassandraOptions")
+            .field("codec", &self.codec)
+            .field("keyspace", &self.keyspace)
+            .field("replication", &self.replication)
+            .field("consistency", &self.consistency)
+            .field("serial_consistency", &self.serial_consistency)
+            .field("timeout", &self.timeout)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("user", &self.user.as_ref().map(|(name, _)| name))
+            .field("largest_batch", &self.largest_batch)
+            .finish()
+    }
+}

@@ -1,0 +1,231 @@
+//! What a partition of `conversation` is made of, and where in it each thing lies.
+//!
+//! | `seq` | row |
+//! |--:|---|
+//! | 2⁶³ − 1 | the head |
+//! | 0 and more | messages, by position |
+//! | −64 to −1 | the newest ids of appends, in a ring |
+//! | below −64 | slots, by a hash of the name |
+
+use std::ops::Range;
+
+use scylla::value::CqlTimestamp;
+use uuid::Uuid;
+
+use super::BUCKET;
+use crate::error::{Error, ErrorKind, Result};
+use crate::record::{Incarnation, Slot, SlotVersion};
+use crate::store::common::unsigned;
+
+/// Where the head lies: in front of every message, since the newest come first.
+pub(super) const HEAD: i64 = i64::MAX;
+
+/// How many ids of appends are remembered.
+pub(super) const IDS: i64 = 64;
+
+/// Where the `n`th id lies, in the place of the one that came 64 ids before it.
+pub(super) fn id_place(n: i64) -> i64 {
+    -1 - n.rem_euclid(IDS)
+}
+
+/// Where the slot of this name lies: the 64 bits of FNV-1a.
+///
+/// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
+pub(super) fn slot_place(name: &str) -> i64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // One bit makes it negative.
+    (hash | 1 << 63).cast_signed().min(-1 - IDS)
+}
+
+/// What is known of a conversation apart from what is in it: one row, which every change replaces.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Head {
+    /// Another one after each change. A change is made only if this is still what its maker saw.
+    pub(super) version: Uuid,
+    /// Under which name its moved messages lie in `message`: another one for each incarnation, which is
+    /// the half of it.
+    pub(super) log: Uuid,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    /// The messages before this position lie in buckets, and those from it on beside the head.
+    pub(super) sealed: i64,
+    /// The buckets before this one are gone for sure.
+    pub(super) swept: i64,
+    /// How many appends with an id there were.
+    pub(super) ids: i64,
+    /// The conversation is no more, and its buckets may still be there.
+    pub(super) ended: bool,
+    pub(super) active: CqlTimestamp,
+}
+
+impl Head {
+    /// The head of a conversation that nobody has begun.
+    pub(super) fn new(log: Uuid, start: i64) -> Self {
+        Self {
+            version: Uuid::nil(),
+            log,
+            start,
+            end: start,
+            sealed: start,
+            swept: start / BUCKET,
+            ids: 0,
+            ended: false,
+            active: CqlTimestamp(0),
+        }
+    }
+
+    pub(super) fn incarnation(&self) -> Incarnation {
+        Incarnation::from_bits(self.log.as_u64_pair().1)
+    }
+
+    /// Whether a bucket of it may be there, or be on its way from somebody who moves messages.
+    pub(super) fn has_buckets(&self) -> bool {
+        self.sealed > self.swept * BUCKET || self.end >= (self.swept + 2) * BUCKET
+    }
+}
+
+/// The name under which the buckets of a new conversation lie; of a given incarnation, or of a new one.
+pub(super) fn new_log(incarnation: Option<Incarnation>) -> Uuid {
+    let random = Uuid::new_v4();
+    let (high, low) = random.as_u64_pair();
+    Uuid::from_u64_pair(high, incarnation.map_or(low, Incarnation::to_bits))
+}
+
+macro_rules! rows {
+    ($($(#[$documentation:meta])* $name:ident { $($field:ident: $type:ty),+ })+) => {$(
+        $(#[$documentation])*
+        #[derive(scylla::DeserializeRow)]
+        pub(super) struct $name {
+            pub(super) seq: i64,
+            version: Option<Uuid>,
+            log: Option<Uuid>,
+            start: Option<i64>,
+            end: Option<i64>,
+            sealed: Option<i64>,
+            swept: Option<i64>,
+            ids: Option<i64>,
+            ended: Option<bool>,
+            active: Option<CqlTimestamp>,
+            $(pub(super) $field: Option<$type>,)+
+        }
+
+        impl $name {
+            /// The head, where this is its row.
+            pub(super) fn head(&self, operation: &'static str) -> Result<Head> {
+                let head = || {
+                    let (start, sealed) = (self.start?, self.sealed?);
+                    Some(Head {
+                        version: self.version?,
+                        log: self.log?,
+                        start,
+                        end: self.end?,
+                        sealed,
+                        // Version 1 of the tables had neither this nor `ids` nor `ended`.
+                        swept: self.swept.unwrap_or(start.min(sealed) / BUCKET),
+                        ids: self.ids.unwrap_or(0),
+                        ended: self.ended.unwrap_or(false),
+                        active: self.active?,
+                    })
+                };
+                head().ok_or_else(|| damaged(operation))
+            }
+        }
+    )+};
+}
+
+rows! {
+    /// A row as an append looks at it: the head, an id, or a slot without its content.
+    Look { name: String, stamp: i64, attempt: Uuid }
+
+    /// The head with the system message, or a message.
+    Line { system: Vec<u8>, at: CqlTimestamp, payload: Vec<u8> }
+}
+
+impl Look {
+    /// The positions of the append that an id stands for.
+    pub(super) fn positions(&self) -> Range<u64> {
+        unsigned(self.start.unwrap_or(0))..unsigned(self.end.unwrap_or(0))
+    }
+}
+
+fn damaged(operation: &'static str) -> Error {
+    Error::new(ErrorKind::Storage, operation, "cassandra: the conversation's head is damaged")
+}
+
+/// The head's version, a message, or a slot, as a read picks it out.
+#[derive(scylla::DeserializeRow)]
+pub(super) struct Pick {
+    pub(super) seq: i64,
+    pub(super) version: Option<Uuid>,
+    at: Option<CqlTimestamp>,
+    payload: Option<Vec<u8>>,
+    name: Option<String>,
+    stamp: Option<i64>,
+}
+
+/// A message as a table holds it.
+#[derive(Clone, Debug, scylla::DeserializeRow)]
+pub(super) struct Row {
+    pub(super) seq: i64,
+    pub(super) at: CqlTimestamp,
+    pub(super) payload: Vec<u8>,
+}
+
+impl Row {
+    pub(super) fn new(seq: i64, at: Option<CqlTimestamp>, payload: Option<Vec<u8>>) -> Self {
+        Self { seq, at: at.unwrap_or(CqlTimestamp(0)), payload: payload.unwrap_or_default() }
+    }
+}
+
+impl Pick {
+    pub(super) fn row(self) -> Row {
+        Row::new(self.seq, self.at, self.payload)
+    }
+
+    pub(super) fn slot(self) -> Option<Slot> {
+        let content = self.payload.unwrap_or_default();
+        Some(Slot::shared(self.name?.into(), version(self.stamp?), content.into()))
+    }
+}
+
+/// The version of a slot, as it is written.
+pub(super) fn version(stamp: i64) -> SlotVersion {
+    SlotVersion::from_bits(stamp.cast_unsigned())
+}
+
+/// A conversation where it lies in the ring.
+#[derive(scylla::DeserializeRow)]
+pub(super) struct Found {
+    pub(super) id: String,
+    pub(super) place: i64,
+    pub(super) active: CqlTimestamp,
+    ended: Option<bool>,
+}
+
+impl Found {
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.unwrap_or(false)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_has_a_place_of_its_own() {
+        let ids: Vec<_> = (0..200).map(id_place).collect();
+        assert!(ids.iter().all(|place| (-IDS..0).contains(place)));
+        assert_eq!(ids[..64], ids[64..128]);
+        let names = ["a", "b", "ab", "ba", "summary", "pins", "é", "turn 4711", "turn 4712"];
+        let mut places: Vec<_> = names.iter().map(|name| slot_place(name)).collect();
+        assert!(places.iter().all(|place| *place < -IDS));
+        places.sort_unstable();
+        places.dedup();
+        assert_eq!(places.len(), names.len());
+        // It is in the tables, so it never changes.
+        assert_eq!(slot_place("summary"), -6_646_608_006_195_182_317);
+    }
+}
