@@ -240,10 +240,13 @@ impl AsyncDamageFixture for Direct {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL"] direct: Direct, [memory, store, shared, damage, asynchronous]
+    #[ignore = "needs PostgreSQL"] direct: Direct, [
+        memory, store, ids, slots, times, moving, shared, shared_slots, damage, asynchronous,
+        asynchronous_ids
+    ]
 );
 memory_prompt::conformance!(
-    #[ignore = "needs PostgreSQL"] failing: Failing<Adapted<Direct>>, [faults]
+    #[ignore = "needs PostgreSQL"] failing: Failing<Adapted<Direct>>, [faults, slot_faults]
 );
 
 /// Bincode, in a pool of the caller's.
@@ -261,7 +264,7 @@ impl AsyncFixture for Bincode {
     }
 }
 
-memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory]);
+memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory, ids, slots, times]);
 
 /// Through the pooler.
 struct Pooled(PostgresStore);
@@ -283,7 +286,9 @@ impl AsyncStoreFixture for Pooled {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [memory, store, asynchronous]
+    #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [
+        memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids
+    ]
 );
 
 /// Partitioned tables that somebody else made, and a role that may not make any.
@@ -332,7 +337,9 @@ impl AsyncStoreFixture for Partitioned {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [store, asynchronous]
+    #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [
+        store, ids, slots, moving, asynchronous, asynchronous_ids
+    ]
 );
 
 // ---- servers that die ----------------------------------------------------------------------------

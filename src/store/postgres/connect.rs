@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::config::Host;
-use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
 use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self as driver, Config, NoTls, Row, SimpleQueryMessage};
 use deadpool_postgres::{
@@ -12,6 +11,9 @@ use deadpool_postgres::{
 use tokio::time::{sleep, timeout};
 
 use super::PostgresOptions;
+use super::failure::{Verdict, describe, failed, unacknowledged};
+use super::schema::Tables;
+use super::version;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A pool, and how long to wait for what.
@@ -21,6 +23,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// demand, and whatever gets lost, a change is done whole or not at all.
 pub(super) struct Connections {
     pool: Pool,
+    tables: Tables,
     connect_timeout: Duration,
     timeout: Duration,
 }
@@ -86,7 +89,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 impl Connections {
     /// As many connections to this address as are needed, none of them yet.
-    pub(super) fn to(config: Config, options: &PostgresOptions) -> Result<Self> {
+    pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         // So that there is time left for a new one.
         let patience = options.connect_timeout / 4;
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
@@ -106,11 +109,12 @@ impl Connections {
             .pre_recycle(still_there)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
-        Ok(Self::over(pool, options))
+        Ok(Self::over(pool, tables, options))
     }
 
-    pub(super) fn over(pool: Pool, options: &PostgresOptions) -> Self {
-        Self { pool, connect_timeout: options.connect_timeout, timeout: options.timeout }
+    pub(super) fn over(pool: Pool, tables: Tables, options: &PostgresOptions) -> Self {
+        let (connect_timeout, timeout) = (options.connect_timeout, options.timeout);
+        Self { pool, tables, connect_timeout, timeout }
     }
 
     pub(super) async fn ask<Q: Question>(
@@ -124,6 +128,7 @@ impl Connections {
         loop {
             let mut lease = Lease(None);
             let client = lease.0.insert(self.connection(operation).await?);
+            self.check(client, operation).await?;
             let left = self.timeout.saturating_sub(began.elapsed());
             let Ok(answer) = timeout(left, question.ask(client)).await else {
                 let text = format!("the server did not answer within {:?}", self.timeout);
@@ -154,7 +159,17 @@ impl Connections {
         }
     }
 
-    /// A connection to which nothing was sent yet: an error here is that of something not done.
+    /// Looks at the version of the tables where the connection is new: it may have waited for a server on
+    /// which another program upgraded them. An error here is that of something not done.
+    async fn check(&self, client: &Client, operation: &'static str) -> Result<()> {
+        if Client::metrics(client).recycle_count > 0 {
+            return Ok(());
+        }
+        let looked = timeout(self.connect_timeout, version::check(client, operation, &self.tables));
+        looked.await.unwrap_or_else(|_| Err(self.no_connection(operation)))
+    }
+
+    /// A connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
         let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
         match timeout(self.connect_timeout, self.pool.get()).await {
@@ -164,13 +179,18 @@ impl Connections {
                 Err(refuse(text).with_source(error))
             }
             Ok(Err(error)) => Err(refuse(format!("postgres: no connection: {error}"))),
-            Err(_) => Err(refuse(format!(
-                "postgres: no connection within {:?}: the server does not answer, or all {} connections \
-                 are in use",
-                self.connect_timeout,
-                self.pool.status().max_size,
-            ))),
+            Err(_) => Err(self.no_connection(operation)),
         }
+    }
+
+    fn no_connection(&self, operation: &'static str) -> Error {
+        let text = format!(
+            "postgres: no connection within {:?}: the server does not answer, or all {} connections are \
+             in use",
+            self.connect_timeout,
+            self.pool.status().max_size,
+        );
+        Error::new(ErrorKind::Storage, operation, text)
     }
 
     pub(super) fn timeout(&self) -> Duration {
@@ -191,61 +211,6 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         self.0.take().map(Client::take);
-    }
-}
-
-/// What an error says about what was asked for.
-enum Verdict {
-    /// It was not done.
-    Undone,
-    /// It was not done, because of somebody else: it is worth another try.
-    InTheWay,
-    Unknown,
-}
-
-impl Verdict {
-    fn of(error: &driver::Error) -> Self {
-        let Some(said) = error.as_db_error() else { return Self::Unknown };
-        // What ends a session may come behind a commit; class 08 is what a pooler says when it lost
-        // the server.
-        if said.parsed_severity() != Some(Severity::Error) || said.code().code().starts_with("08") {
-            return Self::Unknown;
-        }
-        match *said.code() {
-            SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
-            SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Self::Unknown,
-            _ => Self::Undone,
-        }
-    }
-}
-
-fn unacknowledged(operation: &'static str, why: &str) -> Error {
-    let text = format!("postgres: nobody knows whether it was done: {why}");
-    Error::new(ErrorKind::Unacknowledged, operation, text)
-}
-
-/// The driver's error as one of something that was not done.
-pub(super) fn failed(operation: &'static str, error: driver::Error) -> Error {
-    let text = format!("postgres: {}", describe(&error));
-    Error::new(ErrorKind::Storage, operation, text).with_source(error)
-}
-
-/// The driver's error in words that say what to do about it. What the server quotes from rows is left
-/// out.
-fn describe(error: &driver::Error) -> String {
-    let Some(said) = error.as_db_error() else {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        return text;
-    };
-    match *said.code() {
-        SqlState::DISK_FULL => "the disk is full".to_owned(),
-        SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
-        _ => format!("{} ({})", said.message(), said.code().code()),
     }
 }
 
