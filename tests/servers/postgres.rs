@@ -3,6 +3,9 @@
 //! Needs what Debian's `postgresql` and `pgbouncer` install. Both refuse to run as root, so root runs
 //! them as the user `postgres`.
 
+mod beside;
+mod upgrade;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -614,16 +617,16 @@ fn tables_of_a_later_version_are_refused_and_left_alone() {
         let store = options(&schema).open(SHARED.address()).await.unwrap();
         store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
         let admin = connect(&SHARED.address()).await;
-        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 2");
+        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 3");
         admin.batch_execute(&later).await.unwrap();
         let error = options(&schema).open(SHARED.address()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert_eq!(
             error.to_string(),
-            "open: postgres: the tables are of version 2, and this program knows versions up to 1"
+            "open: postgres: the tables are of version 3, and this program knows versions up to 2"
         );
         let version = format!("SELECT version FROM \"{schema}\".memory_prompt");
-        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
+        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 3);
     });
 }
 
