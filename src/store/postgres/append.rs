@@ -7,20 +7,24 @@
 //! - The id of an append is a row that there can be once. Where another append under it was committed
 //!   meanwhile, the server undoes the statement, and it is asked again.
 //! - The row of the conversation counts the changes of its slots. Where that number is not the one
-//!   that the statement saw, it does nothing, and it is asked again.
+//!   that the statement saw, it does nothing, and it is asked again; then when the row is locked, so
+//!   that nobody who is faster can keep it waiting.
 
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::connect::{Change, Parameter, Read};
+use super::connect::{Change, Locked, Parameter, Read};
 use super::schema::Tables;
-use super::statements::key;
-use super::{LIMITS, PostgresMemory, check_size, value};
+use super::statements::{key, key_of};
+use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, AsyncChatMemory, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, signed, unsigned};
+
+/// How often an append is tried again. With the row locked it is done or refused, unless there is none.
+const PATIENCE: u32 = 100;
 
 /// How many ids of appends a conversation recognises.
 pub(super) const IDS: usize = 64;
@@ -183,18 +187,23 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
     let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
     check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;
-    let began = Instant::now();
+    let mut again = 0;
     let done = loop {
-        if !append.is_empty()
-            && let Some(done) = tried(memory, append, &statement, &payloads).await?
-        {
+        let tried = if append.is_empty() {
+            None
+        } else {
+            tried(memory, append, &statement, &payloads, again > 0).await?
+        };
+        let done = match tried {
+            Some(done) => Some(done),
+            None => State::of(memory, append).await?.answer(append)?,
+        };
+        if let Some(done) = done {
             break done;
         }
-        if let Some(done) = State::of(memory, append).await?.answer(append)? {
-            break done;
-        }
-        if began.elapsed() > memory.shared.connections.timeout() {
-            let text = "postgres: others changed slots of this conversation all the while";
+        again += 1;
+        if again > PATIENCE {
+            let text = "postgres: the conversation came and went all the while";
             return Err(Error::new(ErrorKind::Storage, "append", text));
         }
     };
@@ -213,6 +222,7 @@ async fn tried(
     append: &Append,
     statement: &str,
     payloads: &Payloads,
+    locked: bool,
 ) -> Result<Option<Appended>> {
     let now = millis(SystemTime::now());
     let records = append.messages.iter().enumerate().filter(|(_, message)| !message.is_system());
@@ -255,7 +265,13 @@ async fn tried(
         (&expected, Type::INT8_ARRAY),
     ];
     let change = Change(statement, &parameters);
-    let rows = memory.shared.connections.ask("append", change).await?;
+    let Shared { connections, statements, .. } = &*memory.shared;
+    let rows = if locked {
+        let lock = statements.lock(&key_of(&memory.id));
+        connections.ask("append", Locked(lock, change)).await?
+    } else {
+        connections.ask("append", change).await?
+    };
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
     let mut done = Appended::new(end.saturating_sub(times.len() as u64)..end);

@@ -1,5 +1,8 @@
 //! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::config::Host;
@@ -48,6 +51,11 @@ pub(super) struct Read<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
 /// A statement that changes something; the answer is its rows.
 pub(super) struct Change<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
 
+/// A statement that changes something, in one transaction with a script that locks what it depends on:
+/// it begins when the lock is held. All of it is sent at once, so that no lock is held for as long as a
+/// message is on its way. The answer is the statement's rows.
+pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
+
 /// Statements that change something, in one transaction; the answer is how many rows each of them did.
 ///
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
@@ -68,6 +76,47 @@ impl Question for Change<'_> {
     async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
         client.query_typed(self.0, self.1).await
     }
+}
+
+impl Question for Locked<'_> {
+    type Answer = Vec<Row>;
+    const CHANGES: bool = true;
+    async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
+        // Whatever the default is, the statement is to see what was committed until then.
+        let lock = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {}", self.0);
+        let locked = both(client.batch_execute(&lock), self.1.ask(client));
+        let ((begun, rows), ended) = both(locked, client.batch_execute("COMMIT")).await;
+        begun?;
+        let rows = rows?;
+        ended?;
+        Ok(rows)
+    }
+}
+
+/// Waits for both, and lets the first begin first.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(context)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(context)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            left => {
+                (first, second) = left;
+                Poll::Pending
+            }
+        }
+    })
+    .await
 }
 
 impl Question for Script {

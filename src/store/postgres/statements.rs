@@ -82,6 +82,12 @@ impl Statements {
         }
     }
 
+    /// What keeps others from changing a conversation, where there is one.
+    pub(super) fn lock(&self, key: &str) -> String {
+        let Tables { conversation, .. } = &self.tables;
+        format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE")
+    }
+
     // Each of these is a script: its first statement locks the conversations, and the second one sees
     // what was committed until then, and can tell whether they are there.
 

@@ -45,10 +45,18 @@ fn cutting(server: u16, one_in: u64) -> u16 {
 }
 
 /// Appends the turns of one writer, each until it is acknowledged, and some once more; returns where they
-/// are and how often nobody knew.
-async fn write_turns(memory: Arc<dyn AsyncChatMemory>, turns: u64) -> (HashMap<u64, u64>, u64) {
+/// are and how often nobody knew. Who is late could no longer be recognised, so nobody runs far ahead.
+async fn write_turns(
+    memory: Arc<dyn AsyncChatMemory>,
+    turns: u64,
+    [mine, other]: [Arc<AtomicU64>; 2],
+) -> (HashMap<u64, u64>, u64) {
     let (mut told, mut unknown) = (HashMap::new(), 0);
     for turn in 0..turns {
+        mine.store(turn, Ordering::SeqCst);
+        while turn > other.load(Ordering::SeqCst) + 30 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         let append = || {
             let texts = (0..2).map(|k| Message::user(format!("{turn} {k}")));
             let append = Append::new(texts).with_id(format!("turn {turn}"));
@@ -78,6 +86,7 @@ async fn write_turns(memory: Arc<dyn AsyncChatMemory>, turns: u64) -> (HashMap<u
             }
         }
     }
+    mine.store(turns, Ordering::SeqCst);
     (told, unknown)
 }
 
@@ -100,11 +109,13 @@ fn appends_that_are_repeated_by_id_are_there_once() {
             }
         };
         let id = |writer: u64| format!("writer {}", writer / 2);
+        let at: Vec<Arc<AtomicU64>> = (0..4).map(|_| Arc::default()).collect();
         let writers: Vec<_> = (0..4)
             .map(|writer| {
                 // Two of them repeat each other's turns.
-                let memory = Arc::new(cut.memory(id(writer)).unwrap());
-                tokio::spawn(write_turns(memory, turns))
+                let memory = Arc::new(cut.memory(id(writer as u64)).unwrap());
+                let at = [writer, writer ^ 1].map(|writer| Arc::clone(&at[writer]));
+                tokio::spawn(write_turns(memory, turns, at))
             })
             .collect();
         let mut kills = 0;
@@ -299,6 +310,41 @@ fn a_slot_that_was_written_while_one_waited_is_a_conflict() {
             cleared.unwrap();
             assert!(memory.slot("a").await.unwrap().is_none(), "{replaced:?}");
         }
+    });
+}
+
+/// Of two who append without a pause to one conversation, and write slots, nobody is kept waiting. Whoever
+/// found the slots changed while it waited used to ask again as if nothing had been, and to be late again:
+/// the other one appended more than 64 turns meanwhile, and the id of the first was forgotten.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn nobody_who_writes_slots_is_kept_waiting() {
+    block_on(async {
+        let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
+        let count = Arc::new(AtomicU64::new(0));
+        let writers: Vec<_> = (0..3)
+            .map(|writer: u64| {
+                let (memory, count) = (store.memory("a").unwrap(), Arc::clone(&count));
+                tokio::spawn(async move {
+                    let mut most = 0;
+                    for _ in 0..300 {
+                        let before = count.load(Ordering::SeqCst);
+                        let append = Append::new([Message::user("hi")]);
+                        let slot = format!("slot {writer}");
+                        let mut append = append.set_slot(slot, "x", Expected::Any);
+                        memory.append_with(&mut append).await.unwrap();
+                        most = most.max(count.fetch_add(1, Ordering::SeqCst) - before);
+                    }
+                    most
+                })
+            })
+            .collect();
+        let mut most = Vec::new();
+        for writer in writers {
+            most.push(writer.await.unwrap());
+        }
+        println!("appends of others during one: {most:?}");
+        assert!(most.iter().all(|most| *most < 20), "{most:?}");
     });
 }
 
