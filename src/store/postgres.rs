@@ -13,17 +13,27 @@
 //!
 //! | table | columns |
 //! |---|---|
-//! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL) |
+//! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL), `incarnation`, `slots` and `ids` (how often slots were changed, and how many appends had an id) |
 //! | `message` | `conversation` (its key), `seq` (the position, or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
+//! | `slot` | `conversation` (its key), `name` (as bytes), `version`, `content` |
+//! | `append` | `conversation` (its key), `id` of the append (as bytes), `start` and `end` (the positions of its messages), `version` (of the slots that it wrote), `number` |
 //! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null where it was written with [`Codec::Bincode`]) |
 //! | `memory_prompt` | `version` |
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
 //! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one process
 //! while the others wait. A user who may not create them can do with tables that are there already:
-//! [`PostgresOptions::sql`] is what creates them. Tables of a later version are refused and not written
-//! to. `WHERE id = …` on the view reads all conversations; by `key` it is one range of one index.
-//! PostgreSQL's JSON functions refuse a text that holds `\u0000`, in this view as elsewhere.
+//! [`PostgresOptions::sql`] is what creates them. `WHERE id = …` on the view reads all conversations; by
+//! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds `\u0000`, in
+//! this view as elsewhere.
+//!
+//! Tables of a later version are refused and not written to; that is looked at again whenever a connection
+//! is opened. Those of version 1, which knew no slots, ids and incarnations, are upgraded when a store is
+//! opened, in one transaction and by one process, or by [`PostgresOptions::upgrade_sql`]. That writes the
+//! table of conversations anew and keeps everybody else from it meanwhile (6 seconds for 1,000,000
+//! conversations; the messages are not touched); where it takes longer than
+//! [`PostgresOptions::timeout`], nothing was done. A process that knew version 1 and still runs can then
+//! read, and is refused where it appends; end it before.
 //!
 //! # What is promised
 //!
@@ -33,7 +43,16 @@
 //! - An append is one statement and one round trip. It locks the row of its conversation from the moment
 //!   its position is settled to the commit, so that positions are committed in their order: a reader
 //!   sees no gaps, and appends to one conversation wait for each other. No others do.
-//! - A read is one statement, and sees one moment.
+//! - What goes with an append goes into its statement: an id, slots and times cost no further round trip.
+//!   The id is a row that there can be once, so an append that is repeated undoes itself, whatever was
+//!   committed while it waited. The newest 64 of a conversation are kept, and older ones are forgotten in
+//!   the same statement. An append whose slots were changed by somebody else while it waited is asked
+//!   again, once, with the conversation's row locked.
+//! - A read is one statement, and sees one moment, its slots and single records included. Slots that it
+//!   does not name are not transferred.
+//! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
+//! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds those
+//!   with a prefix.
 //! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
 //!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
 //!   statement anew, which takes it about 0.2 ms.
@@ -47,10 +66,10 @@
 //! A message takes its payload and some 120 bytes: 72 of its row, 48 in the index. (Measured with 400,000
 //! messages in 2,000 conversations that grow side by side. With numbers from a sequence as keys it would
 //! be some 110, and messages could not be found, nor spread over machines, by the id alone; with ids of
-//! 16 bytes in their place it would be 164.) A conversation takes some 180 bytes of its own. So 1,000,000
-//! conversations of 200 messages of 400 bytes are 200,000,000 rows and about 105 GB, and the last ten of
-//! any of them are one range of one index and up to ten pages, which for conversations that go on are in
-//! the cache.
+//! 16 bytes in their place it would be 164.) A conversation takes some 260 bytes of its own, the index of
+//! ids included. So 1,000,000 conversations of 200 messages of 400 bytes are 200,000,000 rows and about
+//! 105 GB, and the last ten of any of them are one range of one index and up to ten pages, which for
+//! conversations that go on are in the cache.
 //!
 //! - **On one server** an append writes a new version of the conversation's row beside the old one
 //!   (`fillfactor` and heap-only updates: all of 12,000 appends to 1,000 conversations touched no index
@@ -309,7 +328,7 @@ impl PostgresOptions {
     ///
     /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, and
     /// [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
-    /// of something else, or of a later version. They are then as they were.
+    /// of something else, of a later version, or can't be upgraded. They are then as they were.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
         let tables = Tables::new(&self.schema, &self.prefix)?;
         let config = connect::config(address.as_ref())?;
