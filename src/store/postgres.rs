@@ -110,6 +110,7 @@
 mod append;
 mod connect;
 mod failure;
+mod lease;
 mod listing;
 mod read;
 mod schema;
@@ -347,7 +348,7 @@ impl PostgresOptions {
     /// As [`open`](Self::open).
     pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
         let tables = Tables::new(&self.schema, &self.prefix)?;
-        let connections = Connections::over(pool, tables.clone(), &self);
+        let connections = Connections::over(pool, tables.clone(), &self)?;
         self.prepare(connections, &tables, "a pool of the caller's".to_owned()).await
     }
 

@@ -4,6 +4,7 @@
 //! them as the user `postgres`.
 
 mod beside;
+mod given_up;
 mod upgrade;
 
 use std::fs;

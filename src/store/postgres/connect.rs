@@ -11,10 +11,12 @@ use deadpool_postgres::tokio_postgres::{self as driver, Config, NoTls, Row, Simp
 use deadpool_postgres::{
     Client, ClientWrapper, Hook, HookError, Manager, Pool, PoolError, QueueMode,
 };
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresOptions;
 use super::failure::{Verdict, describe, failed, unacknowledged};
+use super::lease::Lease;
 use super::schema::Tables;
 use super::version;
 use crate::error::{Error, ErrorKind, Result};
@@ -27,6 +29,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(super) struct Connections {
     pool: Pool,
     tables: Tables,
+    runtime: Handle,
     connect_timeout: Duration,
     timeout: Duration,
 }
@@ -158,12 +161,18 @@ impl Connections {
             .pre_recycle(still_there)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
-        Ok(Self::over(pool, tables, options))
+        Self::over(pool, tables, options)
     }
 
-    pub(super) fn over(pool: Pool, tables: Tables, options: &PostgresOptions) -> Self {
+    /// The connections of this pool.
+    pub(super) fn over(pool: Pool, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         let (connect_timeout, timeout) = (options.connect_timeout, options.timeout);
-        Self { pool, tables, connect_timeout, timeout }
+        let runtime = Handle::try_current().map_err(|error| {
+            let text =
+                "postgres: a store is opened on a tokio runtime, with timers and I/O enabled";
+            Error::invalid("open", text).with_source(error)
+        })?;
+        Ok(Self { pool, tables, runtime, connect_timeout, timeout })
     }
 
     pub(super) async fn ask<Q: Question>(
@@ -175,8 +184,8 @@ impl Connections {
         let mut pause = Duration::from_millis(1);
         let mut lost = 0;
         loop {
-            let mut lease = Lease(None);
-            let client = lease.0.insert(self.connection(operation).await?);
+            let mut lease = Lease::new(&self.runtime, self.timeout);
+            let client = lease.hold(self.connection(operation).await?);
             self.check(client, operation).await?;
             let left = self.timeout.saturating_sub(began.elapsed());
             let Ok(answer) = timeout(left, question.ask(client)).await else {
@@ -244,22 +253,6 @@ impl Connections {
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
-    }
-}
-
-/// A connection from its question to its answer. One that is given up in between, since the time was up
-/// or the future was dropped, is closed, so that nobody else waits for an answer that is not theirs.
-struct Lease(Option<Client>);
-
-impl Lease {
-    fn done(mut self) {
-        self.0 = None; // back to the pool
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.0.take().map(Client::take);
     }
 }
 
