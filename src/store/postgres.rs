@@ -359,7 +359,7 @@ impl PostgresOptions {
         place: String,
     ) -> Result<PostgresStore> {
         version::prepare(&connections, tables).await?;
-        let statements = Statements::new(tables);
+        let statements = Statements::new(tables, self.timeout);
         let shared = Shared { connections, statements, codec: self.codec, place };
         Ok(PostgresStore { shared: Arc::new(shared) })
     }

@@ -24,8 +24,8 @@ use memory_prompt::conformance::{
 use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
 use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, MemoryId, Message,
-    PostgresOptions, PostgresStore, Result,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, Expected,
+    MemoryId, Message, PostgresOptions, PostgresStore, Result,
 };
 
 use crate::laws::{self, Failing};
@@ -492,7 +492,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
     });
 }
 
-/// What is given up while it waits for somebody else's lock is done or not, and keeps no connection.
+/// What waits for somebody else's lock is not done when the time is up, and keeps no connection.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_append_that_waits_too_long_keeps_no_connection() {
@@ -507,8 +507,18 @@ fn an_append_that_waits_too_long_keeps_no_connection() {
         let lock = somebody.transaction().await.unwrap();
         let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
         lock.batch_execute(&select).await.unwrap();
-        let error = memory.add(Message::user("waits")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        let waiting = [
+            memory.add(Message::user("waits")).await.unwrap_err(),
+            memory.set_slot("a", "x", Expected::Any).await.unwrap_err(),
+            memory.evict(1).await.unwrap_err(),
+            memory.clear().await.unwrap_err(),
+            store.delete(&"a".into()).await.unwrap_err(),
+        ];
+        for error in waiting {
+            assert_eq!(error.kind(), ErrorKind::Storage);
+            let text = error.to_string();
+            assert!(text.ends_with(": postgres: somebody else held a lock for too long"), "{text}");
+        }
         // By the caller's own clock.
         let append = memory.add(Message::user("waits"));
         tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();

@@ -53,9 +53,9 @@ impl Shape {
 
     /// The statement, whose answer is where the conversation ends now, or nothing. It `begins` a
     /// conversation where there is none, or does nothing then.
-    pub(super) fn statement(self, tables: &Tables, begins: bool) -> String {
+    pub(super) fn statement(self, tables: &Tables, begins: bool, patience: u128) -> String {
         let Tables { message, .. } = tables;
-        let extended = self.extended(tables, begins);
+        let extended = self.extended(tables, begins, patience);
         let (payloads, at) = if self.more { ("$3, $7", "batch.at") } else { ("$3", "$2") };
         let columns = if self.more { "payload, at, i" } else { "payload, i" };
         let slots = if self.slots { changed_slots(tables) } else { String::new() };
@@ -77,7 +77,7 @@ impl Shape {
 
     /// The part that settles the positions. Where others append meanwhile, it waits for the row and goes
     /// on from its newest version.
-    fn extended(self, tables: &Tables, begins: bool) -> String {
+    fn extended(self, tables: &Tables, begins: bool, patience: u128) -> String {
         let Tables { conversation, .. } = tables;
         let key = key("$1");
         let (slots, ids) = (i32::from(self.slots), i32::from(self.id));
@@ -88,7 +88,7 @@ impl Shape {
             slots = c.slots + {slots}, ids = c.ids + {ids}"#
         );
         let newest = self.newest(tables);
-        let before = self.before(tables);
+        let before = self.before(tables, patience);
         if !begins {
             return format!(
                 "UPDATE {conversation} AS c {changes} WHERE key = {key} AND {newest} AND {before}"
@@ -120,11 +120,13 @@ impl Shape {
         all.join(" AND ")
     }
 
-    /// What must be so of other rows, as they were when the statement began.
-    fn before(self, tables: &Tables) -> String {
+    /// What must be so of other rows, as they were when the statement began; and how long it may wait.
+    fn before(self, tables: &Tables, patience: u128) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key("$1");
-        let mut all = vec!["true".to_owned()];
+        // Until the end of the transaction, which is that of the statement.
+        let mut all =
+            vec![format!("(SELECT set_config('lock_timeout', '{patience}', true)) IS NOT NULL")];
         if self.id {
             all.push(format!(
                 "NOT EXISTS (SELECT FROM {append} WHERE conversation = {key} AND id = $11)"
@@ -183,7 +185,8 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     }
     // What is expected to be there already must not be created.
     let begins = append.creates() && append.check_on_nothing().is_ok();
-    let statement = shape.statement(&memory.shared.statements.tables, begins);
+    let statements = &memory.shared.statements;
+    let statement = shape.statement(&statements.tables, begins, statements.patience);
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
     let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
     check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;

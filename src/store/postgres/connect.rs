@@ -59,7 +59,8 @@ pub(super) struct Change<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>])
 /// message is on its way. The answer is the statement's rows.
 pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
 
-/// Statements that change something, in one transaction; the answer is how many rows each of them did.
+/// Statements that change something, in one transaction; the answer is how many rows each of them did but
+/// for the first, which says how long the others wait.
 ///
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
 /// waited for, the next one sees.
@@ -131,7 +132,7 @@ impl Question for Script {
             SimpleQueryMessage::CommandComplete(count) => Some(*count),
             _ => None,
         });
-        Ok(counts.collect())
+        Ok(counts.skip(1).collect())
     }
 }
 

@@ -58,6 +58,7 @@ pub(super) fn describe(error: &driver::Error) -> String {
     };
     match *said.code() {
         SqlState::DISK_FULL => "the disk is full".to_owned(),
+        SqlState::LOCK_NOT_AVAILABLE => "somebody else held a lock for too long".to_owned(),
         SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
         _ => format!("{} ({})", said.message(), said.code().code()),
     }

@@ -1,5 +1,7 @@
 //! All that is ever asked of the server.
 
+use std::time::Duration;
+
 use super::append::Shape;
 use super::read;
 use super::schema::Tables;
@@ -26,6 +28,8 @@ pub(super) fn key_of(id: &MemoryId) -> String {
 /// What is asked, with the names of the tables in it.
 pub(super) struct Statements {
     pub(super) tables: Tables,
+    /// How long a change may wait for a lock, in milliseconds.
+    pub(super) patience: u128,
     pub(super) append: String,
     pub(super) append_behind: String,
     pub(super) read: String,
@@ -38,13 +42,16 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    pub(super) fn new(tables: &Tables) -> Self {
+    /// The statements of a store that waits for an answer as long as this.
+    pub(super) fn new(tables: &Tables, timeout: Duration) -> Self {
+        // The server is to say in time that it did nothing.
+        let patience = (timeout.as_millis() * 9 / 10).clamp(1, i32::MAX as u128);
         let Tables { conversation, slot, append, .. } = tables;
         let key = key("$1");
         let plain = Shape::default();
         Self {
-            append: plain.statement(tables, true),
-            append_behind: plain.statement(tables, false),
+            append: plain.statement(tables, true, patience),
+            append_behind: plain.statement(tables, false, patience),
             read: read::statement(tables, false, false),
             // What an append depends on, as it is.
             state: format!(
@@ -79,13 +86,19 @@ impl Statements {
                 ORDER BY key LIMIT {AT_ONCE}"
             ),
             tables: tables.clone(),
+            patience,
         }
+    }
+
+    /// Where a script begins: it may wait for a lock, but not for ever.
+    fn patiently(&self, script: &str) -> String {
+        format!("SET LOCAL lock_timeout = {}; {script}", self.patience)
     }
 
     /// What keeps others from changing a conversation, where there is one.
     pub(super) fn lock(&self, key: &str) -> String {
         let Tables { conversation, .. } = &self.tables;
-        format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE")
+        self.patiently(&format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE"))
     }
 
     // Each of these is a script: its first statement locks the conversations, and the second one sees
@@ -93,22 +106,22 @@ impl Statements {
 
     pub(super) fn evict(&self, key: &str, before: i64) -> String {
         let Tables { conversation, message, .. } = &self.tables;
-        format!(
+        self.patiently(&format!(
             r#"UPDATE {conversation} SET start = least({before}, "end")
             WHERE key = {key} AND start < least({before}, "end");
             DELETE FROM {message} WHERE conversation = {key} AND seq >= 0
             AND seq < (SELECT start FROM {conversation} WHERE key = {key})"#
-        )
+        ))
     }
 
     pub(super) fn clear(&self, key: &str) -> String {
         let Tables { conversation, message, slot, .. } = &self.tables;
-        format!(
+        self.patiently(&format!(
             r#"UPDATE {conversation} SET start = "end", slots = slots + 1 WHERE key = {key};
             DELETE FROM {message} WHERE conversation = {key}
             AND seq < (SELECT start FROM {conversation} WHERE key = {key});
             DELETE FROM {slot} WHERE conversation = {key}"#
-        )
+        ))
     }
 
     // Slots and ids go with their conversation.
@@ -116,19 +129,19 @@ impl Statements {
     pub(super) fn delete(&self, keys: &[String]) -> String {
         let Tables { conversation, message, .. } = &self.tables;
         let keys = keys.join(", ");
-        format!(
+        self.patiently(&format!(
             "DELETE FROM {conversation} WHERE key IN ({keys});
             DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
             AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-        )
+        ))
     }
 
     pub(super) fn purge(&self, keys: &str, older_than: i64) -> String {
         let Tables { conversation, message, .. } = &self.tables;
-        format!(
+        self.patiently(&format!(
             "DELETE FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[]) AND active < {older_than};
             DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
             AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-        )
+        ))
     }
 }

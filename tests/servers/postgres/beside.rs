@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use memory_prompt::{Append, Expected, Read as Wanted};
+use memory_prompt::{Append, Read as Wanted};
 
 use super::*;
 

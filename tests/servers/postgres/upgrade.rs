@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
-use memory_prompt::{Append, Expected, Read};
+use memory_prompt::{Append, Read};
 
 use super::*;
 
