@@ -13,17 +13,27 @@
 //!
 //! | table | columns |
 //! |---|---|
-//! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL) |
+//! | `conversation` | `key` (the first 16 bytes of the SHA-256 of the id), `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `id` (as bytes: PostgreSQL's text can't hold NUL), `incarnation`, `slots` and `ids` (how often slots were changed, and how many appends had an id) |
 //! | `message` | `conversation` (its key), `seq` (the position, or -1 for the system message), `at` (in milliseconds since 1970), `payload` |
+//! | `slot` | `conversation` (its key), `name` (as bytes), `version`, `content` |
+//! | `append` | `conversation` (its key), `id` of the append (as bytes), `start` and `end` (the positions of its messages), `version` (of the slots that it wrote), `number` |
 //! | `history` (a view) | `key`, `id` (as text), `seq`, `at` (as a timestamp), `payload` (as `json`; null where it was written with [`Codec::Bincode`]) |
 //! | `memory_prompt` | `version` |
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
 //! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one process
 //! while the others wait. A user who may not create them can do with tables that are there already:
-//! [`PostgresOptions::sql`] is what creates them. Tables of a later version are refused and not written
-//! to. `WHERE id = …` on the view reads all conversations; by `key` it is one range of one index.
-//! PostgreSQL's JSON functions refuse a text that holds `\u0000`, in this view as elsewhere.
+//! [`PostgresOptions::sql`] is what creates them. `WHERE id = …` on the view reads all conversations; by
+//! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds `\u0000`, in
+//! this view as elsewhere.
+//!
+//! Tables of a later version are refused and not written to; that is looked at again whenever a connection
+//! is opened. Those of version 1, which knew no slots, ids and incarnations, are upgraded when a store is
+//! opened, in one transaction and by one process, or by [`PostgresOptions::upgrade_sql`]. That writes the
+//! table of conversations anew and keeps everybody else from it meanwhile (6 seconds for 1,000,000
+//! conversations; the messages are not touched); where it takes longer than
+//! [`PostgresOptions::timeout`], nothing was done. A process that knew version 1 and still runs can then
+//! read, and is refused where it appends; end it before.
 //!
 //! # What is promised
 //!
@@ -33,7 +43,16 @@
 //! - An append is one statement and one round trip. It locks the row of its conversation from the moment
 //!   its position is settled to the commit, so that positions are committed in their order: a reader
 //!   sees no gaps, and appends to one conversation wait for each other. No others do.
-//! - A read is one statement, and sees one moment.
+//! - What goes with an append goes into its statement: an id, slots and times cost no further round trip.
+//!   The id is a row that there can be once, so an append that is repeated undoes itself, whatever was
+//!   committed while it waited. The newest 64 of a conversation are kept, and older ones are forgotten in
+//!   the same statement. An append whose slots were changed by somebody else while it waited is asked
+//!   again, once, with the conversation's row locked.
+//! - A read is one statement, and sees one moment, its slots and single records included. Slots that it
+//!   does not name are not transferred.
+//! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
+//! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds those
+//!   with a prefix.
 //! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
 //!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
 //!   statement anew, which takes it about 0.2 ms.
@@ -47,10 +66,10 @@
 //! A message takes its payload and some 120 bytes: 72 of its row, 48 in the index. (Measured with 400,000
 //! messages in 2,000 conversations that grow side by side. With numbers from a sequence as keys it would
 //! be some 110, and messages could not be found, nor spread over machines, by the id alone; with ids of
-//! 16 bytes in their place it would be 164.) A conversation takes some 180 bytes of its own. So 1,000,000
-//! conversations of 200 messages of 400 bytes are 200,000,000 rows and about 105 GB, and the last ten of
-//! any of them are one range of one index and up to ten pages, which for conversations that go on are in
-//! the cache.
+//! 16 bytes in their place it would be 164.) A conversation takes some 260 bytes of its own, the index of
+//! ids included. So 1,000,000 conversations of 200 messages of 400 bytes are 200,000,000 rows and about
+//! 105 GB, and the last ten of any of them are one range of one index and up to ten pages, which for
+//! conversations that go on are in the cache.
 //!
 //! - **On one server** an append writes a new version of the conversation's row beside the old one
 //!   (`fillfactor` and heap-only updates: all of 12,000 appends to 1,000 conversations touched no index
@@ -88,9 +107,15 @@
 //! The pool is one of `deadpool-postgres` 0.14, which is [here](deadpool_postgres), and in it
 //! `tokio-postgres` 0.7.
 
+mod append;
 mod connect;
+mod failure;
+mod lease;
+mod listing;
+mod read;
 mod schema;
 mod statements;
+mod version;
 
 use std::fmt;
 use std::ops::Range;
@@ -101,14 +126,14 @@ pub use deadpool_postgres;
 use deadpool_postgres::tokio_postgres::types::Type;
 use deadpool_postgres::tokio_postgres::{self as driver, Row};
 
-use super::AsyncChatMemoryStore;
-use super::common::{Payloads, at, conflict, no_system, nothing, signed, unsigned};
-use crate::codec::{self, Codec};
+use super::common::{Payloads, conflict, nothing, signed, unsigned};
+use super::{AsyncChatMemoryStore, Info};
+use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
+use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Records, Snapshot, Unreadable, millis};
-use connect::{Change, Connections, Read, Script};
+use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
+use connect::{Change, Connections, Parameter, Script};
 use schema::Tables;
 use statements::{Statements, key_of};
 
@@ -280,6 +305,21 @@ impl PostgresOptions {
         Ok(Tables::new(&self.schema, &self.prefix)?.sql())
     }
 
+    /// The statements that bring tables of this version up to date, for the same. They belong into one
+    /// transaction; there are none for tables that are.
+    ///
+    /// # Errors
+    ///
+    /// As [`sql`](Self::sql), and for a version that there never was.
+    pub fn upgrade_sql(&self, version: u32) -> Result<String> {
+        let tables = Tables::new(&self.schema, &self.prefix)?;
+        match version {
+            1..schema::CURRENT => Ok(tables.sql_since(version)),
+            schema::CURRENT => Ok(String::new()),
+            _ => Err(Error::invalid("open", format!("postgres: there is no version {version}"))),
+        }
+    }
+
     /// The store in the database at this address, whose tables are created where there are none.
     ///
     /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form (`host=…
@@ -289,12 +329,13 @@ impl PostgresOptions {
     ///
     /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, and
     /// [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
-    /// of something else, or of a later version. They are then as they were.
+    /// of something else, of a later version, or can't be upgraded. They are then as they were.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
+        let tables = Tables::new(&self.schema, &self.prefix)?;
         let config = connect::config(address.as_ref())?;
         let place = connect::place(&config);
-        let connections = Connections::to(config, &self)?;
-        self.prepare(connections, place).await
+        let connections = Connections::to(config, tables.clone(), &self)?;
+        self.prepare(connections, &tables, place).await
     }
 
     /// The store in the database that this pool is connected to.
@@ -306,14 +347,19 @@ impl PostgresOptions {
     ///
     /// As [`open`](Self::open).
     pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
-        let connections = Connections::over(pool, &self);
-        self.prepare(connections, "a pool of the caller's".to_owned()).await
+        let tables = Tables::new(&self.schema, &self.prefix)?;
+        let connections = Connections::over(pool, tables.clone(), &self)?;
+        self.prepare(connections, &tables, "a pool of the caller's".to_owned()).await
     }
 
-    async fn prepare(self, connections: Connections, place: String) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        schema::prepare(&connections, &tables).await?;
-        let statements = Statements::new(&tables);
+    async fn prepare(
+        self,
+        connections: Connections,
+        tables: &Tables,
+        place: String,
+    ) -> Result<PostgresStore> {
+        version::prepare(&connections, tables).await?;
+        let statements = Statements::new(tables, self.timeout);
         let shared = Shared { connections, statements, codec: self.codec, place };
         Ok(PostgresStore { shared: Arc::new(shared) })
     }
@@ -329,43 +375,41 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(async move {
-            let Shared { connections, statements, .. } = &*self.shared;
-            let after = after.map(|after| after.as_str().as_bytes());
-            let parameters = [(&after as _, Type::BYTEA), (&signed(n) as _, Type::INT8)];
-            let rows = connections.ask("ids", Read(&statements.ids, &parameters)).await?;
-            rows.iter().map(id).collect()
-        })
+        Box::pin(listing::ids(&self.shared, "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
-            let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.delete(&key_of(id)));
-            let counts = connections.ask("delete", script).await?;
-            Ok(counts.first() == Some(&1))
-        })
+        Box::pin(async move { Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0) })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
-            let Shared { connections, statements, .. } = &*self.shared;
-            let operation = "purge_inactive";
-            let older_than = signed(millis(older_than));
-            let mut purged = 0;
-            let mut last: Option<String> = None;
-            loop {
-                let parameters = [(&last as _, Type::TEXT), (&older_than as _, Type::INT8)];
-                let inactive = Read(&statements.inactive, &parameters);
-                let rows = connections.ask(operation, inactive).await?;
-                let keys: Vec<&str> =
-                    rows.iter().map(|row| value(row, 0)).collect::<Result<_>>()?;
-                let Some(newest) = keys.last() else { return Ok(purged) };
-                let script = Script(statements.purge(&keys.join(","), older_than));
-                purged += connections.ask(operation, script).await?.first().unwrap_or(&0);
-                last = Some((*newest).to_owned());
-            }
-        })
+        Box::pin(listing::purge_inactive(&self.shared, older_than))
+    }
+
+    fn ids_with_prefix<'a>(
+        &'a self,
+        prefix: &'a str,
+        after: Option<&'a MemoryId>,
+        n: usize,
+    ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
+        Box::pin(listing::ids(&self.shared, prefix, after, n))
+    }
+
+    fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
+        Box::pin(listing::info(&self.shared, id))
+    }
+
+    fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
+        Box::pin(listing::delete_prefix(&self.shared, prefix))
+    }
+
+    fn restore<'a>(
+        &'a self,
+        id: &'a MemoryId,
+        start: u64,
+        incarnation: Option<Incarnation>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(listing::restore(&self.shared, id, start, incarnation))
     }
 }
 
@@ -380,9 +424,8 @@ impl AsyncChatMemory for PostgresMemory {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
         Box::pin(async move {
-            let payloads = Payloads::of("postgres", self.shared.codec, batch)?;
-            check_size(&payloads)?;
-            let Payloads { system, messages } = payloads;
+            let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
+            check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
             if batch.is_empty() {
                 return nothing("postgres", expected, self.end().await?);
             }
@@ -392,12 +435,13 @@ impl AsyncChatMemory for PostgresMemory {
                 None | Some(0) => &statements.append,
                 Some(_) => &statements.append_behind,
             };
-            let parameters = [
-                (&self.id.as_str().as_bytes() as _, Type::BYTEA),
-                (&signed(millis(SystemTime::now())) as _, Type::INT8),
-                (&messages as _, Type::BYTEA_ARRAY),
-                (&system as _, Type::BYTEA),
-                (&expected.map(signed) as _, Type::INT8),
+            let parameters: [Parameter<'_>; 6] = [
+                (&self.id.as_str().as_bytes(), Type::BYTEA),
+                (&signed(millis(SystemTime::now())), Type::INT8),
+                (&messages, Type::BYTEA_ARRAY),
+                (&system, Type::BYTEA),
+                (&expected.map(signed), Type::INT8),
+                (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
             ];
             let rows = connections.ask("append", Change(append, &parameters)).await?;
             let Some(row) = rows.first() else {
@@ -411,31 +455,9 @@ impl AsyncChatMemory for PostgresMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move {
-            let mut snapshot = Snapshot::default();
-            let mut read = Vec::with_capacity(n.min(64));
-            for row in self.rows(before, n).await? {
-                let (row, a, b) = (&row, unsigned(value(&row, 1)?), unsigned(value(&row, 2)?));
-                let payload = || codec::decode(value(row, 3)?);
-                match value::<&str>(row, 0)? {
-                    "conversation" => (snapshot.start, snapshot.end) = (a, b),
-                    "system" => {
-                        let message = payload().map_err(|error| no_system("postgres", error))?;
-                        snapshot.system = Some(Arc::new(message));
-                    }
-                    _ => match payload() {
-                        Ok(message) => read.push((a, at(b), message)),
-                        Err(error) => {
-                            let error = Arc::new(error);
-                            snapshot.unreadable.push(Unreadable { seq: a, error });
-                        }
-                    },
-                }
-            }
-            snapshot.unreadable.sort_unstable_by_key(|row| row.seq);
-            snapshot.records = Records::from_rows(read);
-            Ok(snapshot)
-        })
+        let mut read = Read::newest(n);
+        read.before = before;
+        Box::pin(async move { read::read(self, &read).await })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
@@ -454,34 +476,38 @@ impl AsyncChatMemory for PostgresMemory {
             connections.ask("clear", script).await.map(|_| ())
         })
     }
+
+    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+        Box::pin(append::append_with(self, append))
+    }
+
+    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+        Box::pin(read::read(self, read))
+    }
+
+    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+        Box::pin(read::slots(self))
+    }
+
+    fn limits(&self) -> Limits {
+        LIMITS
+    }
 }
 
 impl PostgresMemory {
     async fn end(&self) -> Result<u64> {
-        for row in self.rows(None, 0).await? {
-            if value::<&str>(&row, 0)? == "conversation" {
-                return value(&row, 2).map(unsigned);
-            }
-        }
-        Ok(0)
-    }
-
-    async fn rows(&self, before: Option<u64>, n: usize) -> Result<Vec<Row>> {
-        let Shared { connections, statements, .. } = &*self.shared;
-        let parameters = [
-            (&self.id.as_str().as_bytes() as _, Type::BYTEA),
-            (&before.map_or(i64::MAX, signed) as _, Type::INT8),
-            (&signed(n) as _, Type::INT8),
-        ];
-        connections.ask("read", Read(&statements.read, &parameters)).await
+        Ok(read::read(self, &Read::newest(0)).await?.end)
     }
 }
 
 /// A batch that is too large would end the session.
-fn check_size(payloads: &Payloads) -> Result<()> {
-    let all = payloads.messages.iter().chain(&payloads.system);
-    let bytes: usize = all.clone().map(Vec::len).sum();
-    if bytes + 8 * all.count() > MOST_BYTES {
+fn check_size<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<()> {
+    let (mut bytes, mut sent) = (0, 0);
+    for payload in all {
+        bytes += payload.len();
+        sent += payload.len() + 8;
+    }
+    if sent > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
         return Err(Error::new(ErrorKind::Storage, "append", text));
     }
@@ -490,14 +516,7 @@ fn check_size(payloads: &Payloads) -> Result<()> {
 
 /// A column of a row. Only somebody else's tables could hold another type.
 fn value<'a, T: driver::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
-    row.try_get(column).map_err(|error| connect::failed("read", error))
-}
-
-fn id(row: &Row) -> Result<MemoryId> {
-    str::from_utf8(value(row, 0)?).map(MemoryId::from).map_err(|error| {
-        let text = "postgres: an id is not UTF-8: somebody else wrote it";
-        Error::new(ErrorKind::Storage, "ids", text).with_source(error)
-    })
+    row.try_get(column).map_err(|error| failure::failed("read", error))
 }
 
 impl fmt::Debug for PostgresStore {
@@ -519,3 +538,9 @@ impl fmt::Debug for PostgresMemory {
 
 /// The most that one message to the server may hold, less some room for the rest of it.
 const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;
+
+/// The largest slot: those of more than some KB are better messages.
+const MOST_SLOT: usize = 64 << 20;
+
+const LIMITS: Limits =
+    Limits { message: MOST_BYTES - 8, batch: MOST_BYTES, slot: MOST_SLOT, ids: append::IDS };

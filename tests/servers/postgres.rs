@@ -3,6 +3,10 @@
 //! Needs what Debian's `postgresql` and `pgbouncer` install. Both refuse to run as root, so root runs
 //! them as the user `postgres`.
 
+mod beside;
+mod given_up;
+mod upgrade;
+
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -20,8 +24,8 @@ use memory_prompt::conformance::{
 use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
 use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, MemoryId, Message,
-    PostgresOptions, PostgresStore, Result,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, Expected,
+    MemoryId, Message, PostgresOptions, PostgresStore, Result,
 };
 
 use crate::laws::{self, Failing};
@@ -240,10 +244,13 @@ impl AsyncDamageFixture for Direct {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL"] direct: Direct, [memory, store, shared, damage, asynchronous]
+    #[ignore = "needs PostgreSQL"] direct: Direct, [
+        memory, store, ids, slots, times, moving, shared, shared_slots, damage, asynchronous,
+        asynchronous_ids
+    ]
 );
 memory_prompt::conformance!(
-    #[ignore = "needs PostgreSQL"] failing: Failing<Adapted<Direct>>, [faults]
+    #[ignore = "needs PostgreSQL"] failing: Failing<Adapted<Direct>>, [faults, slot_faults]
 );
 
 /// Bincode, in a pool of the caller's.
@@ -261,7 +268,7 @@ impl AsyncFixture for Bincode {
     }
 }
 
-memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory]);
+memory_prompt::conformance_async!(#[ignore = "needs PostgreSQL"] bincode: Bincode, [memory, ids, slots, times]);
 
 /// Through the pooler.
 struct Pooled(PostgresStore);
@@ -283,7 +290,9 @@ impl AsyncStoreFixture for Pooled {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [memory, store, asynchronous]
+    #[ignore = "needs PostgreSQL and pgbouncer"] pooled: Pooled, [
+        memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids
+    ]
 );
 
 /// Partitioned tables that somebody else made, and a role that may not make any.
@@ -332,7 +341,9 @@ impl AsyncStoreFixture for Partitioned {
 }
 
 memory_prompt::conformance_async!(
-    #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [store, asynchronous]
+    #[ignore = "needs PostgreSQL"] partitioned: Partitioned, [
+        store, ids, slots, moving, asynchronous, asynchronous_ids
+    ]
 );
 
 // ---- servers that die ----------------------------------------------------------------------------
@@ -481,7 +492,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
     });
 }
 
-/// What is given up while it waits for somebody else's lock is done or not, and keeps no connection.
+/// What waits for somebody else's lock is not done when the time is up, and keeps no connection.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_append_that_waits_too_long_keeps_no_connection() {
@@ -496,8 +507,18 @@ fn an_append_that_waits_too_long_keeps_no_connection() {
         let lock = somebody.transaction().await.unwrap();
         let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
         lock.batch_execute(&select).await.unwrap();
-        let error = memory.add(Message::user("waits")).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        let waiting = [
+            memory.add(Message::user("waits")).await.unwrap_err(),
+            memory.set_slot("a", "x", Expected::Any).await.unwrap_err(),
+            memory.evict(1).await.unwrap_err(),
+            memory.clear().await.unwrap_err(),
+            store.delete(&"a".into()).await.unwrap_err(),
+        ];
+        for error in waiting {
+            assert_eq!(error.kind(), ErrorKind::Storage);
+            let text = error.to_string();
+            assert!(text.ends_with(": postgres: somebody else held a lock for too long"), "{text}");
+        }
         // By the caller's own clock.
         let append = memory.add(Message::user("waits"));
         tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();
@@ -607,16 +628,16 @@ fn tables_of_a_later_version_are_refused_and_left_alone() {
         let store = options(&schema).open(SHARED.address()).await.unwrap();
         store.memory("a").unwrap().add(Message::user("hi")).await.unwrap();
         let admin = connect(&SHARED.address()).await;
-        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 2");
+        let later = format!("UPDATE \"{schema}\".memory_prompt SET version = 3");
         admin.batch_execute(&later).await.unwrap();
         let error = options(&schema).open(SHARED.address()).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert_eq!(
             error.to_string(),
-            "open: postgres: the tables are of version 2, and this program knows versions up to 1"
+            "open: postgres: the tables are of version 3, and this program knows versions up to 2"
         );
         let version = format!("SELECT version FROM \"{schema}\".memory_prompt");
-        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 2);
+        assert_eq!(admin.query_one(&version, &[]).await.unwrap().get::<_, i32>(0), 3);
     });
 }
 

@@ -1,17 +1,24 @@
 //! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
 
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::config::Host;
-use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
 use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
 use deadpool_postgres::tokio_postgres::{self as driver, Config, NoTls, Row, SimpleQueryMessage};
 use deadpool_postgres::{
     Client, ClientWrapper, Hook, HookError, Manager, Pool, PoolError, QueueMode,
 };
+use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresOptions;
+use super::failure::{Verdict, describe, failed, unacknowledged};
+use super::lease::Lease;
+use super::schema::Tables;
+use super::version;
 use crate::error::{Error, ErrorKind, Result};
 
 /// A pool, and how long to wait for what.
@@ -21,6 +28,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// demand, and whatever gets lost, a change is done whole or not at all.
 pub(super) struct Connections {
     pool: Pool,
+    tables: Tables,
+    runtime: Handle,
     connect_timeout: Duration,
     timeout: Duration,
 }
@@ -45,7 +54,13 @@ pub(super) struct Read<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
 /// A statement that changes something; the answer is its rows.
 pub(super) struct Change<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
 
-/// Statements that change something, in one transaction; the answer is how many rows each of them did.
+/// A statement that changes something, in one transaction with a script that locks what it depends on:
+/// it begins when the lock is held. All of it is sent at once, so that no lock is held for as long as a
+/// message is on its way. The answer is the statement's rows.
+pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
+
+/// Statements that change something, in one transaction; the answer is how many rows each of them did but
+/// for the first, which says how long the others wait.
 ///
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
 /// waited for, the next one sees.
@@ -67,6 +82,47 @@ impl Question for Change<'_> {
     }
 }
 
+impl Question for Locked<'_> {
+    type Answer = Vec<Row>;
+    const CHANGES: bool = true;
+    async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
+        // Whatever the default is, the statement is to see what was committed until then.
+        let lock = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {}", self.0);
+        let locked = both(client.batch_execute(&lock), self.1.ask(client));
+        let ((begun, rows), ended) = both(locked, client.batch_execute("COMMIT")).await;
+        begun?;
+        let rows = rows?;
+        ended?;
+        Ok(rows)
+    }
+}
+
+/// Waits for both, and lets the first begin first.
+async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+    let (mut one, mut other) = (pin!(one), pin!(other));
+    let (mut first, mut second) = (None, None);
+    poll_fn(|context| {
+        if first.is_none()
+            && let Poll::Ready(done) = one.as_mut().poll(context)
+        {
+            first = Some(done);
+        }
+        if second.is_none()
+            && let Poll::Ready(done) = other.as_mut().poll(context)
+        {
+            second = Some(done);
+        }
+        match (first.take(), second.take()) {
+            (Some(first), Some(second)) => Poll::Ready((first, second)),
+            left => {
+                (first, second) = left;
+                Poll::Pending
+            }
+        }
+    })
+    .await
+}
+
 impl Question for Script {
     type Answer = Vec<u64>;
     const CHANGES: bool = true;
@@ -76,7 +132,7 @@ impl Question for Script {
             SimpleQueryMessage::CommandComplete(count) => Some(*count),
             _ => None,
         });
-        Ok(counts.collect())
+        Ok(counts.skip(1).collect())
     }
 }
 
@@ -86,7 +142,7 @@ const IDLE: Duration = Duration::from_secs(10);
 
 impl Connections {
     /// As many connections to this address as are needed, none of them yet.
-    pub(super) fn to(config: Config, options: &PostgresOptions) -> Result<Self> {
+    pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         // So that there is time left for a new one.
         let patience = options.connect_timeout / 4;
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
@@ -106,11 +162,18 @@ impl Connections {
             .pre_recycle(still_there)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
-        Ok(Self::over(pool, options))
+        Self::over(pool, tables, options)
     }
 
-    pub(super) fn over(pool: Pool, options: &PostgresOptions) -> Self {
-        Self { pool, connect_timeout: options.connect_timeout, timeout: options.timeout }
+    /// The connections of this pool.
+    pub(super) fn over(pool: Pool, tables: Tables, options: &PostgresOptions) -> Result<Self> {
+        let (connect_timeout, timeout) = (options.connect_timeout, options.timeout);
+        let runtime = Handle::try_current().map_err(|error| {
+            let text =
+                "postgres: a store is opened on a tokio runtime, with timers and I/O enabled";
+            Error::invalid("open", text).with_source(error)
+        })?;
+        Ok(Self { pool, tables, runtime, connect_timeout, timeout })
     }
 
     pub(super) async fn ask<Q: Question>(
@@ -122,8 +185,9 @@ impl Connections {
         let mut pause = Duration::from_millis(1);
         let mut lost = 0;
         loop {
-            let mut lease = Lease(None);
-            let client = lease.0.insert(self.connection(operation).await?);
+            let mut lease = Lease::new(&self.runtime, self.timeout);
+            let client = lease.hold(self.connection(operation).await?);
+            self.check(client, operation).await?;
             let left = self.timeout.saturating_sub(began.elapsed());
             let Ok(answer) = timeout(left, question.ask(client)).await else {
                 let text = format!("the server did not answer within {:?}", self.timeout);
@@ -154,7 +218,17 @@ impl Connections {
         }
     }
 
-    /// A connection to which nothing was sent yet: an error here is that of something not done.
+    /// Looks at the version of the tables where the connection is new: it may have waited for a server on
+    /// which another program upgraded them. An error here is that of something not done.
+    async fn check(&self, client: &Client, operation: &'static str) -> Result<()> {
+        if Client::metrics(client).recycle_count > 0 {
+            return Ok(());
+        }
+        let looked = timeout(self.connect_timeout, version::check(client, operation, &self.tables));
+        looked.await.unwrap_or_else(|_| Err(self.no_connection(operation)))
+    }
+
+    /// A connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
         let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
         match timeout(self.connect_timeout, self.pool.get()).await {
@@ -164,88 +238,22 @@ impl Connections {
                 Err(refuse(text).with_source(error))
             }
             Ok(Err(error)) => Err(refuse(format!("postgres: no connection: {error}"))),
-            Err(_) => Err(refuse(format!(
-                "postgres: no connection within {:?}: the server does not answer, or all {} connections \
-                 are in use",
-                self.connect_timeout,
-                self.pool.status().max_size,
-            ))),
+            Err(_) => Err(self.no_connection(operation)),
         }
+    }
+
+    fn no_connection(&self, operation: &'static str) -> Error {
+        let text = format!(
+            "postgres: no connection within {:?}: the server does not answer, or all {} connections are \
+             in use",
+            self.connect_timeout,
+            self.pool.status().max_size,
+        );
+        Error::new(ErrorKind::Storage, operation, text)
     }
 
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
-    }
-}
-
-/// A connection from its question to its answer. One that is given up in between, since the time was up
-/// or the future was dropped, is closed, so that nobody else waits for an answer that is not theirs.
-struct Lease(Option<Client>);
-
-impl Lease {
-    fn done(mut self) {
-        self.0 = None; // back to the pool
-    }
-}
-
-impl Drop for Lease {
-    fn drop(&mut self) {
-        self.0.take().map(Client::take);
-    }
-}
-
-/// What an error says about what was asked for.
-enum Verdict {
-    /// It was not done.
-    Undone,
-    /// It was not done, because of somebody else: it is worth another try.
-    InTheWay,
-    Unknown,
-}
-
-impl Verdict {
-    fn of(error: &driver::Error) -> Self {
-        let Some(said) = error.as_db_error() else { return Self::Unknown };
-        // What ends a session may come behind a commit; class 08 is what a pooler says when it lost
-        // the server.
-        if said.parsed_severity() != Some(Severity::Error) || said.code().code().starts_with("08") {
-            return Self::Unknown;
-        }
-        match *said.code() {
-            SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
-            SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Self::Unknown,
-            _ => Self::Undone,
-        }
-    }
-}
-
-fn unacknowledged(operation: &'static str, why: &str) -> Error {
-    let text = format!("postgres: nobody knows whether it was done: {why}");
-    Error::new(ErrorKind::Unacknowledged, operation, text)
-}
-
-/// The driver's error as one of something that was not done.
-pub(super) fn failed(operation: &'static str, error: driver::Error) -> Error {
-    let text = format!("postgres: {}", describe(&error));
-    Error::new(ErrorKind::Storage, operation, text).with_source(error)
-}
-
-/// The driver's error in words that say what to do about it. What the server quotes from rows is left
-/// out.
-fn describe(error: &driver::Error) -> String {
-    let Some(said) = error.as_db_error() else {
-        let mut text = error.to_string();
-        let mut cause = std::error::Error::source(error);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        return text;
-    };
-    match *said.code() {
-        SqlState::DISK_FULL => "the disk is full".to_owned(),
-        SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
-        _ => format!("{} ({})", said.message(), said.code().code()),
     }
 }
 

@@ -1,16 +1,9 @@
-//! The tables, their version, and what is done about tables that are something else.
+//! The tables, and what leads from each version of them to the next.
 
-use deadpool_postgres::tokio_postgres::error::SqlState;
-use deadpool_postgres::tokio_postgres::{
-    self as driver, GenericClient, IsolationLevel, SimpleQueryMessage,
-};
-use tokio::time::timeout;
-
-use super::connect::{Connections, failed};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 
 /// What this version writes.
-const CURRENT: u32 = 1;
+pub(super) const CURRENT: u32 = 2;
 
 /// The longest name that the server tells from others; longer ones it cuts.
 const MOST_NAME: usize = 63;
@@ -22,9 +15,11 @@ pub(super) struct Tables {
     prefix: String,
     pub(super) conversation: String,
     pub(super) message: String,
+    pub(super) slot: String,
+    pub(super) append: String,
     history: String,
     /// Says that the others are ours, and of which version.
-    version: String,
+    pub(super) version: String,
 }
 
 impl Tables {
@@ -46,6 +41,8 @@ impl Tables {
             prefix: prefix.to_owned(),
             conversation: table("conversation"),
             message: table("message"),
+            slot: table("slot"),
+            append: table(APPEND),
             history: table("history"),
             version: table("memory_prompt"),
         })
@@ -53,20 +50,42 @@ impl Tables {
 
     /// What creates everything from nothing.
     pub(super) fn sql(&self) -> String {
-        let steps: String = self.steps().concat();
+        format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_since(0))
+    }
+
+    /// What leads from tables of this version to those of today, in a schema that is there.
+    pub(super) fn sql_since(&self, version: u32) -> String {
+        let steps = self.steps();
+        let left = steps.get(version as usize..).unwrap_or_default();
+        format!("{}UPDATE {} SET version = {CURRENT};\n", left.concat(), self.version)
+    }
+
+    /// The name of the schema, in quotes.
+    pub(super) fn quoted_schema(&self) -> String {
+        quoted(&self.schema)
+    }
+
+    /// Finds the schema.
+    pub(super) fn find_schema(&self) -> String {
+        format!("SELECT 1 FROM pg_namespace WHERE nspname = {}", literal(&self.schema))
+    }
+
+    /// Finds the table that holds the version.
+    pub(super) fn find_version(&self) -> String {
+        // (`to_regclass` would answer from what its session knew before it waited for a lock.)
+        let [schema, prefix] = [&self.schema, &self.prefix].map(|name| literal(name));
         format!(
-            "CREATE SCHEMA IF NOT EXISTS {};\n{steps}{}",
-            quoted(&self.schema),
-            self.set_version()
+            "SELECT 1 FROM pg_tables
+            WHERE schemaname = {schema} AND tablename = {prefix} || 'memory_prompt'"
         )
     }
 
-    /// What leads from each version of the tables to the next. A released step is never changed: a
-    /// new version is a new step.
+    /// A released step is never changed: a new version is a new step.
     fn steps(&self) -> [String; CURRENT as usize] {
-        let Self { conversation, message, history, version, .. } = self;
-        [format!(
-            r#"CREATE TABLE {version} (version integer NOT NULL);
+        let Self { conversation, message, slot, append, history, version, .. } = self;
+        [
+            format!(
+                r#"CREATE TABLE {version} (version integer NOT NULL);
 INSERT INTO {version} VALUES (0);
 CREATE TABLE {conversation} (
     key     uuid PRIMARY KEY, -- the first 16 bytes of the SHA-256 of the id
@@ -94,12 +113,43 @@ SELECT c.key,
 FROM {conversation} AS c
 JOIN {message} AS m ON m.conversation = c.key;
 "#
-        )]
+            ),
+            format!(
+                r#"ALTER TABLE {conversation}
+    ADD COLUMN incarnation bigint NOT NULL DEFAULT -- random, for each row that is there
+        ('x' || encode(substr(sha256((random()::text || clock_timestamp()::text)::bytea), 1, 8), 'hex'))::bit(64)::bigint,
+    ADD COLUMN slots bigint NOT NULL DEFAULT 0, -- how often slots were changed
+    ADD COLUMN ids bigint NOT NULL DEFAULT 0; -- how many appends had an id
+ALTER TABLE {conversation} ALTER COLUMN incarnation DROP DEFAULT;
+CREATE INDEX ON {conversation} (substr(id, 1, 512), key); -- no append changes what it is about
+CREATE TABLE {slot} (
+    conversation uuid NOT NULL REFERENCES {conversation} ON DELETE CASCADE,
+    name         bytea NOT NULL,
+    version      bigint NOT NULL,
+    content      bytea NOT NULL,
+    PRIMARY KEY (conversation, name)
+);
+CREATE TABLE {append} (
+    conversation uuid NOT NULL REFERENCES {conversation} ON DELETE CASCADE,
+    id           bytea NOT NULL,
+    start        bigint NOT NULL,
+    "end"        bigint NOT NULL,
+    version      bigint, -- of the slots that it wrote
+    number       bigint NOT NULL, -- those that are long past are forgotten
+    PRIMARY KEY (conversation, id)
+);
+"#
+            ),
+        ]
     }
+}
 
-    fn set_version(&self) -> String {
-        format!("UPDATE {} SET version = {CURRENT};\n", self.version)
-    }
+/// The table of the ids of appends, behind the prefix.
+const APPEND: &str = "append";
+
+/// Whether a table, with its prefix, is that of the ids of appends: no other one ends like it.
+pub(super) fn is_of_appends(table: &str) -> bool {
+    table.ends_with(APPEND)
 }
 
 fn quoted(name: &str) -> String {
@@ -109,111 +159,4 @@ fn quoted(name: &str) -> String {
 /// Quoted so that it is this text whatever `standard_conforming_strings` says.
 fn literal(text: &str) -> String {
     format!("E'{}'", text.replace('\\', r"\\").replace('\'', "''"))
-}
-
-/// Creates the tables, or brings them up to date; one process does, the others wait for it. Where they
-/// are current, it only looks.
-pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Result<()> {
-    let mut client = connections.connection("open").await?;
-    let work = async {
-        if look(&**client, tables).await? == CURRENT {
-            return Ok(());
-        }
-        // Each statement is to see what others committed before it, whatever the default is.
-        let level = IsolationLevel::ReadCommitted;
-        let transaction = client.build_transaction().isolation_level(level).start().await?;
-        // Until the end of the transaction.
-        transaction.batch_execute("SELECT pg_advisory_xact_lock(x'6d70726d'::int)").await?;
-        let version = look(&*transaction, tables).await?;
-        if version == 0 {
-            create_schema(&*transaction, tables).await?;
-        }
-        for step in tables.steps().iter().skip(version as usize) {
-            transaction.batch_execute(step).await?;
-        }
-        transaction.batch_execute(&tables.set_version()).await?;
-        Ok(transaction.commit().await?)
-    };
-    let Ok(done) = timeout(connections.timeout(), work).await else {
-        drop(deadpool_postgres::Client::take(client)); // its answer may come at any time
-        let text = format!("postgres: no answer within {:?}", connections.timeout());
-        return Err(Error::new(ErrorKind::Storage, "open", text));
-    };
-    done.map_err(|trouble: Trouble| trouble.of(tables))
-}
-
-/// The version of the tables, 0 where there are none.
-async fn look(client: &impl GenericClient, tables: &Tables) -> Result<u32, Trouble> {
-    // (`to_regclass` would answer from what its session knew before it waited for the lock.)
-    let [schema, prefix] = [&tables.schema, &tables.prefix].map(|name| literal(name));
-    let there = format!(
-        "SELECT 1 FROM pg_tables WHERE schemaname = {schema} AND tablename = {prefix} || 'memory_prompt'"
-    );
-    if first_value(client, &there).await?.is_none() {
-        return Ok(0);
-    }
-    let version = first_value(client, &format!("SELECT version FROM {}", tables.version)).await?;
-    match version.and_then(|version| version.parse().ok()) {
-        Some(version @ 1..=CURRENT) => Ok(version),
-        Some(version) => Err(Trouble::Future(version)),
-        None => Err(Trouble::Foreign),
-    }
-}
-
-/// Only where there is none: a user may be allowed to create tables and no schema.
-async fn create_schema(client: &impl GenericClient, tables: &Tables) -> Result<(), Trouble> {
-    let schema = literal(&tables.schema);
-    let there = format!("SELECT 1 FROM pg_namespace WHERE nspname = {schema}");
-    if first_value(client, &there).await?.is_none() {
-        client.batch_execute(&format!("CREATE SCHEMA {}", quoted(&tables.schema))).await?;
-    }
-    Ok(())
-}
-
-async fn first_value(
-    client: &impl GenericClient,
-    sql: &str,
-) -> Result<Option<String>, driver::Error> {
-    let messages = client.simple_query(sql).await?;
-    Ok(messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
-        _ => None,
-    }))
-}
-
-enum Trouble {
-    Driver(driver::Error),
-    Future(u32),
-    Foreign,
-}
-
-impl From<driver::Error> for Trouble {
-    fn from(error: driver::Error) -> Self {
-        Self::Driver(error)
-    }
-}
-
-impl Trouble {
-    fn of(self, tables: &Tables) -> Error {
-        let refuse = |text| Error::new(ErrorKind::Storage, "open", text);
-        let foreign = format!(
-            "postgres: there are other tables of the names of these in the schema {}; choose another \
-             schema or prefix",
-            quoted(&tables.schema)
-        );
-        match self {
-            Self::Driver(error)
-                if [Some(&SqlState::DUPLICATE_TABLE), Some(&SqlState::UNDEFINED_COLUMN)]
-                    .contains(&error.code()) =>
-            {
-                refuse(foreign).with_source(error)
-            }
-            Self::Driver(error) => failed("open", error),
-            Self::Foreign => refuse(foreign),
-            Self::Future(version) => refuse(format!(
-                "postgres: the tables are of version {version}, and this program knows versions up to \
-                 {CURRENT}"
-            )),
-        }
-    }
 }

@@ -1,0 +1,350 @@
+//! Appending: one statement, whatever goes with the messages.
+//!
+//! A statement sees what was committed before it began, and may then wait for the row of its
+//! conversation while others change it. What is said of that row itself is looked at anew when the wait
+//! is over, in its newest version. What lies in other rows is not; so:
+//!
+//! - The id of an append is a row that there can be once. Where another append under it was committed
+//!   meanwhile, the server undoes the statement, and it is asked again.
+//! - The row of the conversation counts the changes of its slots. Where that number is not the one
+//!   that the statement saw, it does nothing, and it is asked again; then when the row is locked, so
+//!   that nobody who is faster can keep it waiting.
+
+use std::time::SystemTime;
+
+use deadpool_postgres::tokio_postgres::types::Type;
+
+use super::connect::{Change, Locked, Parameter, Read};
+use super::schema::Tables;
+use super::statements::{key, key_of};
+use super::{LIMITS, PostgresMemory, Shared, check_size, value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Append, Appended, AsyncChatMemory, Expected};
+use crate::record::{Incarnation, SlotVersion, millis};
+use crate::store::common::{Payloads, conflict, signed, unsigned};
+
+/// How often an append is tried again. With the row locked it is done or refused, unless there is none.
+const PATIENCE: u32 = 100;
+
+/// How many ids of appends a conversation recognises.
+pub(super) const IDS: usize = 64;
+
+/// What an append has besides messages. What it has not, its statement does not mention.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Shape {
+    /// Whether it has times, or expects what was seen.
+    more: bool,
+    id: bool,
+    slots: bool,
+}
+
+impl Shape {
+    fn of(append: &Append) -> Self {
+        Self {
+            more: !append.times.is_empty() || append.active.is_some() || append.since.is_some(),
+            id: append.id.is_some(),
+            slots: !append.slots.is_empty(),
+        }
+    }
+
+    fn is_plain(self) -> bool {
+        !(self.more || self.id || self.slots)
+    }
+
+    /// The statement, whose answer is where the conversation ends now, or nothing. It `begins` a
+    /// conversation where there is none, or does nothing then.
+    pub(super) fn statement(self, tables: &Tables, begins: bool, patience: u128) -> String {
+        let Tables { message, .. } = tables;
+        let extended = self.extended(tables, begins, patience);
+        let (payloads, at) = if self.more { ("$3, $7", "batch.at") } else { ("$3", "$2") };
+        let columns = if self.more { "payload, at, i" } else { "payload, i" };
+        let slots = if self.slots { changed_slots(tables) } else { String::new() };
+        let id = if self.id { noted_id(tables) } else { String::new() };
+        format!(
+            r#"WITH extended AS ({extended} RETURNING key, "end", ids), system AS (
+                INSERT INTO {message} AS m (conversation, seq, at, payload)
+                SELECT key, -1, $2, $4 FROM extended WHERE $4 IS NOT NULL
+                ON CONFLICT (conversation, seq) DO UPDATE
+                SET at = excluded.at, payload = excluded.payload
+            ), messages AS (
+                INSERT INTO {message} (conversation, seq, at, payload)
+                SELECT key, "end" - cardinality($3) + i - 1, {at}, payload
+                FROM extended, unnest({payloads}) WITH ORDINALITY AS batch ({columns})
+            ){slots}{id}
+            SELECT "end" FROM extended"#
+        )
+    }
+
+    /// The part that settles the positions. Where others append meanwhile, it waits for the row and goes
+    /// on from its newest version.
+    fn extended(self, tables: &Tables, begins: bool, patience: u128) -> String {
+        let Tables { conversation, .. } = tables;
+        let key = key("$1");
+        let (slots, ids) = (i32::from(self.slots), i32::from(self.id));
+        let active = "greatest(c.active, $2)";
+        let active = if self.more { format!("coalesce($8, {active})") } else { active.to_owned() };
+        let changes = format!(
+            r#"SET "end" = c."end" + cardinality($3), active = {active},
+            slots = c.slots + {slots}, ids = c.ids + {ids}"#
+        );
+        let newest = self.newest(tables);
+        let before = self.before(tables, patience);
+        if !begins {
+            return format!(
+                "UPDATE {conversation} AS c {changes} WHERE key = {key} AND {newest} AND {before}"
+            );
+        }
+        let active = if self.more { "coalesce($8, $2)" } else { "$2" };
+        format!(
+            r#"INSERT INTO {conversation} AS c (key, start, "end", active, id, incarnation, slots, ids)
+            SELECT {key}, 0, cardinality($3), {active}, $1, $6, {slots}, {ids} WHERE {before}
+            ON CONFLICT (key) DO UPDATE {changes} WHERE {newest}"#
+        )
+    }
+
+    /// What must be so of the newest version of the row.
+    fn newest(self, tables: &Tables) -> String {
+        let mut all = vec![r#"($5 IS NULL OR c."end" = $5)"#.to_owned()];
+        if self.more {
+            all.push("($9 IS NULL OR c.incarnation = $9)".to_owned());
+            all.push(r#"($10 IS NULL OR $10 >= c.start AND $10 < c."end")"#.to_owned());
+        }
+        if self.slots {
+            let Tables { conversation, .. } = tables;
+            all.push(format!(
+                "(c.incarnation, c.slots) =
+                (SELECT incarnation, slots FROM {conversation} WHERE key = {})",
+                key("$1")
+            ));
+        }
+        all.join(" AND ")
+    }
+
+    /// What must be so of other rows, as they were when the statement began; and how long it may wait.
+    fn before(self, tables: &Tables, patience: u128) -> String {
+        let Tables { slot, append, .. } = tables;
+        let key = key("$1");
+        // Until the end of the transaction, which is that of the statement.
+        let mut all =
+            vec![format!("(SELECT set_config('lock_timeout', '{patience}', true)) IS NOT NULL")];
+        if self.id {
+            all.push(format!(
+                "NOT EXISTS (SELECT FROM {append} WHERE conversation = {key} AND id = $11)"
+            ));
+        }
+        if self.slots {
+            // A slot of no version is one that is not there.
+            all.push(format!(
+                "NOT EXISTS (SELECT FROM unnest($15, $16) AS expected (name, version)
+                LEFT JOIN {slot} AS s ON s.conversation = {key} AND s.name = expected.name
+                WHERE s.version IS DISTINCT FROM expected.version)"
+            ));
+        }
+        all.join(" AND ")
+    }
+}
+
+fn changed_slots(tables: &Tables) -> String {
+    let Tables { slot, .. } = tables;
+    let key = key("$1");
+    format!(
+        ", written AS (
+            INSERT INTO {slot} AS s (conversation, name, version, content)
+            SELECT key, name, $14, content FROM extended, unnest($12, $13) AS change (name, content)
+            WHERE content IS NOT NULL
+            ON CONFLICT (conversation, name) DO UPDATE
+            SET version = excluded.version, content = excluded.content
+        ), removed AS (
+            DELETE FROM {slot} AS s USING extended, unnest($12, $13) AS change (name, content)
+            WHERE s.conversation = {key} AND s.name = change.name AND change.content IS NULL
+        )"
+    )
+}
+
+fn noted_id(tables: &Tables) -> String {
+    let Tables { append, .. } = tables;
+    let key = key("$1");
+    format!(
+        r#", noted AS (
+            INSERT INTO {append} (conversation, id, start, "end", version, number)
+            SELECT key, $11, "end" - cardinality($3), "end", $14, ids FROM extended
+        ), forgotten AS (
+            DELETE FROM {append} AS a USING extended
+            WHERE a.conversation = {key} AND a.number <= extended.ids - {IDS}
+        )"#
+    )
+}
+
+/// Appends with all that goes with it.
+pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) -> Result<Appended> {
+    append.check(&LIMITS)?;
+    let shape = Shape::of(append);
+    if shape.is_plain() {
+        let positions = memory.append(&mut append.messages, append.expected).await?;
+        return Ok(recognised(Appended::new(positions)));
+    }
+    // What is expected to be there already must not be created.
+    let begins = append.creates() && append.check_on_nothing().is_ok();
+    let statements = &memory.shared.statements;
+    let statement = shape.statement(&statements.tables, begins, statements.patience);
+    let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
+    let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
+    check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;
+    let mut again = 0;
+    let done = loop {
+        let tried = if append.is_empty() {
+            None
+        } else {
+            tried(memory, append, &statement, &payloads, again > 0).await?
+        };
+        let done = match tried {
+            Some(done) => Some(done),
+            None => State::of(memory, append).await?.answer(append)?,
+        };
+        if let Some(done) = done {
+            break done;
+        }
+        again += 1;
+        if again > PATIENCE {
+            let text = "postgres: the conversation came and went all the while";
+            return Err(Error::new(ErrorKind::Storage, "append", text));
+        }
+    };
+    append.messages.clear();
+    Ok(recognised(done))
+}
+
+fn recognised(mut appended: Appended) -> Appended {
+    appended.recognised = true;
+    appended
+}
+
+/// Appends, unless something is not as expected, or was changed meanwhile.
+async fn tried(
+    memory: &PostgresMemory,
+    append: &Append,
+    statement: &str,
+    payloads: &Payloads,
+    locked: bool,
+) -> Result<Option<Appended>> {
+    let now = millis(SystemTime::now());
+    let records = append.messages.iter().enumerate().filter(|(_, message)| !message.is_system());
+    let times = records.map(|(i, _)| append.times.get(i).map_or(now, |at| millis(*at)));
+    let times: Vec<i64> = times.map(signed).collect();
+    let names: Vec<&[u8]> = append.slots.iter().map(|change| change.name.as_bytes()).collect();
+    let contents: Vec<Option<&[u8]>> =
+        append.slots.iter().map(|change| change.content.as_deref()).collect();
+    let version = contents.iter().any(Option::is_some).then(SlotVersion::random);
+    let (expecting, expected): (Vec<&[u8]>, Vec<Option<i64>>) = append
+        .slots
+        .iter()
+        .filter_map(|change| {
+            let version = match change.expected {
+                Expected::Any => return None,
+                Expected::Absent => None,
+                Expected::Is(version) => Some(version.to_bits().cast_signed()),
+            };
+            Some((change.name.as_bytes(), version))
+        })
+        .unzip();
+    let since = append.since.as_ref();
+    let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
+    let parameters: [Parameter<'_>; 16] = [
+        (&memory.id.as_str().as_bytes(), Type::BYTEA),
+        (&signed(now), Type::INT8),
+        (&payloads.messages, Type::BYTEA_ARRAY),
+        (&payloads.system, Type::BYTEA),
+        (&append.expected.map(signed), Type::INT8),
+        (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
+        (&times, Type::INT8_ARRAY),
+        (&append.active.map(|active| signed(millis(active))), Type::INT8),
+        (&seen, Type::INT8),
+        (&since.and_then(|since| since.newest).map(signed), Type::INT8),
+        (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
+        (&names, Type::BYTEA_ARRAY),
+        (&contents, Type::BYTEA_ARRAY),
+        (&version.map(|version| version.to_bits().cast_signed()), Type::INT8),
+        (&expecting, Type::BYTEA_ARRAY),
+        (&expected, Type::INT8_ARRAY),
+    ];
+    let change = Change(statement, &parameters);
+    let Shared { connections, statements, .. } = &*memory.shared;
+    let rows = if locked {
+        let lock = statements.lock(&key_of(&memory.id));
+        connections.ask("append", Locked(lock, change)).await?
+    } else {
+        connections.ask("append", change).await?
+    };
+    let Some(row) = rows.first() else { return Ok(None) };
+    let end = unsigned(value(row, 0)?);
+    let mut done = Appended::new(end.saturating_sub(times.len() as u64)..end);
+    done.version = version;
+    Ok(Some(done))
+}
+
+/// What an append depends on, as it is.
+#[derive(Default)]
+struct State {
+    known: Option<Appended>,
+    /// Where there is no conversation it begins and ends at 0.
+    positions: std::ops::Range<u64>,
+    incarnation: Option<Incarnation>,
+    slots: Vec<(Vec<u8>, SlotVersion)>,
+}
+
+impl State {
+    async fn of(memory: &PostgresMemory, append: &Append) -> Result<Self> {
+        let shared = &memory.shared;
+        let names: Vec<&[u8]> = append.slots.iter().map(|change| change.name.as_bytes()).collect();
+        let parameters: [Parameter<'_>; 3] = [
+            (&memory.id.as_str().as_bytes(), Type::BYTEA),
+            (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
+            (&names, Type::BYTEA_ARRAY),
+        ];
+        let read = Read(&shared.statements.state, &parameters);
+        let mut state = Self::default();
+        for row in &shared.connections.ask("append", read).await? {
+            let positions = unsigned(value(row, 1)?)..unsigned(value(row, 2)?);
+            let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
+            match (value::<&str>(row, 0)?, stamp) {
+                ("known", version) => {
+                    let mut known = Appended::new(positions);
+                    known.version = version.map(SlotVersion::from_bits);
+                    known.repeated = true;
+                    state.known = Some(known);
+                }
+                ("slot", Some(version)) => {
+                    let name: &[u8] = value(row, 4)?;
+                    state.slots.push((name.to_vec(), SlotVersion::from_bits(version)));
+                }
+                (_, incarnation) => {
+                    state.positions = positions;
+                    state.incarnation = incarnation.map(Incarnation::from_bits);
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    /// What is to be said about an append without changing anything: nothing where it could be done.
+    fn answer(self, append: &Append) -> Result<Option<Appended>> {
+        if self.known.is_some() {
+            return Ok(self.known);
+        }
+        let end = self.positions.end;
+        if let Some(expected) = append.expected.filter(|expected| *expected != end) {
+            return Err(conflict("postgres", expected, end));
+        }
+        if append.since.is_some_and(|since| !since.holds(self.incarnation, &self.positions)) {
+            let text =
+                "postgres: the conversation was deleted, cleared or evicted since it was seen";
+            return Err(Error::new(ErrorKind::Forgotten, "append", text));
+        }
+        for change in &append.slots {
+            let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());
+            change.holds(found.map(|slot| slot.1))?;
+        }
+        let begins = append.creates() || self.incarnation.is_some();
+        Ok((append.is_empty() || !begins).then(|| Appended::new(end..end)))
+    }
+}

@@ -1,0 +1,65 @@
+//! What an error of the server or the driver means for what was asked.
+
+use deadpool_postgres::tokio_postgres as driver;
+use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
+
+use super::schema::is_of_appends;
+use crate::error::{Error, ErrorKind};
+
+/// What an error says about what was asked for.
+pub(super) enum Verdict {
+    /// It was not done.
+    Undone,
+    /// It was not done, because of somebody else: it is worth another try.
+    InTheWay,
+    Unknown,
+}
+
+impl Verdict {
+    pub(super) fn of(error: &driver::Error) -> Self {
+        let Some(said) = error.as_db_error() else { return Self::Unknown };
+        // What ends a session may come behind a commit; class 08 is what a pooler says when it lost
+        // the server.
+        if said.parsed_severity() != Some(Severity::Error) || said.code().code().starts_with("08") {
+            return Self::Unknown;
+        }
+        match *said.code() {
+            SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
+            // Another append under the same id was faster. The next try sees it.
+            SqlState::UNIQUE_VIOLATION if said.table().is_some_and(is_of_appends) => Self::InTheWay,
+            SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Self::Unknown,
+            _ => Self::Undone,
+        }
+    }
+}
+
+pub(super) fn unacknowledged(operation: &'static str, why: &str) -> Error {
+    let text = format!("postgres: nobody knows whether it was done: {why}");
+    Error::new(ErrorKind::Unacknowledged, operation, text)
+}
+
+/// The driver's error as one of something that was not done.
+pub(super) fn failed(operation: &'static str, error: driver::Error) -> Error {
+    let text = format!("postgres: {}", describe(&error));
+    Error::new(ErrorKind::Storage, operation, text).with_source(error)
+}
+
+/// The driver's error in words that say what to do about it. What the server quotes from rows is left
+/// out.
+pub(super) fn describe(error: &driver::Error) -> String {
+    let Some(said) = error.as_db_error() else {
+        let mut text = error.to_string();
+        let mut cause = std::error::Error::source(error);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        return text;
+    };
+    match *said.code() {
+        SqlState::DISK_FULL => "the disk is full".to_owned(),
+        SqlState::LOCK_NOT_AVAILABLE => "somebody else held a lock for too long".to_owned(),
+        SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
+        _ => format!("{} ({})", said.message(), said.code().code()),
+    }
+}

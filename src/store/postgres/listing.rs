@@ -1,0 +1,135 @@
+//! What a store does with many conversations: listing, telling, deleting, restoring.
+
+use std::time::SystemTime;
+
+use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::Type;
+
+use super::connect::{Change, Parameter, Read, Script};
+use super::statements::{AT_ONCE, key_of};
+use super::{Shared, value};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryId;
+use crate::record::{Incarnation, millis};
+use crate::store::common::{at, signed, unsigned};
+use crate::store::{Info, check_prefix, exists};
+
+/// How many bytes of an id the index knows.
+const INDEXED: usize = 512;
+
+pub(super) async fn ids(
+    shared: &Shared,
+    prefix: &str,
+    after: Option<&MemoryId>,
+    n: usize,
+) -> Result<Vec<MemoryId>> {
+    let after = after.map(|after| after.as_str().as_bytes());
+    let parameters: [Parameter<'_>; 4] = [
+        (&after, Type::BYTEA),
+        (&prefix.as_bytes(), Type::BYTEA),
+        (&behind(prefix), Type::BYTEA),
+        (&signed(n), Type::INT8),
+    ];
+    let rows = shared.connections.ask("ids", Read(&shared.statements.ids, &parameters)).await?;
+    rows.iter().map(id).collect()
+}
+
+/// The least text of bytes that stands behind all that begin with this prefix, as far as the index knows
+/// them; none where nothing does.
+fn behind(prefix: &str) -> Option<Vec<u8>> {
+    let mut bytes = prefix.as_bytes().to_vec();
+    bytes.truncate(INDEXED);
+    while let Some(last) = bytes.last_mut() {
+        if *last < u8::MAX {
+            *last += 1;
+            return Some(bytes);
+        }
+        bytes.pop();
+    }
+    None
+}
+
+fn id(row: &Row) -> Result<MemoryId> {
+    str::from_utf8(value(row, 0)?).map(MemoryId::from).map_err(|error| {
+        let text = "postgres: an id is not UTF-8: somebody else wrote it";
+        Error::new(ErrorKind::Storage, "ids", text).with_source(error)
+    })
+}
+
+pub(super) async fn info(shared: &Shared, id: &MemoryId) -> Result<Option<Info>> {
+    let parameters: [Parameter<'_>; 1] = [(&id.as_str().as_bytes(), Type::BYTEA)];
+    let rows = shared.connections.ask("info", Read(&shared.statements.info, &parameters)).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let number = |column| value::<i64>(row, column);
+    let positions = unsigned(number(0)?)..unsigned(number(1)?);
+    let incarnation = Incarnation::from_bits(number(3)?.cast_unsigned());
+    let info = Info::new(positions, at(unsigned(number(2)?)));
+    Ok(Some(info.with_incarnation(incarnation)))
+}
+
+/// Deletes these conversations; returns how many there were.
+pub(super) async fn delete(
+    shared: &Shared,
+    operation: &'static str,
+    ids: &[&MemoryId],
+) -> Result<u64> {
+    let keys: Vec<String> = ids.iter().map(|id| key_of(id)).collect();
+    let script = Script(shared.statements.delete(&keys));
+    let counts = shared.connections.ask(operation, script).await?;
+    Ok(counts.first().copied().unwrap_or(0))
+}
+
+pub(super) async fn delete_prefix(shared: &Shared, prefix: &str) -> Result<u64> {
+    check_prefix(prefix)?;
+    let (mut deleted, mut after) = (0, None);
+    loop {
+        let page = ids(shared, prefix, after.as_ref(), AT_ONCE).await?;
+        if page.is_empty() {
+            return Ok(deleted);
+        }
+        deleted += delete(shared, "delete_prefix", &page.iter().collect::<Vec<_>>()).await?;
+        after = page.into_iter().last();
+    }
+}
+
+pub(super) async fn purge_inactive(shared: &Shared, older_than: SystemTime) -> Result<u64> {
+    let Shared { connections, statements, .. } = shared;
+    let operation = "purge_inactive";
+    let older_than = signed(millis(older_than));
+    let mut purged = 0;
+    let mut last: Option<String> = None;
+    loop {
+        let parameters: [Parameter<'_>; 2] = [(&last, Type::TEXT), (&older_than, Type::INT8)];
+        let rows = connections.ask(operation, Read(&statements.inactive, &parameters)).await?;
+        let keys: Vec<&str> = rows.iter().map(|row| value(row, 0)).collect::<Result<_>>()?;
+        let Some(newest) = keys.last() else { return Ok(purged) };
+        let script = Script(statements.purge(&keys.join(","), older_than));
+        purged += connections.ask(operation, script).await?.first().unwrap_or(&0);
+        last = Some((*newest).to_owned());
+    }
+}
+
+pub(super) async fn restore(
+    shared: &Shared,
+    id: &MemoryId,
+    start: u64,
+    incarnation: Option<Incarnation>,
+) -> Result<()> {
+    let Ok(start) = i64::try_from(start) else {
+        let text = format!("postgres: there is no position {start}");
+        return Err(Error::invalid("restore", text));
+    };
+    let incarnation = incarnation.unwrap_or_else(Incarnation::random);
+    let parameters: [Parameter<'_>; 4] = [
+        (&id.as_str().as_bytes(), Type::BYTEA),
+        (&start, Type::INT8),
+        (&signed(millis(SystemTime::now())), Type::INT8),
+        (&incarnation.to_bits().cast_signed(), Type::INT8),
+    ];
+    let change = Change(&shared.statements.restore, &parameters);
+    let rows = shared.connections.ask("restore", change).await?;
+    if rows.is_empty() {
+        return Err(exists("postgres", id));
+    }
+    Ok(())
+}

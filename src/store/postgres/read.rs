@@ -1,0 +1,165 @@
+//! Reading: one statement, which is one moment.
+
+use std::sync::Arc;
+
+use deadpool_postgres::tokio_postgres::Row;
+use deadpool_postgres::tokio_postgres::types::Type;
+
+use super::connect::{self, Parameter};
+use super::schema::Tables;
+use super::statements::key;
+use super::{PostgresMemory, value};
+use crate::codec;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::Read;
+use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
+use crate::store::common::{at, no_system, signed, unsigned};
+
+/// The statement of a read with slots, single records, or neither.
+pub(super) fn statement(tables: &Tables, slots: bool, positions: bool) -> String {
+    let Tables { conversation, message, slot, .. } = tables;
+    let key = key("$1");
+    let newest = format!(
+        r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
+        UNION ALL
+        SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
+        UNION ALL
+        (SELECT 'message', seq, at, payload FROM {message}
+        WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
+    );
+    let slots = slots.then(|| {
+        format!(
+            "SELECT 'slot', version, length(name), name || content FROM {slot}
+            WHERE conversation = {key} AND name = ANY ($4)"
+        )
+    });
+    let picked = positions.then(|| {
+        format!(
+            "SELECT 'picked', seq, at, payload FROM {message}
+            WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
+        )
+    });
+    let parts: Vec<String> = [Some(newest), slots, picked].into_iter().flatten().collect();
+    parts.join(" UNION ALL ")
+}
+
+/// Reads what is asked for.
+pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapshot> {
+    read.check()?;
+    let statements = &memory.shared.statements;
+    let rows = if read.is_plain() {
+        rows(memory, read, &statements.read).await?
+    } else {
+        let (slots, positions) = (!read.slots.is_empty(), !read.positions.is_empty());
+        rows(memory, read, &statement(&statements.tables, slots, positions)).await?
+    };
+    let mut found = Found::default();
+    for row in &rows {
+        found.take(row)?;
+    }
+    Ok(found.into(read))
+}
+
+async fn rows(memory: &PostgresMemory, read: &Read, statement: &str) -> Result<Vec<Row>> {
+    let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
+    // What is larger than the database's numbers is nobody's position.
+    let positions: Vec<i64> =
+        read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
+    let parameters: [Parameter<'_>; 5] = [
+        (&memory.id.as_str().as_bytes(), Type::BYTEA),
+        (&read.before.map_or(i64::MAX, signed), Type::INT8),
+        (&signed(read.n), Type::INT8),
+        (&names, Type::BYTEA_ARRAY),
+        (&positions, Type::INT8_ARRAY),
+    ];
+    // A plain statement knows nothing of the last two.
+    let parameters = if read.is_plain() { &parameters[..3] } else { &parameters };
+    memory.shared.connections.ask("read", connect::Read(statement, parameters)).await
+}
+
+/// What a read found so far.
+#[derive(Default)]
+struct Found {
+    snapshot: Snapshot,
+    newest: Rows,
+    picked: Rows,
+    slots: Vec<Slot>,
+}
+
+#[derive(Default)]
+struct Rows {
+    readable: Vec<(u64, std::time::SystemTime, crate::message::Message)>,
+    unreadable: Vec<Unreadable>,
+}
+
+impl Found {
+    fn take(&mut self, row: &Row) -> Result<()> {
+        let (a, b) = (value::<i64>(row, 1)?, unsigned(value(row, 2)?));
+        let payload: &[u8] = value(row, 3)?;
+        match value::<&str>(row, 0)? {
+            "conversation" => {
+                (self.snapshot.start, self.snapshot.end) = (unsigned(a), b);
+                let bits = payload.try_into().map(u64::from_be_bytes).map_err(|_| foreign())?;
+                self.snapshot.incarnation = Some(Incarnation::from_bits(bits));
+            }
+            "system" => {
+                let message =
+                    codec::decode(payload).map_err(|error| no_system("postgres", error))?;
+                self.snapshot.system = Some(Arc::new(message));
+            }
+            "slot" => {
+                let name = usize::try_from(b).ok().and_then(|name| payload.split_at_checked(name));
+                let (name, content) = name.ok_or_else(foreign)?;
+                let name = str::from_utf8(name).map_err(|_| foreign())?;
+                let version = SlotVersion::from_bits(a.cast_unsigned());
+                self.slots.push(Slot::new(name, version, content));
+            }
+            "picked" => self.picked.take(unsigned(a), b, payload),
+            _ => self.newest.take(unsigned(a), b, payload),
+        }
+        Ok(())
+    }
+
+    fn into(self, read: &Read) -> Snapshot {
+        let mut snapshot = self.snapshot;
+        (snapshot.records, snapshot.unreadable) = self.newest.into();
+        if read.is_plain() {
+            return snapshot;
+        }
+        let (picked, unreadable) = self.picked.into();
+        snapshot.with_picked(picked, unreadable).with_slots(self.slots)
+    }
+}
+
+impl Rows {
+    fn take(&mut self, seq: u64, millis: u64, payload: &[u8]) {
+        match codec::decode(payload) {
+            Ok(message) => self.readable.push((seq, at(millis), message)),
+            Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
+        }
+    }
+
+    fn into(mut self) -> (Records, Vec<Unreadable>) {
+        self.unreadable.sort_unstable_by_key(|row| row.seq);
+        (Records::from_rows(self.readable), self.unreadable)
+    }
+}
+
+fn foreign() -> Error {
+    let text = "postgres: a row is not as this crate writes it: somebody else did";
+    Error::new(ErrorKind::Storage, "read", text)
+}
+
+/// The names of all slots with their versions.
+pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVersion)>> {
+    let shared = &memory.shared;
+    let parameters: [Parameter<'_>; 1] = [(&memory.id.as_str().as_bytes(), Type::BYTEA)];
+    let question = connect::Read(&shared.statements.slots, &parameters);
+    let rows = shared.connections.ask("slots", question).await?;
+    let slot = |row: &Row| {
+        let name = str::from_utf8(value(row, 0)?).map_err(|_| foreign())?;
+        let version: i64 = value(row, 1)?;
+        Ok((name.to_owned(), SlotVersion::from_bits(version.cast_unsigned())))
+    };
+    rows.iter().map(slot).collect()
+}
