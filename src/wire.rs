@@ -67,14 +67,24 @@
 //! formats themselves are made of, such as `overloaded_error`: what a provider says about an error is in
 //! the body that the caller has, and may quote what it was sent.
 
+mod answer;
 pub mod anthropic;
 mod common;
+mod event;
+mod frames;
 pub mod gemini;
 pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
+mod refused;
 pub mod responses;
+mod usage;
 mod words;
+
+pub use answer::{Answer, Stop};
+pub use event::Event;
+pub use frames::{Frames, Taken};
+pub use usage::Usage;
 
 /// The names of the formats, under which each keeps what no other understands.
 const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];
