@@ -151,7 +151,8 @@ impl Item {
 
 /// What a message says, by block: whether that is a refusal, and the text.
 fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
-    let content = message.get("content").filter(|_| message["type"] == "message");
+    let is_message = message.get("type").is_none_or(|kind| kind == "message");
+    let content = message.get("content").filter(|_| is_message);
     let alone = content.and_then(Value::as_str).map(|text| (false, text));
     let list = content.and_then(Value::as_array).into_iter().flatten();
     alone.into_iter().chain(list.filter_map(|block| match block.get("type")?.as_str()? {

@@ -178,12 +178,13 @@ impl Stream {
     }
 }
 
-/// The item that an event is about.
+/// The item that an event is about: the last one, where it does not say.
 fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Result<&'a mut Item> {
-    if !event.has("output_index") {
-        return Err(event.at.key("output_index").error("missing"));
-    }
-    Ok(items.entry(number(event, "output_index")?).or_default())
+    let index = match items.last_key_value() {
+        Some((last, _)) if !event.has("output_index") => *last,
+        _ => number(event, "output_index")?,
+    };
+    Ok(items.entry(index).or_default())
 }
 
 /// An index; 0 where there is none.
