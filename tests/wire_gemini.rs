@@ -309,7 +309,8 @@ fn what_others_signed_is_not_sent() {
             {"text":"said","thoughtSignature":"c2ln"}]}"#,
     )
     .expect("an answer");
-    let theirs = memory_prompt::wire::anthropic::Messages::of([&thought.into()]);
+    let thought = Message::from(thought);
+    let theirs = memory_prompt::wire::anthropic::Messages::of([&thought]);
     let expected = json!([{"role": "assistant", "content": [{"type": "text", "text": "said"}]}]);
     assert_eq!(serde_json::to_value(theirs).expect("no error"), expected);
 }

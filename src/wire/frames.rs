@@ -192,10 +192,11 @@ impl Iterator for Taken<'_> {
             }
             let rest = frames.bytes.get(self.at..)?;
             let known = frames.searched.min(rest.len());
+            let longest = frames.limit.saturating_add(FIELD);
             let end = rest[known..].iter().position(|byte| matches!(byte, b'\n' | b'\r'));
             let Some(end) = end.map(|end| known + end) else {
                 frames.searched = rest.len();
-                if rest.len() <= frames.limit.saturating_add(FIELD) {
+                if rest.len() <= longest {
                     return None;
                 }
                 self.at = frames.bytes.len();
@@ -209,6 +210,8 @@ impl Iterator for Taken<'_> {
             frames.searched = 0;
             let taken = if frames.line == Line::Skipped {
                 Ok(None)
+            } else if end > longest {
+                Err(too_long(frames.limit))
             } else {
                 let bytes = std::mem::take(&mut frames.bytes);
                 let taken = frames.line(&bytes[line]);
