@@ -141,8 +141,10 @@ mod ollama_rs {
                 let response = &golden["response"];
                 let typed = serde_json::from_value(response["message"].clone()).unwrap();
                 let at = response["created_at"].as_str().unwrap_or_default();
-                let (ours, theirs) =
-                    (Message::from(ollama::answer(&response.to_string()).unwrap()), answer(&typed, at).unwrap());
+                let (ours, theirs) = (
+                    Message::from(ollama::answer(&response.to_string()).unwrap()),
+                    answer(&typed, at).unwrap(),
+                );
                 assert_eq!(theirs.text(), ours.text(), "{name}");
                 let names = |m: &Message| {
                     m.tool_calls()

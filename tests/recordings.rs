@@ -2,7 +2,8 @@
 //!
 //! The folder holds one folder a format (`openai`, `responses`, `anthropic`, `gemini`, `ollama`) with
 //! bodies of responses, `*.json`, and of streamed ones, `*.stream`, as they came over the network (or
-//! one `data:` line an event). None is part of this repository.
+//! one `data:` line an event). None is part of this repository. A file `name` beside one may say where it
+//! is from; nothing reads it. Recordings of several responses in one file are rightly refused.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs, unreachable_pub)] // a test that fails should say so
 
@@ -116,7 +117,12 @@ fn recordings_are_read_or_rightly_refused() {
     println!("{}", wrong.join("\n"));
     let total: usize = seen.values().sum();
     assert!(total > 0, "no recordings");
-    let unread = |what: &&String| what.contains("panicked") || what.contains(&format!("{:?}", ErrorKind::Codec));
-    println!("{total} recordings, {} not read", seen.iter().filter(|(what, _)| unread(what)).map(|(_, n)| n).sum::<usize>());
+    let unread = |what: &&String| {
+        what.contains("panicked") || what.contains(&format!("{:?}", ErrorKind::Codec))
+    };
+    println!(
+        "{total} recordings, {} not read",
+        seen.iter().filter(|(what, _)| unread(what)).map(|(_, n)| n).sum::<usize>()
+    );
     assert!(!seen.keys().any(|what| unread(&what)));
 }

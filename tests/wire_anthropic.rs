@@ -106,7 +106,10 @@ fn a_stream_is_the_answer_in_pieces() {
     let streamed = stream.finish().expect("whole");
     shown::assert_shown(&told, &streamed, "stream.json");
     assert_eq!(shown::text(&told), golden["text"]);
-    assert_eq!(streamed.message, anthropic::answer(&golden["response"].to_string()).expect("an answer").message);
+    assert_eq!(
+        streamed.message,
+        anthropic::answer(&golden["response"].to_string()).expect("an answer").message
+    );
     assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
 }
 

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-use memory_prompt::wire::{Event, Stop};
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
+use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, OtherPart, Part, Reasoning,
     Snapshot, TextPart, ToolCall, ToolMessage, Window,
@@ -411,7 +411,14 @@ fn results_without_ids_answer_the_calls_of_their_name_in_order() {
 fn made_up_ids_do_not_change() {
     let content = r#"{"role":"model","parts":[{"functionCall":{"name":"t","args":{"x":1}},"thoughtSignature":"s"}]}"#;
     let id = |json: &str| {
-        gemini::answer(json).expect("an answer").message.tool_calls().next().expect("a call").id.clone()
+        gemini::answer(json)
+            .expect("an answer")
+            .message
+            .tool_calls()
+            .next()
+            .expect("a call")
+            .id
+            .clone()
     };
     assert_eq!(id(content), "call_ea5e083d88e8c489_0");
     assert_ne!(id(content), id(&content.replace("\"x\":1", "\"x\":2")));

@@ -261,7 +261,10 @@ fn streams_that_go_wrong() {
         "read ollama stream: message: expected an object, found a number"
     );
     assert_eq!(stream.push("\n").unwrap(), []);
-    assert_eq!(stream.push(r#"{"message": {"content": "Hel"}}"#).unwrap(), [Event::Text("Hel".to_owned())]);
+    assert_eq!(
+        stream.push(r#"{"message": {"content": "Hel"}}"#).unwrap(),
+        [Event::Text("Hel".to_owned())]
+    );
     assert_eq!(
         stream.finish().unwrap_err().to_string(),
         "read ollama stream: it broke off before the answer was complete"

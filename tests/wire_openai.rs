@@ -56,7 +56,11 @@ fn goldens_read_and_write() {
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let message = &golden["response"]["choices"][0]["message"];
-            assert_eq!(openai::answer(&message.to_string()).unwrap().message, whole.message, "{name}");
+            assert_eq!(
+                openai::answer(&message.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
 
             let list = [answer.clone()];
             let written = serde_json::to_value(view(&list, &golden)).unwrap();

@@ -45,7 +45,11 @@ fn goldens_read_and_write() {
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let output = &golden["response"]["output"];
-            assert_eq!(responses::answer(&output.to_string()).unwrap().message, whole.message, "{name}");
+            assert_eq!(
+                responses::answer(&output.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
             assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
 
             let mut stream = Stream::new();

@@ -89,12 +89,16 @@ impl Answer {
     pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
         // Unsigned, it can't go back: the end of it, with the signature, did not come.
         let parts = message.parts();
-        let is_kept = |part: &&AiPart| !matches!(part, AiPart::Reasoning(r) if r.signature.is_none());
+        let is_kept =
+            |part: &&AiPart| !matches!(part, AiPart::Reasoning(r) if r.signature.is_none());
         let message = if parts.iter().all(|part| is_kept(&part)) {
             message
         } else {
             let rest = AiMessage::from_parts(parts.iter().filter(is_kept).cloned());
-            message.attributes().iter().fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
+            message
+                .attributes()
+                .iter()
+                .fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
         };
         Self { message, usage, stop: Stop::Broken, stop_word: None, provider }
     }
@@ -131,15 +135,30 @@ impl Stop {
             "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
             "stop_sequence" => Self::Sequence,
             "tool_calls" | "tool_call" | "tool_use" | "function_call" => Self::Calls,
-            "length" | "max_tokens" | "max_output_tokens" | "model_length"
+            "length"
+            | "max_tokens"
+            | "max_output_tokens"
+            | "model_length"
             | "model_context_window_exceeded" => Self::Length,
-            "content_filter" | "refusal" | "sensitive" | "guardrail_intervened" | "safety"
-            | "blocklist" | "prohibited_content" | "recitation" | "spii" | "language"
-            | "image_safety" | "image_prohibited_content" | "image_recitation" | "image_other" => {
-                Self::Filtered
-            }
-            "malformed_function_call" | "malformed_response" | "unexpected_tool_call"
-            | "too_many_tool_calls" | "missing_thought_signature" => Self::Malformed,
+            "content_filter"
+            | "refusal"
+            | "sensitive"
+            | "guardrail_intervened"
+            | "safety"
+            | "blocklist"
+            | "prohibited_content"
+            | "recitation"
+            | "spii"
+            | "language"
+            | "image_safety"
+            | "image_prohibited_content"
+            | "image_recitation"
+            | "image_other" => Self::Filtered,
+            "malformed_function_call"
+            | "malformed_response"
+            | "unexpected_tool_call"
+            | "too_many_tool_calls"
+            | "missing_thought_signature" => Self::Malformed,
             "pause_turn" | "compaction" => Self::Paused,
             _ => Self::Unknown,
         };
@@ -154,7 +173,7 @@ impl Stop {
 }
 
 /// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each chunk
-/// (SenseNova, MiniMax, Hunyuan), and Google has a word for having none.
+/// (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for having none.
 pub(super) fn is_word(word: &str) -> bool {
     !matches!(word, "" | "null" | "FINISH_REASON_UNSPECIFIED")
 }

@@ -73,7 +73,7 @@ impl Usage {
         let wrote = &usage["completion_tokens_details"];
         let input = number(usage, &["prompt_tokens"]);
         let reasoning =
-            number(wrote, &["reasoning_tokens"]).or(number(usage, &["reasoning_tokens"]));
+            number(wrote, &["reasoning_tokens"]).or_else(|| number(usage, &["reasoning_tokens"]));
         let mut output = number(usage, &["completion_tokens"]);
         // xAI counts reasoning beside what is said; the total tells.
         let beside = sum([input, output, reasoning]);
@@ -84,8 +84,8 @@ impl Usage {
         let written = ["cache_write_tokens", "cache_creation_tokens"];
         Self {
             input,
-            cached: number(read, &["cached_tokens"]).or(number(usage, &cached)),
-            written: number(read, &written).or(number(usage, &[WRITTEN])),
+            cached: number(read, &["cached_tokens"]).or_else(|| number(usage, &cached)),
+            written: number(read, &written).or_else(|| number(usage, &[WRITTEN])),
             output,
             reasoning,
         }

@@ -4,10 +4,7 @@
 //! conversation belongs.
 
 /// " (`overloaded_error`, 529)", as far as the words are known; nothing where none is.
-pub(super) fn quoted<'a>(
-    words: impl IntoIterator<Item = &'a str>,
-    status: Option<u16>,
-) -> String {
+pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Option<u16>) -> String {
     let mut all: Vec<String> =
         words.into_iter().filter_map(known).map(|word| format!("`{word}`")).collect();
     all.dedup();

@@ -115,9 +115,7 @@ impl Block {
     pub(super) fn is_whole(&self, answered: &[String]) -> bool {
         match self.kind() {
             "text" => true,
-            "tool_use" => {
-                self.is_closed && self.input.trim().is_empty() || is_object(&self.input)
-            }
+            "tool_use" => self.is_closed && self.input.trim().is_empty() || is_object(&self.input),
             kind if kind.ends_with("_tool_use") => {
                 self.is_closed && answered.iter().any(|id| id == self.text("id"))
             }

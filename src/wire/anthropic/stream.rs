@@ -105,7 +105,9 @@ impl Stream {
             }
             "message_delta" => {
                 self.usage.grow(event.get("usage").map_or_else(Usage::default, Usage::anthropic));
-                let delta = event.take("delta").and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
+                let delta = event
+                    .take("delta")
+                    .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
                 self.stop_word = stop_word(delta).or_else(|| self.stop_word.take());
             }
             "message_stop" if !self.has_ended => {

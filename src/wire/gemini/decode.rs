@@ -63,7 +63,8 @@ pub fn answer(json: &str) -> Result<Answer> {
     let at = candidate.at;
     let message = match candidate.take("content") {
         Some(value) => {
-            let (parts, beside) = content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
+            let (parts, beside) =
+                content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
             with_beside(AiMessage::from_parts(parts), beside)
         }
         None if word.is_some() => AiMessage::new(""),

@@ -102,7 +102,8 @@ impl Call {
         if !id.is_empty() && !known.is_empty() {
             return id != known;
         }
-        let function = ["function", "custom"].into_iter().find_map(|key| piece.get(key)?.get("name"));
+        let function =
+            ["function", "custom"].into_iter().find_map(|key| piece.get(key)?.get("name"));
         let name = function.and_then(Value::as_str).unwrap_or_default();
         let known = self.inner("name");
         !name.is_empty() && !known.is_empty() && (name != known || is_object(self.input()))

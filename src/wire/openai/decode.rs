@@ -10,9 +10,7 @@ use crate::message::{
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::common::{
-    At, DataUrl, Fields, elements, expected, keep, one_system, other_part,
-};
+use crate::wire::common::{At, DataUrl, Fields, elements, expected, keep, one_system, other_part};
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
@@ -71,7 +69,10 @@ pub fn answer(json: &str) -> Result<Answer> {
 /// What a body or a chunk counts; Groq hands it over in a field of its own.
 pub(super) fn usage(body: &Fields<'_>) -> Usage {
     let beside = || body.get("x_groq")?.get("usage");
-    body.get("usage").filter(|usage| usage.is_object()).or_else(beside).map_or_else(Usage::default, Usage::chat)
+    body.get("usage")
+        .filter(|usage| usage.is_object())
+        .or_else(beside)
+        .map_or_else(Usage::default, Usage::chat)
 }
 
 /// Makes up ids for calls that came without: after the answer's own, so that they differ within a
@@ -90,7 +91,9 @@ impl Ids {
     }
 
     pub(super) fn name_after(&mut self, body: &Fields<'_>) {
-        if let (true, Some(id)) = (self.stem.is_empty(), body.peek("id").filter(|id| !id.is_empty())) {
+        if let (true, Some(id)) =
+            (self.stem.is_empty(), body.peek("id").filter(|id| !id.is_empty()))
+        {
             let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
             self.stem = id.chars().filter(plain).take(48).chain(['_']).collect();
         }
@@ -144,7 +147,9 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
         "system" | "developer" => system(fields),
         "user" => user(fields),
         "assistant" => {
-            let function = fields.take("function_call").filter(|call| call.get("name") != Some(&Value::from("")));
+            let function = fields
+                .take("function_call")
+                .filter(|call| call.get("name") != Some(&Value::from("")));
             let at = fields.at;
             let message = assistant(fields, None)?;
             Ok(Message::Ai(match function {

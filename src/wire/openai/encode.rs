@@ -7,12 +7,11 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::{ATTRIBUTE, FORMAT, Messages, Options, ReasoningField};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source, TextPart,
-    ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source,
+    TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, MARK, as_other_part, inline, input, kept, kind, placeholder, write_kept,
-    write_mark,
+    At, MARK, as_other_part, inline, input, kept, kind, placeholder, write_kept, write_mark,
 };
 
 impl Serialize for Messages<'_> {

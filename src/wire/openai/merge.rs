@@ -63,7 +63,9 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
             pieces.into_iter().try_for_each(|piece| detail(list, piece, at))?;
         }
         (Value::Array(list), Value::Array(pieces)) if key == "content" || key == "thinking" => {
-            pieces.into_iter().for_each(|piece| block(list, piece));
+            for piece in pieces {
+                block(list, piece);
+            }
         }
         (Value::Array(list), Value::Array(pieces)) => list.extend(pieces),
         (Value::Object(object), Value::Object(pieces)) => {
@@ -106,7 +108,9 @@ fn block(list: &mut Vec<Value>, mut piece: Value) {
                 return;
             }
             (Some(Value::Array(list)), Value::Array(more)) => {
-                more.into_iter().for_each(|piece| block(list, piece));
+                for piece in more {
+                    block(list, piece);
+                }
                 return;
             }
             (_, more) => piece[kind] = more,

@@ -56,6 +56,8 @@ pub struct Stream {
     ids: Ids,
     usage: Usage,
     stop_word: Option<String>,
+    /// Whether `[DONE]` ends an answer, and came.
+    done: Option<bool>,
 }
 
 impl fmt::Debug for Stream {
@@ -76,6 +78,24 @@ impl Stream {
         Self::default()
     }
 
+    /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake Cortex
+    /// is one.
+    ///
+    /// ```
+    /// use memory_prompt::wire::{Stop, openai::Stream};
+    ///
+    /// let mut stream = Stream::new().ending_in_done();
+    /// stream.push(r#"{"choices": [{"delta": {"content": "4"}}]}"#)?;
+    /// stream.push("[DONE]")?;
+    /// assert_eq!(stream.finish()?.stop, Stop::Unknown);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ending_in_done(mut self) -> Self {
+        self.done = Some(false);
+        self
+    }
+
     /// Takes one event's data, and returns what it adds to the answer.
     ///
     /// # Errors
@@ -86,7 +106,13 @@ impl Stream {
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         let top = At::top(READ);
         let mut events = Events::default();
-        let Some(value) = event(&top, data)? else { return Ok(events.told()) };
+        let Some(value) = event(&top, data)? else {
+            if !self.has_ended() && self.done.is_some() && data.contains("[DONE]") {
+                self.done = Some(true);
+                events.done(Stop::of(None, self.calls.len() > 0));
+            }
+            return Ok(events.told());
+        };
         let mut chunk = Fields::of(value, top)?;
         refused(&chunk, &["choices"])?;
         self.ids.name_after(&chunk);
@@ -100,7 +126,7 @@ impl Stream {
 
     /// Returns whether the provider said why it stops.
     pub fn has_ended(&self) -> bool {
-        self.stop_word.is_some()
+        self.stop_word.is_some() || self.done == Some(true)
     }
 
     /// The whole answer.
@@ -210,7 +236,9 @@ fn shown(block: &Value, events: &mut Events) {
         (_, "refusal") => events.refusal(text("refusal")),
         (_, "thinking") => match &block["thinking"] {
             Value::Array(list) => {
-                list.iter().filter_map(|one| one.get("text")?.as_str()).for_each(|t| events.reasoning(t));
+                list.iter()
+                    .filter_map(|one| one.get("text")?.as_str())
+                    .for_each(|t| events.reasoning(t));
             }
             _ => events.reasoning(text("thinking")),
         },

@@ -87,10 +87,13 @@ impl Item {
         }
         let thought = ["summary", "content"].into_iter().find_map(|key| {
             let texts = value.get(key).filter(|_| value["type"] == "reasoning")?.as_array()?;
-            let texts: Vec<&str> = texts.iter().filter_map(|one| one.get("text")?.as_str()).collect();
+            let texts: Vec<&str> =
+                texts.iter().filter_map(|one| one.get("text")?.as_str()).collect();
             (!texts.is_empty()).then(|| texts.join("\n\n"))
         });
-        events.reasoning(thought.as_deref().and_then(|all| all.strip_prefix(&*self.thought)).unwrap_or_default());
+        events.reasoning(
+            thought.as_deref().and_then(|all| all.strip_prefix(&*self.thought)).unwrap_or_default(),
+        );
         let rest = input.get(self.arguments.len()..).unwrap_or_default().to_owned();
         self.value = value;
         self.begin(calls, events);
@@ -110,9 +113,12 @@ impl Item {
             return Some(self.value);
         }
         if !self.said.is_empty() {
-            let block = |(is_refusal, text): (bool, String)| match is_refusal {
-                true => json!({"type": "refusal", "refusal": text}),
-                false => json!({"type": "output_text", "text": text}),
+            let block = |(is_refusal, text): (bool, String)| {
+                if is_refusal {
+                    json!({"type": "refusal", "refusal": text})
+                } else {
+                    json!({"type": "output_text", "text": text})
+                }
             };
             let content: Vec<Value> = self.said.into_values().map(block).collect();
             return Some(json!({"type": "message", "role": "assistant", "content": content}));

@@ -48,8 +48,8 @@ pub struct Stream {
     items: BTreeMap<u64, Item>,
     calls: usize,
     usage: Usage,
-    /// The word for why it ended, when it has.
-    ended: Option<Option<String>>,
+    stop_word: Option<String>,
+    has_ended: bool,
 }
 
 impl fmt::Debug for Stream {
@@ -94,23 +94,28 @@ impl Stream {
                 let block = number(&mut event, "content_index")?;
                 let piece = event.required_text("delta")?;
                 let is_refusal = kind.ends_with("refusal.delta");
-                item(&mut self.items, &mut event)?.says(block, is_refusal, &piece, &mut events);
+                open(&mut self.items, &mut event)?.says(block, is_refusal, &piece, &mut events);
             }
             "reasoning_summary_text.delta" | "reasoning_text.delta" => {
                 let is_summary = kind.contains("summary");
                 let key = if is_summary { "summary_index" } else { "content_index" };
                 let block = number(&mut event, key)?;
                 let piece = event.required_text("delta")?;
-                item(&mut self.items, &mut event)?.thinks(block, &piece, &mut events);
+                open(&mut self.items, &mut event)?.thinks(block, &piece, &mut events);
             }
             "function_call_arguments.delta" | "custom_tool_call_input.delta" => {
                 let piece = event.required_text("delta")?;
-                item(&mut self.items, &mut event)?.calls(&piece, &mut events);
+                open(&mut self.items, &mut event)?.calls(&piece, &mut events);
             }
             "output_item.done" => {
                 let value = event.required("item")?;
                 let calls = &mut self.calls;
-                item(&mut self.items, &mut event)?.finish(value, &top.key("item"), calls, &mut events)?;
+                item(&mut self.items, &mut event)?.finish(
+                    value,
+                    &top.key("item"),
+                    calls,
+                    &mut events,
+                )?;
             }
             "completed" | "incomplete" | "failed" | "cancelled" => {
                 let response = event.required("response")?;
@@ -124,7 +129,7 @@ impl Stream {
 
     /// Returns whether the provider said that the response is complete.
     pub fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.has_ended
     }
 
     /// The whole answer.
@@ -136,12 +141,12 @@ impl Stream {
     /// Otherwise those of [`answer`](super::answer).
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(READ);
-        let Some(word) = self.ended else {
+        if !self.has_ended {
             return Err(top.unfinished("it broke off before the answer was complete"));
-        };
+        }
         let items = self.items.into_values().filter_map(|item| item.into_value(false));
         let message = output_items(items.collect(), &top)?;
-        Answer::new(Provider::OpenAiResponses, message, self.usage, word).checked(&top)
+        Answer::new(Provider::OpenAiResponses, message, self.usage, self.stop_word).checked(&top)
     }
 
     /// What can be kept of a stream that broke off, or was left: all text, the calls that are whole,
@@ -172,10 +177,17 @@ impl Stream {
         }
         if !self.has_ended() {
             events.done(Stop::of(word.as_deref(), self.calls > 0));
-            self.ended = Some(word);
+            (self.has_ended, self.stop_word) = (true, word);
         }
         Ok(())
     }
+}
+
+/// The item that a piece belongs to, which can't be done.
+fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Result<&'a mut Item> {
+    let at = event.at;
+    let item = item(items, event)?;
+    if item.is_done() { Err(at.error("a piece of an item that is done")) } else { Ok(item) }
 }
 
 /// The item that an event is about: the last one, where it does not say.
