@@ -343,7 +343,7 @@ fn streams_that_go_wrong() {
         "read responses stream: response.error: the provider answered an error"
     );
     assert_eq!(
-        push(r#"{"type": "response.output_item.done", "output_index": "x"}"#),
+        push(r#"{"type": "response.output_item.done", "output_index": "x", "item": {}}"#),
         "read responses stream: output_index: expected an index, found a string"
     );
     let mut stream = Stream::new();
