@@ -59,6 +59,20 @@ pub enum ErrorKind {
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
     Codec,
+    /// A provider answered an error in place of a message, or stopped an answer before anything was
+    /// said. What it says about it is in the body that the caller has: it may quote the request.
+    Refused {
+        /// The provider's word for it, where it is one that is known: `overloaded_error`, `SAFETY`.
+        code: Option<&'static str>,
+        /// The HTTP status that the body names, whatever the response itself had.
+        status: Option<u16>,
+        /// Whether the same request may be answered later: the provider is overloaded or failed, a
+        /// limit of the rate is reached, the model wrote a call that could not be read.
+        retryable: bool,
+    },
+    /// An answer that is not whole: one that is still queued or being written, or a stream that ended
+    /// before the provider said why it stops. What can be kept of a stream is what its `broken` gives.
+    Unfinished,
     /// A slot is not what the caller expected: of another version, there or not there. Nothing was
     /// changed.
     SlotConflict,

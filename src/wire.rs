@@ -16,8 +16,10 @@
 //!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
 //!   of the provider are methods of the view. [`Messages::of`](openai::Messages::of) makes one of
 //!   messages that no prompt holds;
-//! - `answer`, which reads a response into the message that goes into memory;
-//! - `Stream`, which assembles a streamed response into that same message, without a runtime;
+//! - `answer`, which reads a response into an [`Answer`]: the message that goes into memory, what it
+//!   cost and why it ended;
+//! - `Stream`, which assembles a streamed response into that same answer, without a runtime, and tells
+//!   what to show on the way;
 //! - `history`, which reads the messages of a request that somebody else wrote. System messages that
 //!   open it are joined to one; one further on stays in its place, and a memory to which all of them are
 //!   appended keeps the last.
@@ -41,6 +43,77 @@
 //! let built = prompt.build()?;
 //! let body = json!({"model": "n", "messages": wire::ollama::messages(&built)});
 //! assert_eq!(body["messages"][2]["content"], "sunny, 21 °C");
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # Answers
+//!
+//! ```
+//! use memory_prompt::{ErrorKind, wire::{Stop, anthropic}};
+//!
+//! let body = r#"{"role": "assistant", "content": [{"type": "text", "text": "Once upon a"}],
+//!     "stop_reason": "max_tokens", "usage": {"input_tokens": 12, "output_tokens": 4}}"#;
+//! let answer = anthropic::answer(body)?;
+//! assert_eq!(answer.message.text(), "Once upon a");
+//! assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Length, Some("max_tokens")));
+//! assert_eq!(answer.usage.output, Some(4));
+//!
+//! // An error is no answer, whatever status it came with.
+//! let body = r#"{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}"#;
+//! let error = anthropic::answer(body).unwrap_err();
+//! assert!(matches!(error.kind(), ErrorKind::Refused { retryable: true, .. }));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! What is no answer is an error, never an empty message: of kind
+//! [`Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed, or stopped
+//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) where the answer is not there
+//! yet; [`Codec`](crate::ErrorKind::Codec) where it can't be read. An answer that was stopped in the
+//! middle is one: its [`stop`](Answer::stop) tells.
+//!
+//! # Streams
+//!
+//! [`Frames`] cuts the bytes of a body into texts, `Stream` makes [`Event`]s of them, to be shown, and in
+//! the end the answer. Neither does I/O, so they stand in any loop that reads a body.
+//!
+//! ```
+//! use memory_prompt::wire::{Event, Frames, Stop, openai};
+//!
+//! # let body: [&[u8]; 3] = [
+//! #     b"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n",
+//! #     b"\n: keep-alive\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo.\"},\"finish_reason\":",
+//! #     b"\"stop\"}]}\n\ndata: [DONE]\n\n"];
+//! let mut frames = Frames::sse();
+//! let mut stream = openai::Stream::new();
+//! let mut shown = String::new();
+//! for bytes in body {
+//!     for data in frames.push(bytes) {
+//!         for event in stream.push(&data?)? {
+//!             if let Event::Text(piece) = event {
+//!                 shown += &piece; // What is shown is what is stored.
+//!             }
+//!         }
+//!     }
+//! }
+//! if let Some(data) = frames.finish()? {
+//!     stream.push(&data)?;
+//! }
+//! let answer = stream.finish()?;
+//! assert_eq!((shown.as_str(), &*answer.message.text()), ("Hello.", "Hello."));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! A stream ends only where its format says so; one that breaks off before is never taken for whole. What
+//! can be kept of it is what `broken` gives: all text, the calls that are whole, no half call, and no
+//! reasoning without its signature.
+//!
+//! ```
+//! use memory_prompt::wire::{Stop, ollama};
+//!
+//! let mut stream = ollama::Stream::new();
+//! stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#)?;
+//! let answer = if stream.has_ended() { stream.finish()? } else { stream.broken() };
+//! assert_eq!((&*answer.message.text(), answer.stop), ("Hel", Stop::Broken));
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
@@ -69,14 +142,24 @@
 //! formats themselves are made of, such as `overloaded_error`: what a provider says about an error is in
 //! the body that the caller has, and may quote what it was sent.
 
+mod answer;
 pub mod anthropic;
 mod common;
+mod event;
+mod frames;
 pub mod gemini;
 pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
+mod refused;
 pub mod responses;
+mod usage;
 mod words;
+
+pub use answer::{Answer, Stop};
+pub use event::Event;
+pub use frames::{Frames, Taken};
+pub use usage::Usage;
 
 /// The names of the formats, under which each keeps what no other understands.
 const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];

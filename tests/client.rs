@@ -46,7 +46,7 @@ mod async_openai {
             if golden["response"].is_object() {
                 let message = &golden["response"]["choices"][0]["message"];
                 let typed = serde_json::from_value(message.clone()).unwrap();
-                let ours = openai::answer(&golden["response"].to_string()).unwrap();
+                let ours = openai::answer(&golden["response"].to_string()).unwrap().into();
                 let view = |message| serde_json::to_value(Messages::of([message])).unwrap();
                 assert_eq!(view(&answer(&typed).unwrap()), view(&ours), "{name}");
                 seen += 1;
@@ -141,8 +141,10 @@ mod ollama_rs {
                 let response = &golden["response"];
                 let typed = serde_json::from_value(response["message"].clone()).unwrap();
                 let at = response["created_at"].as_str().unwrap_or_default();
-                let (ours, theirs) =
-                    (ollama::answer(&response.to_string()).unwrap(), answer(&typed, at).unwrap());
+                let (ours, theirs) = (
+                    Message::from(ollama::answer(&response.to_string()).unwrap()),
+                    answer(&typed, at).unwrap(),
+                );
                 assert_eq!(theirs.text(), ours.text(), "{name}");
                 let names = |m: &Message| {
                     m.tool_calls()

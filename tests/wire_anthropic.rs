@@ -14,6 +14,8 @@ use serde_json::{Map, Value, json};
 mod conversations;
 #[path = "common/golden.rs"]
 mod golden;
+#[path = "common/shown.rs"]
+mod shown;
 #[path = "common/wire_values.rs"]
 mod values;
 
@@ -95,16 +97,20 @@ fn signed_reasoning_keeps_its_place_and_its_bytes() {
 fn a_stream_is_the_answer_in_pieces() {
     let golden = golden("anthropic", "stream.json");
     let mut stream = Stream::new();
-    let mut text = String::new();
+    let mut told = Vec::new();
     for event in golden["events"].as_array().expect("events") {
-        text += &stream.push(&event.to_string()).expect("a golden can be read");
+        told.extend(stream.push(&event.to_string()).expect("a golden can be read"));
     }
     stream.push("[DONE]").expect("tolerated");
     stream.push("data: {\"type\": \"ping\"}").expect("tolerated");
     let streamed = stream.finish().expect("whole");
-    assert_eq!(text, golden["text"]);
-    assert_eq!(streamed, anthropic::answer(&golden["response"].to_string()).expect("an answer"));
-    assert_eq!(written(&[streamed])[0]["content"], golden["response"]["content"]);
+    shown::assert_shown(&told, &streamed, "stream.json");
+    assert_eq!(shown::text(&told), golden["text"]);
+    assert_eq!(
+        streamed.message,
+        anthropic::answer(&golden["response"].to_string()).expect("an answer").message
+    );
+    assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
 }
 
 // --- writing ---------------------------------------------------------------------------------
@@ -241,7 +247,7 @@ fn thinking_of_servers_that_do_not_sign_goes_back_to_them() {
     let content = json!([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]);
     let body = json!({"role": "assistant", "content": content});
     let answer = anthropic::answer(&body.to_string()).expect("an answer");
-    assert_eq!(written(&[answer])[0]["content"], content);
+    assert_eq!(written(&[answer.into()])[0]["content"], content);
 }
 
 #[test]
@@ -530,7 +536,7 @@ fn streams_that_break_say_so() {
         stream.push(event).expect("nothing is wrong yet");
     }
     let message = stream.finish().expect("a message");
-    assert_eq!(message.tool_calls().next().expect("a call").arguments, r#"{"a": [1,"#);
+    assert_eq!(message.message.tool_calls().next().expect("a call").arguments, r#"{"a": [1,"#);
 }
 
 #[test]

@@ -19,12 +19,12 @@ use std::path::Path;
 
 use counted::counted;
 use golden::documents;
-use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
+use memory_prompt::wire::{Answer, anthropic, gemini, langchain4j, ollama, openai, responses};
 use memory_prompt::{Error, Message};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::Value;
-use wire_decoding::{TARGETS, Target};
+use wire_decoding::{FORMATS, TARGETS, Target};
 use wire_json::{mutated, odd_json};
 
 /// Reads, writes what was read and reads that again, all of which is held at once: together they
@@ -110,9 +110,9 @@ fn what_costs_most_stays_within_the_bound() {
 fn deep_nesting_is_refused() {
     for open in ["[", r#"{"content":"#, r#"{"contents":"#, r#"{"candidates":"#] {
         let deep = open.repeat(100_000);
-        for answer in
-            [openai::answer, responses::answer, anthropic::answer, gemini::answer, ollama::answer]
-        {
+        let answers: [fn(&str) -> memory_prompt::Result<Answer>; 5] =
+            [openai::answer, responses::answer, anthropic::answer, gemini::answer, ollama::answer];
+        for answer in answers {
             assert!(answer(&deep).is_err());
         }
         for history in [
@@ -286,7 +286,7 @@ counted! {
 
     #[test]
     fn no_error_says_what_a_document_said(
-        spoilt in proptest::sample::select(&TARGETS[..]).prop_flat_map(|target| {
+        spoilt in proptest::sample::select(&FORMATS[..]).prop_flat_map(|target| {
             mutated(documents(target.0.trim_start_matches("wire_")))
         }),
         one_in in 1usize..6,
@@ -299,7 +299,7 @@ counted! {
 
     #[test]
     fn spoilt_goldens_do_no_harm(
-        (target, all) in proptest::sample::select(&TARGETS[..]).prop_flat_map(|target| {
+        (target, all) in proptest::sample::select(&FORMATS[..]).prop_flat_map(|target| {
             let format = target.0.trim_start_matches("wire_");
             (Just(target), vec(mutated(documents(format)), 1..6))
         }),

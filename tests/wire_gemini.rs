@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
+use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, OtherPart, Part, Reasoning,
     Snapshot, TextPart, ToolCall, ToolMessage, Window,
@@ -14,6 +15,8 @@ use serde_json::{Map, Value, json};
 mod conversations;
 #[path = "common/golden.rs"]
 mod golden;
+#[path = "common/shown.rs"]
+mod shown;
 #[path = "common/wire_values.rs"]
 mod values;
 
@@ -108,21 +111,22 @@ fn snake_case_is_read_too() {
 fn a_stream_is_the_answer_in_pieces() {
     let golden = golden("gemini", "answer.json");
     let mut stream = Stream::new();
-    let mut text = String::new();
+    let mut told = Vec::new();
     for chunk in golden["events"].as_array().expect("events") {
-        text += &stream.push(&format!("data: {chunk}\r\n")).expect("a golden can be read");
+        told.extend(stream.push(&format!("data: {chunk}\r\n")).expect("a golden can be read"));
     }
     stream.push("[DONE]").expect("tolerated");
     let streamed = stream.finish().expect("whole");
-    assert_eq!(text, golden["text"]);
+    shown::assert_shown(&told, &streamed, "answer.json");
+    assert_eq!(shown::text(&told), golden["text"]);
     let answer = gemini::answer(&golden["response"].to_string()).expect("an answer");
     assert_eq!(streamed, answer);
-    assert_eq!(written(&[streamed])[0], golden["response"]["candidates"][0]["content"]);
+    assert_eq!(written(&[streamed.into()])[0], golden["response"]["candidates"][0]["content"]);
     let content = golden["response"]["candidates"][0]["content"].to_string();
     let texts: Vec<_> =
-        gemini::answer(&content).expect("a content").texts().map(str::to_owned).collect();
+        gemini::answer(&content).expect("a content").message.texts().map(str::to_owned).collect();
     assert_eq!(texts, ["I'll look."]);
-    let ids: Vec<_> = answer.tool_calls().map(|call| call.id.as_str()).collect();
+    let ids: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
     assert_eq!(ids, ["call_r7_0", "call_r7_1"]);
 }
 
@@ -143,7 +147,7 @@ fn signed_parts_of_a_stream_stay_apart() {
     let expected = json!([
         {"text": "a", "thoughtSignature": "1"}, {"text": "bc"}, {"text": "", "thoughtSignature": "2"},
     ]);
-    assert_eq!(written(&[stream.finish().expect("whole")])[0]["parts"], expected);
+    assert_eq!(written(&[stream.finish().expect("whole").into()])[0]["parts"], expected);
 }
 
 // --- writing ---------------------------------------------------------------------------------
@@ -286,7 +290,7 @@ fn what_others_signed_is_not_sent() {
     };
     let own = Reasoning::new("mine").with_signature("put there by the application");
     let messages =
-        [thinking, AiMessage::from_parts([AiPart::from(own), foreign_call.into()]).into()];
+        [thinking.into(), AiMessage::from_parts([AiPart::from(own), foreign_call.into()]).into()];
     let expected = json!([{"role": "model", "parts": [
         {"text": "said"},
         {"text": "mine", "thought": true, "thoughtSignature": "put there by the application"},
@@ -305,6 +309,7 @@ fn what_others_signed_is_not_sent() {
             {"text":"said","thoughtSignature":"c2ln"}]}"#,
     )
     .expect("an answer");
+    let thought = Message::from(thought);
     let theirs = memory_prompt::wire::anthropic::Messages::of([&thought]);
     let expected = json!([{"role": "assistant", "content": [{"type": "text", "text": "said"}]}]);
     assert_eq!(serde_json::to_value(theirs).expect("no error"), expected);
@@ -406,7 +411,14 @@ fn results_without_ids_answer_the_calls_of_their_name_in_order() {
 fn made_up_ids_do_not_change() {
     let content = r#"{"role":"model","parts":[{"functionCall":{"name":"t","args":{"x":1}},"thoughtSignature":"s"}]}"#;
     let id = |json: &str| {
-        gemini::answer(json).expect("an answer").tool_calls().next().expect("a call").id.clone()
+        gemini::answer(json)
+            .expect("an answer")
+            .message
+            .tool_calls()
+            .next()
+            .expect("a call")
+            .id
+            .clone()
     };
     assert_eq!(id(content), "call_ea5e083d88e8c489_0");
     assert_ne!(id(content), id(&content.replace("\"x\":1", "\"x\":2")));
@@ -467,11 +479,7 @@ fn errors_say_where() {
         ("{}", "candidates: missing"),
         (
             r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
-            "promptFeedback: the prompt was blocked: SAFETY",
-        ),
-        (
-            r#"{"candidates":[{"finishReason":"RECITATION"}]}"#,
-            "candidates[0].content: missing, the model finished with RECITATION",
+            "promptFeedback: nothing was answered (`SAFETY`)",
         ),
         (
             r#"{"candidates":[{"content":{}},{"content":{}}]}"#,
@@ -507,10 +515,10 @@ fn errors_say_where() {
 #[test]
 fn an_answer_that_is_empty_is_an_empty_message() {
     let json = r#"{"candidates":[{"content":{"role":"model"},"finishReason":"MAX_TOKENS"}]}"#;
-    assert_eq!(gemini::answer(json).expect("an answer"), Message::ai(""));
+    assert_eq!(Message::from(gemini::answer(json).expect("an answer")), Message::ai(""));
     let mut stream = Stream::new();
-    assert_eq!(stream.push(json).expect("a chunk"), "");
-    assert_eq!(stream.finish().expect("an answer"), Message::ai(""));
+    assert_eq!(stream.push(json).expect("a chunk"), [Event::Done(Stop::Length)]);
+    assert_eq!(Message::from(stream.finish().expect("an answer")), Message::ai(""));
 }
 
 #[test]

@@ -6,11 +6,14 @@
 mod counted;
 #[path = "common/golden.rs"]
 mod golden;
+#[path = "common/shown.rs"]
+mod shown;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
 use counted::counted;
 use golden::{assert_storable, events, goldens};
+use memory_prompt::wire::Event;
 use memory_prompt::wire::ollama::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
@@ -34,17 +37,25 @@ fn goldens_read_and_write() {
             assert_eq!(json_of(&messages), *rewritten, "{name}");
         }
         if golden["response"].is_object() {
-            let answer = ollama::answer(&golden["response"].to_string()).unwrap();
+            let whole = ollama::answer(&golden["response"].to_string()).unwrap();
+            let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             assert_eq!(json_of(std::slice::from_ref(&answer)), json!([golden["replay"]]), "{name}");
 
+            // Calls of a stream are named after its first line.
+            let mut response = golden["response"].clone();
+            let first = events(&golden).swap_remove(0);
+            response["created_at"] =
+                serde_json::from_str::<Value>(&first).unwrap()["created_at"].clone();
+            let whole = ollama::answer(&response.to_string()).unwrap();
             let mut stream = Stream::new();
-            let mut shown = String::new();
+            let mut told = Vec::new();
             for event in events(&golden) {
-                shown += &stream.push(&event).unwrap();
+                told.extend(stream.push(&event).unwrap());
             }
-            assert_eq!(shown, answer.text(), "{name}");
-            assert_eq!(stream.finish().unwrap(), answer, "{name}");
+            let streamed = stream.finish().unwrap();
+            shown::assert_shown(&told, &streamed, &name);
+            assert_eq!(streamed.message, whole.message, "{name}");
         }
     }
 }
@@ -241,7 +252,7 @@ fn errors_name_the_place() {
         assert_eq!(refused.to_string(), format!("read ollama answer: {error}"), "{json}");
     }
     let bare = ollama::answer(r#"{"role": "assistant", "content": "x"}"#).unwrap();
-    assert_eq!(bare, Message::ai("x"));
+    assert_eq!(Message::from(bare), Message::ai("x"));
 }
 
 #[test]
@@ -255,8 +266,11 @@ fn streams_that_go_wrong() {
         stream.push(r#"{"message": 7}"#).unwrap_err().to_string(),
         "read ollama stream: message: expected an object, found a number"
     );
-    assert_eq!(stream.push("\n").unwrap(), "");
-    assert_eq!(stream.push(r#"{"message": {"content": "Hel"}}"#).unwrap(), "Hel");
+    assert_eq!(stream.push("\n").unwrap(), []);
+    assert_eq!(
+        stream.push(r#"{"message": {"content": "Hel"}}"#).unwrap(),
+        [Event::Text("Hel".to_owned())]
+    );
     assert_eq!(
         stream.finish().unwrap_err().to_string(),
         "read ollama stream: it broke off before the answer was complete"

@@ -8,11 +8,14 @@ use std::sync::Arc;
 mod counted;
 #[path = "common/golden.rs"]
 mod golden;
+#[path = "common/shown.rs"]
+mod shown;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
 use counted::counted;
 use golden::{asks, assert_storable, events, goldens};
+use memory_prompt::wire::Event;
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
 use memory_prompt::{
     AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
@@ -49,20 +52,28 @@ fn goldens_read_and_write() {
             assert_eq!(written, golden["request"], "{name}");
         }
         if golden["response"].is_object() {
-            let answer = openai::answer(&golden["response"].to_string()).unwrap();
+            let whole = openai::answer(&golden["response"].to_string()).unwrap();
+            let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let message = &golden["response"]["choices"][0]["message"];
-            assert_eq!(openai::answer(&message.to_string()).unwrap(), answer, "{name}");
+            assert_eq!(
+                openai::answer(&message.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
 
             let list = [answer.clone()];
             let written = serde_json::to_value(view(&list, &golden)).unwrap();
             assert_eq!(written, json!([golden["replay"]]), "{name}");
 
             let mut stream = Stream::new();
+            let mut told = Vec::new();
             for event in events(&golden) {
-                stream.push(&event).unwrap();
+                told.extend(stream.push(&event).unwrap());
             }
-            assert_eq!(stream.finish().unwrap(), answer, "{name}");
+            let streamed = stream.finish().unwrap();
+            assert_eq!(streamed.message, whole.message, "{name}");
+            shown::assert_shown(&told, &streamed, &name);
         }
     }
 }
@@ -308,9 +319,9 @@ fn what_is_not_known_is_kept() {
         r#"{"role": "assistant", "content": "x", "annotations": [{"type": "url_citation"}], "y": 1}"#,
     )
     .unwrap();
-    let ai = answer.as_ai().unwrap();
+    let ai = &answer.message;
     assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
-    assert_eq!(json_of(&[answer]), json!([{"role": "assistant", "content": "x", "y": 1}]));
+    assert_eq!(json_of(&[answer.into()]), json!([{"role": "assistant", "content": "x", "y": 1}]));
 }
 
 #[test]
@@ -441,9 +452,9 @@ fn streams_that_go_wrong() {
     let mut stream = Stream::new();
     assert_eq!(
         stream.push(r#"data: {"choices": [{"delta": {"content": "Hel"}}]}"#).unwrap(),
-        "Hel"
+        [Event::Text("Hel".to_owned())]
     );
-    assert_eq!(stream.push("").unwrap(), "");
+    assert_eq!(stream.push("").unwrap(), []);
     let refused = stream.push(r#"{"choices": [{"delta": {"content": 7}}]}"#).unwrap_err();
     assert_eq!(
         refused.to_string(),
@@ -458,8 +469,10 @@ fn streams_that_go_wrong() {
     let mut stream = Stream::new();
     let far = r#"{"choices": [{"delta": {"tool_calls": [{"index": 18446744073709551615, "id": "c", "function": {"name": "t"}}]}}]}"#;
     stream.push(far).unwrap();
+    stream.push(r#"{"choices": [{"delta": {}, "finish_reason": "tool_calls"}]}"#).unwrap();
     stream.push("data: [DONE]").unwrap();
-    assert_eq!(stream.finish().unwrap(), Message::ai_calls([ToolCall::new("c", "t", "")]));
+    let message = Message::from(stream.finish().unwrap());
+    assert_eq!(message, Message::ai_calls([ToolCall::new("c", "t", "")]));
 }
 
 #[test]

@@ -8,6 +8,8 @@ use std::sync::Arc;
 mod counted;
 #[path = "common/golden.rs"]
 mod golden;
+#[path = "common/shown.rs"]
+mod shown;
 #[path = "common/wire_messages.rs"]
 mod wire_messages;
 
@@ -39,19 +41,25 @@ fn goldens_read_and_write() {
             assert_eq!(written, *rewritten, "{name}");
         }
         if golden["response"].is_object() {
-            let answer = responses::answer(&golden["response"].to_string()).unwrap();
+            let whole = responses::answer(&golden["response"].to_string()).unwrap();
+            let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let output = &golden["response"]["output"];
-            assert_eq!(responses::answer(&output.to_string()).unwrap(), answer, "{name}");
+            assert_eq!(
+                responses::answer(&output.to_string()).unwrap().message,
+                whole.message,
+                "{name}"
+            );
             assert_eq!(json_of(std::slice::from_ref(&answer)), golden["replay"], "{name}");
 
             let mut stream = Stream::new();
-            let mut shown = String::new();
+            let mut told = Vec::new();
             for event in events(&golden) {
-                shown += &stream.push(&event).unwrap();
+                told.extend(stream.push(&event).unwrap());
             }
-            assert_eq!(stream.finish().unwrap(), answer, "{name}");
-            assert!(answer.text().starts_with(&shown), "{name}");
+            let streamed = stream.finish().unwrap();
+            assert_eq!(streamed.message, whole.message, "{name}");
+            shown::assert_shown(&told, &streamed, &name);
         }
     }
 }
@@ -200,7 +208,7 @@ fn what_another_format_signed_is_not_sent() {
     )
     .unwrap();
     assert_eq!(
-        serde_json::to_value(openai::Messages::of(&[mine])).unwrap(),
+        serde_json::to_value(openai::Messages::of(&[mine.into()])).unwrap(),
         json!([{"role": "assistant",
             "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "[part: not supported by this format]"}],
             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
@@ -249,7 +257,7 @@ fn results_in_an_answer_are_sent_back() {
         {"type": "custom_tool_call_output", "call_id": "d", "output": "y", "id": "ctco_1", "status": "completed"},
     ]);
     let answer = responses::answer(&json!({"output": output}).to_string()).unwrap();
-    assert_eq!(json_of(&[answer]), output);
+    assert_eq!(json_of(&[answer.into()]), output);
 }
 
 #[test]
@@ -335,7 +343,7 @@ fn streams_that_go_wrong() {
         "read responses stream: response.error: the provider answered an error"
     );
     assert_eq!(
-        push(r#"{"type": "response.output_item.done", "output_index": "x"}"#),
+        push(r#"{"type": "response.output_item.done", "output_index": "x", "item": {}}"#),
         "read responses stream: output_index: expected an index, found a string"
     );
     let mut stream = Stream::new();
@@ -348,8 +356,9 @@ fn streams_that_go_wrong() {
     let mut stream = Stream::new();
     let far = r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"role": "assistant", "content": "x"}}"#;
     stream.push(far).unwrap();
+    stream.push(r#"{"type": "response.completed", "response": {}}"#).unwrap();
     stream.push("[DONE]").unwrap();
-    assert_eq!(stream.finish().unwrap(), Message::ai("x"));
+    assert_eq!(Message::from(stream.finish().unwrap()), Message::ai("x"));
 }
 
 #[test]

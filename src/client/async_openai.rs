@@ -57,7 +57,7 @@ pub fn messages(view: &openai::Messages<'_>) -> Result<Vec<ChatCompletionRequest
 ///
 /// [`ErrorKind::Codec`] where it is none, as for [`openai::answer`].
 pub fn answer(message: &ChatCompletionResponseMessage) -> Result<Message> {
-    openai::answer(&json(message)?)
+    openai::answer(&json(message)?).map(Message::from)
 }
 
 /// The messages of a request that somebody else made.

@@ -55,7 +55,8 @@ pub fn messages(view: &ollama::Messages<'_>) -> Result<Vec<ChatMessage>> {
 ///
 /// [`ErrorKind::Codec`] where it is none, as for [`ollama::answer`].
 pub fn answer(message: &ChatMessage, created_at: &str) -> Result<Message> {
-    ollama::answer(&json!({"message": message, "created_at": created_at}).to_string())
+    let body = json!({"message": message, "created_at": created_at});
+    ollama::answer(&body.to_string()).map(Message::from)
 }
 
 /// A prompt as the history that ollama-rs keeps a conversation in.

@@ -153,6 +153,11 @@ impl AiMessage {
         }
     }
 
+    /// The parts in order; one text where the answer is plain text.
+    pub(crate) fn into_parts(self) -> Vec<AiPart> {
+        self.body.into_parts()
+    }
+
     /// The tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts().iter().filter_map(|part| match part {

@@ -23,7 +23,7 @@
 //! let answer = anthropic::answer(
 //!     r#"{"type":"message","role":"assistant","content":[{"type":"text","text":"Sunny."}]}"#,
 //! )?;
-//! assert_eq!(answer, Message::ai("Sunny."));
+//! assert_eq!(Message::from(answer), Message::ai("Sunny."));
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
@@ -60,13 +60,14 @@
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! Reading drops `cache_control`, which belongs to a request and not to a message, and joins the
-//! blocks of a system text with an empty line. Of a response, the content alone is read.
+//! blocks of a system text with an empty line. Of a response, content, usage and reason to stop are read.
 //!
 //! # Sources
 //!
 //! The API reference and the request and response types of Anthropic's own Python client, as of
 //! August 2026.
 
+mod block;
 mod decode;
 mod encode;
 mod stream;

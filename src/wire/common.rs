@@ -6,7 +6,6 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
-use super::words::answered_error;
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
@@ -55,6 +54,16 @@ impl<'a> At<'a> {
     /// What is here can't be expressed.
     pub(super) fn unsupported(&self, what: impl fmt::Display) -> Error {
         self.fail(ErrorKind::Unsupported, what)
+    }
+
+    /// What is here is wrong in another way.
+    pub(super) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
+        self.fail(kind, what)
+    }
+
+    /// What is here is not whole.
+    pub(super) fn unfinished(&self, what: impl fmt::Display) -> Error {
+        self.fail(ErrorKind::Unfinished, what)
     }
 
     fn fail(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
@@ -113,6 +122,15 @@ impl<'a> Fields<'a> {
 
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.map.remove(key).filter(|value| !value.is_null())
+    }
+
+    /// A field, left where it is.
+    pub(super) fn get(&self, key: &str) -> Option<&Value> {
+        self.map.get(key)
+    }
+
+    pub(super) fn put(&mut self, key: &str, value: &str) {
+        self.map.insert(key.to_owned(), value.into());
     }
 
     /// Whether the field is there and is not `null`.
@@ -192,16 +210,6 @@ pub(super) fn elements(json: &str, top: At<'_>, key: &'static str) -> Result<Vec
     match top.parse(json)? {
         Value::Array(list) => Ok(list),
         body => Fields::of(body, top)?.required_list(key),
-    }
-}
-
-/// The error that a provider answered in place of a message, where it did.
-///
-/// Its words are not repeated: providers quote what they were sent.
-pub(super) fn refused(body: &Fields<'_>) -> Result<()> {
-    match body.map.get("error") {
-        None | Some(Value::Null) => Ok(()),
-        Some(error) => Err(body.at.key("error").error(answered_error(error))),
     }
 }
 
@@ -320,6 +328,12 @@ pub(super) fn kind(part: &Part) -> &'static str {
         Part::File(_) => "a file",
         Part::Other(_) => "a part of unknown kind",
     }
+}
+
+/// Returns whether this is a whole JSON object: then nothing of it is missing. Called for each piece,
+/// so it looks at the end first.
+pub(super) fn is_object(json: &str) -> bool {
+    json.trim_end().ends_with('}') && serde_json::from_str::<Attributes>(json).is_ok()
 }
 
 /// A call's arguments as an object, for formats that hold one.

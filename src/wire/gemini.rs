@@ -60,8 +60,8 @@
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! On the way back, besides: a `response` that holds anything else than texts becomes the text of its
-//! JSON; the parts of a system instruction are joined with an empty line; of a response, the content
-//! alone is read (`usageMetadata` and `finishReason` are the caller's).
+//! JSON; the parts of a system instruction are joined with an empty line; of a response, the
+//! content, `usageMetadata` and `finishReason` are read.
 //!
 //! # Sources
 //!

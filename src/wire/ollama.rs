@@ -50,8 +50,8 @@
 //! - Whether a tool result is an error; an image's type, name and detail (the type is told from the
 //!   data again where it can be).
 //!
-//! On the way back, besides: the `index` of a call, which is its place. Of a response's body only
-//! the message is read: durations and counts are the caller's.
+//! On the way back, besides: the `index` of a call, which is its place. Of a response's body
+//! the message, the counts of tokens and the reason to stop are read.
 
 mod decode;
 mod encode;

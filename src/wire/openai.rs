@@ -68,10 +68,12 @@
 //!
 //! On the way back, besides: whether a system message was `system` or `developer`, and its division
 //! into parts (they are joined with an empty line); the parts of a list without any. Of a response's
-//! body only the message is read: usage and reason to stop are the caller's.
+//! body the message, the usage and the reason to stop are read.
 
+mod calls;
 mod decode;
 mod encode;
+mod merge;
 mod stream;
 
 use crate::composed::Prompt;

@@ -60,10 +60,11 @@
 //!
 //! On the way back, besides: that two answers in a row were two; whether a system message was
 //! `system` or `developer`, and its division into parts (they are joined with an empty line). Of a
-//! response's body only the output is read: usage and status are the caller's.
+//! response's body the output, the usage and the status are read.
 
 mod decode;
 mod encode;
+mod item;
 mod stream;
 
 use crate::composed::Prompt;

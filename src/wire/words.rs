@@ -3,22 +3,13 @@
 //! Whatever else stands in a document is somebody's text. Errors are logged and sent to places where no
 //! conversation belongs.
 
-use serde_json::Value;
-
-/// "the provider answered an error (`overloaded_error`)", as far as it is of a known kind.
-///
-/// Its own words are not repeated: providers quote what they were sent.
-pub(super) fn answered_error(error: &Value) -> String {
-    let fields = || ["type", "code", "status"].into_iter().filter_map(|key| error.get(key));
-    let names = fields().filter_map(Value::as_str).filter_map(known);
-    let mut kinds: Vec<String> = names.map(|name| format!("`{name}`")).collect();
-    kinds.dedup();
-    let status = fields().filter_map(Value::as_u64).find(|number| (400..600).contains(number));
-    kinds.extend(status.map(|status| status.to_string()));
-    if kinds.is_empty() {
-        return "the provider answered an error".to_owned();
-    }
-    format!("the provider answered an error ({})", kinds.join(", "))
+/// " (`overloaded_error`, 529)", as far as the words are known; nothing where none is.
+pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Option<u16>) -> String {
+    let mut all: Vec<String> =
+        words.into_iter().filter_map(known).map(|word| format!("`{word}`")).collect();
+    all.dedup();
+    all.extend(status.map(|status| status.to_string()));
+    if all.is_empty() { String::new() } else { format!(" ({})", all.join(", ")) }
 }
 
 /// The word as an error may repeat it.
@@ -26,11 +17,55 @@ pub(super) fn word(word: &str) -> &'static str {
     known(word).unwrap_or("(another word)")
 }
 
-fn known(word: &str) -> Option<&'static str> {
+pub(super) fn known(word: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|known| *known == word)
 }
 
-const WORDS: [&str; 69] = [
+/// Returns whether an error of this kind passes, so that the same request may be answered later.
+pub(super) fn is_passing(word: &str) -> bool {
+    const PASSING: [&str; 23] = [
+        "ABORTED",
+        "DEADLINE_EXCEEDED",
+        "INTERNAL",
+        "InternalServerError",
+        "RESOURCE_EXHAUSTED",
+        "UNAVAILABLE",
+        "api_error",
+        "engine_overloaded",
+        "engine_overloaded_error",
+        "internal_error",
+        "internal_server_error",
+        "overloaded",
+        "overloaded_error",
+        "rate_limit_error",
+        "rate_limit_exceeded",
+        "rate_limit_reached_error",
+        "requests",
+        "server_error",
+        "server_is_overloaded",
+        "service_unavailable",
+        "slow_down",
+        "timeout_error",
+        "tokens",
+    ];
+    PASSING.contains(&word)
+}
+
+/// Returns whether an error of this kind stays, whatever else is said of it: OpenAI answers 429 where
+/// nothing is left to pay with.
+pub(super) fn is_final(word: &str) -> bool {
+    const FINAL: [&str; 6] = [
+        "billing_error",
+        "content_filter",
+        "context_length_exceeded",
+        "exceeded_current_quota_error",
+        "insufficient_quota",
+        "request_too_large",
+    ];
+    FINAL.contains(&word)
+}
+
+const WORDS: [&str; 101] = [
     // Roles.
     "assistant",
     "developer",
@@ -104,4 +139,36 @@ const WORDS: [&str; 69] = [
     "timeout_error",
     "tokens",
     "unsupported_value",
+    "InternalServerError",
+    "BadRequestError",
+    "engine_overloaded",
+    "engine_overloaded_error",
+    "internal_error",
+    "internal_server_error",
+    "overloaded",
+    "rate_limit_reached_error",
+    "server_is_overloaded",
+    "service_unavailable",
+    "slow_down",
+    "exceeded_current_quota_error",
+    "error",
+    "network_error",
+    "insufficient_system_resource",
+    "abort",
+    "aborted",
+    "cancelled",
+    "refusal",
+    "sensitive",
+    "guardrail_intervened",
+    "tool_calls",
+    "function_call",
+    "failed",
+    "queued",
+    "in_progress",
+    "safety",
+    "prohibited_content",
+    "recitation",
+    "MODEL_ARMOR",
+    "JAILBREAK",
+    "tool_use_failed",
 ];

@@ -4,7 +4,7 @@
 //! The first byte says which decoder reads the rest: `a` an answer, `h` a history, `s` a stream of
 //! one event a line. Whatever else it is goes to all of them.
 
-use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
+use memory_prompt::wire::{Frames, anthropic, gemini, langchain4j, ollama, openai, responses};
 use memory_prompt::{Codec, Message, codec};
 
 /// Which decoders read these bytes.
@@ -45,9 +45,9 @@ macro_rules! format {
             let Some((which, text)) = split(bytes) else { return };
             let asked = |one| which.is_none_or(|which| which == one);
             if asked(b'a')
-                && let Ok(message) = $name::answer(text)
+                && let Ok(answer) = $name::answer(text)
             {
-                rewrite(&[message]);
+                rewrite(&[answer.into()]);
             }
             if asked(b'h')
                 && let Ok(messages) = $name::history(text)
@@ -55,13 +55,17 @@ macro_rules! format {
                 rewrite(&messages);
             }
             if asked(b's') {
-                let mut stream = $name::Stream::new();
-                // An event that is refused changes nothing that has been read.
-                for line in text.lines() {
-                    let _ = stream.push(line);
-                }
-                if let Ok(message) = stream.finish() {
-                    rewrite(&[message]);
+                let read = || {
+                    let mut stream = $name::Stream::new();
+                    for line in text.lines() {
+                        let _ = stream.push(line);
+                    }
+                    stream
+                };
+                // What is left of it is storable wherever it broke off.
+                rewrite(&[read().broken().into()]);
+                if let Ok(answer) = read().finish() {
+                    rewrite(&[answer.into()]);
                 }
             }
         }
@@ -89,15 +93,44 @@ pub fn langchain4j(bytes: &[u8]) {
     }
 }
 
+/// The framing of a streamed body: cut anywhere it is the same texts, and nothing comes of nothing.
+/// The first byte says where it is cut.
+pub fn frames(bytes: &[u8]) {
+    let Some((first, body)) = bytes.split_first() else { return };
+    let cut = usize::from(*first) % (body.len() + 1);
+    for frames in [Frames::sse, Frames::lines] {
+        let read = |pieces: &[&[u8]]| {
+            // Small enough to be reached.
+            let mut frames = frames().with_limit(64);
+            let mut texts = Vec::new();
+            for piece in pieces {
+                texts.extend(frames.push(piece).map(|text| text.map_err(|e| e.to_string())));
+            }
+            texts.extend(frames.finish().map_err(|e| e.to_string()).transpose());
+            texts
+        };
+        let texts = read(&[body]);
+        assert_eq!(texts, read(&[&body[..cut], &body[cut..]]));
+        assert_eq!(texts, read(&body.chunks(1).collect::<Vec<_>>()));
+        let said = texts.iter().flatten();
+        assert!(said.clone().map(String::len).sum::<usize>() <= body.len());
+        assert!(said.into_iter().all(|text| text.len() <= 64 + 9));
+    }
+}
+
 /// A target's name and its check.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target.
-pub const TARGETS: [Target; 6] = [
+/// Every target: those of the formats, and the framing.
+pub const TARGETS: [Target; 7] = [
     ("wire_openai", openai),
     ("wire_responses", responses),
     ("wire_anthropic", anthropic),
     ("wire_gemini", gemini),
     ("wire_ollama", ollama),
     ("wire_langchain4j", langchain4j),
+    ("wire_frames", frames),
 ];
+
+/// The targets of the formats, which have goldens.
+pub const FORMATS: &[Target] = TARGETS.split_at(6).0;

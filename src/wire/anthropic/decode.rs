@@ -10,46 +10,50 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{
-    At, Fields, expected, keep, keep_signed, one_system, other_part, refused,
-};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, stop_word};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
+use crate::wire::refused::refused;
+use crate::wire::usage::Usage;
 use crate::wire::words::word;
 
-/// The message in an answer: the whole body of a response, or its `role` and `content` alone.
+/// Reads a response: its whole body, or its `role` and `content` alone.
 ///
 /// Blocks that this version does not know are kept, and written again, as parts that only this
-/// format understands; so are unknown fields of blocks. Of the body, only the content is read:
-/// `usage` and `stop_reason` are the caller's. A tool call's arguments are its `input` without white
-/// space.
+/// format understands; so are unknown fields of blocks. A tool call's arguments are its `input` without
+/// white space.
 ///
 /// ```
-/// use memory_prompt::wire::anthropic;
+/// use memory_prompt::wire::{Stop, anthropic};
 ///
 /// let answer = anthropic::answer(
 ///     r#"{"role":"assistant","stop_reason":"tool_use","content":[
 ///         {"type":"thinking","thinking":"Look it up.","signature":"c2ln"},
 ///         {"type":"tool_use","id":"toolu_1","name":"weather","input":{"city": "Oslo"}}]}"#,
 /// )?;
-/// let call = answer.tool_calls().next().unwrap();
+/// let call = answer.message.tool_calls().next().unwrap();
 /// assert_eq!(call.arguments, r#"{"city":"Oslo"}"#);
+/// assert_eq!(answer.stop, Stop::Calls);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
-/// is itself an error is one, with its kind where that is known. The provider's words stay
-/// in the body: they may quote the request.
-pub fn answer(json: &str) -> Result<Message> {
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or stopped
+/// before anything was said; its words stay in the body: they may quote the request.
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
+pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;
-    refused(&fields)?;
+    refused(&fields, &["content"])?;
     if let Some(role) = fields.text("role")?.filter(|role| role != "assistant") {
         return Err(top
             .key("role")
             .error(format_args!("expected `assistant`, found `{}`", word(&role))));
     }
-    assistant(&mut fields).map(Message::Ai)
+    let usage = fields.get("usage").map_or_else(Usage::default, Usage::anthropic).with_caches();
+    let word = stop_word(fields.take("stop_reason"));
+    Answer::new(Provider::Anthropic, assistant(&mut fields)?, usage, word).checked(&top)
 }
 
 /// The messages of a request: its whole body, or the array of its `messages` alone.

@@ -10,16 +10,17 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
     ToolMessage, UserMessage,
 };
-use crate::wire::common::{
-    At, Fields, expected, keep, keep_signed, one_system, other_part, refused,
-};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, stop_word};
+use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
+use crate::wire::refused::{refused, stopped};
+use crate::wire::usage::Usage;
 use crate::wire::words::word;
 
-/// The message in an answer: the whole body of a response, or the `content` of one candidate.
+/// Reads a response: its whole body, or the `content` of one candidate.
 ///
 /// Parts that this version does not know are kept, and written again, as parts that only this format
-/// understands; so are unknown fields of parts. Of the body, only the content is read:
-/// `finishReason` and `usageMetadata` are the caller's.
+/// understands; so are unknown fields of parts.
 ///
 /// ```
 /// use memory_prompt::wire::gemini;
@@ -29,7 +30,7 @@ use crate::wire::words::word;
 ///         {"functionCall":{"name":"weather","args":{"city":"Oslo"}},"thoughtSignature":"c2ln"}]},
 ///         "finishReason":"STOP"}],"responseId":"r1"}"#,
 /// )?;
-/// let call = answer.tool_calls().next().unwrap();
+/// let call = answer.message.tool_calls().next().unwrap();
 /// assert_eq!((call.id.as_str(), call.arguments.as_str()), ("call_r1_0", r#"{"city":"Oslo"}"#));
 /// assert_eq!(call.signature.as_deref(), Some("c2ln"));
 /// # Ok::<(), memory_prompt::Error>(())
@@ -37,31 +38,44 @@ use crate::wire::words::word;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read. A body that
-/// is itself an error is one, with its kind where that is known, and so is a blocked prompt or answer. A body
-/// with several candidates is one too: the caller chooses, and passes its `content`.
-pub fn answer(json: &str) -> Result<Message> {
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, blocked the
+/// prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the
+/// path to what can't be read: also where there are several candidates; the caller chooses, and passes
+/// its `content`.
+pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read gemini answer");
     let mut body = Fields::of(camel(top.parse(json)?), top)?;
-    refused(&body)?;
+    refused(&body, &["candidates"])?;
     let mut calls = Calls::default();
     if body.has("parts") || body.has("role") {
         let (parts, beside) = content(body, &mut calls)?;
-        return Ok(with_beside(AiMessage::from_parts(parts), beside).into());
+        let message = with_beside(AiMessage::from_parts(parts), beside);
+        return Ok(Answer::new(Provider::Gemini, message, Usage::default(), None));
     }
     calls.name_after(body.text("responseId")?);
+    let usage = usage(&mut body);
     let Some(candidate) = candidate(&mut body)? else {
         return Err(top.key("candidates").error("missing"));
     };
     let at = top.key("candidates");
     let mut candidate = Fields::of(camel(candidate), at.index(0))?;
-    let reason = candidate.text("finishReason")?;
-    let Some(value) = candidate.take("content") else {
-        return Err(no_content(&candidate.at, reason.as_deref()));
-    };
+    let word = stop_word(candidate.take("finishReason"));
     let at = candidate.at;
-    let (parts, beside) = content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
-    Ok(with_beside(AiMessage::from_parts(parts), beside).into())
+    let message = match candidate.take("content") {
+        Some(value) => {
+            let (parts, beside) =
+                content(Fields::of(camel(value), at.key("content"))?, &mut calls)?;
+            with_beside(AiMessage::from_parts(parts), beside)
+        }
+        None if word.is_some() => AiMessage::new(""),
+        None => return Err(at.key("content").error("missing, and no reason given")),
+    };
+    Answer::new(Provider::Gemini, message, usage, word).checked(&at)
+}
+
+/// What a body or a chunk counts.
+pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
+    body.take("usageMetadata").map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
 }
 
 /// The messages of a request: its whole body, or the array of its `contents` alone.
@@ -120,17 +134,9 @@ pub(super) fn candidate(body: &mut Fields<'_>) -> Result<Option<Value>> {
         && let Some(feedback) = body.take("promptFeedback")
         && let Some(reason) = feedback.get("blockReason").and_then(Value::as_str)
     {
-        return Err(at
-            .key("promptFeedback")
-            .error(format_args!("the prompt was blocked: {}", word(reason))));
+        return Err(stopped(&at.key("promptFeedback"), reason, false));
     }
     Ok(first)
-}
-
-/// The error of an answer in which nothing was said.
-pub(super) fn no_content(at: &At<'_>, reason: Option<&str>) -> crate::error::Error {
-    let reason = reason.map_or("no reason given", word);
-    at.key("content").error(format_args!("missing, the model finished with {reason}"))
 }
 
 /// The parts of a model's `content`, and what stands beside them.

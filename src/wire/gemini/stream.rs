@@ -2,51 +2,64 @@
 
 use std::fmt;
 
-use super::decode::{Calls, camel, candidate, content, no_content, with_beside};
+use super::decode::{Calls, camel, candidate, content, usage, with_beside};
 use crate::error::Result;
-use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
-use crate::wire::common::{At, Fields, event, refused};
+use crate::message::{AiMessage, AiPart, Attributes, Part};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, Stop, stop_word};
+use crate::wire::common::{At, Fields, event};
+use crate::wire::event::{Event, Events};
+use crate::wire::refused::refused;
+use crate::wire::usage::Usage;
 
 /// An answer of `streamGenerateContent?alt=sse` that arrives chunk by chunk.
 ///
-/// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the message
+/// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the answer
 /// that [`answer`](super::answer) reads from a response in one piece. Texts that follow one another
 /// are one text, and thoughts one thought, unless they carry a signature: signed parts go back as
 /// they came.
 ///
 /// ```
-/// use memory_prompt::{Message, wire::gemini};
+/// use memory_prompt::wire::{Event, Stop, gemini};
 ///
 /// let mut stream = gemini::Stream::new();
 /// let mut shown = String::new();
 /// for data in [
 ///     r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"Sun"}]}}]}"#,
-///     r#"{"candidates":[{"content":{"parts":[{"text":"ny."}]},"finishReason":"STOP"}]}"#,
+///     r#"{"candidates":[{"content":{"parts":[{"text":"ny."}]},"finishReason":"STOP"}],
+///         "usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":2}}"#,
 /// ] {
-///     shown += &stream.push(data)?;
+///     for event in stream.push(data)? {
+///         if let Event::Text(piece) = event {
+///             shown += &piece;
+///         }
+///     }
 /// }
-/// assert_eq!(shown, "Sunny.");
-/// assert_eq!(stream.finish()?, Message::ai("Sunny."));
+/// let answer = stream.finish()?;
+/// assert_eq!((shown.as_str(), &*answer.message.text()), ("Sunny.", "Sunny."));
+/// assert_eq!((answer.stop, answer.usage.input), (Stop::End, Some(7)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 #[derive(Default)]
 pub struct Stream {
     parts: Vec<AiPart>,
     beside: Attributes,
-    calls: Calls,
-    has_content: bool,
-    reason: Option<String>,
+    ids: Calls,
+    calls: usize,
+    usage: Usage,
+    stop_word: Option<String>,
 }
 
 impl fmt::Debug for Stream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")
             .field("parts", &self.parts.len())
-            .field("has_content", &self.has_content)
-            .field("has_ended", &self.reason.is_some())
+            .field("has_ended", &self.has_ended())
             .finish_non_exhaustive()
     }
 }
+
+const READ: &str = "read gemini stream";
 
 impl Stream {
     /// A stream of which nothing has arrived.
@@ -54,54 +67,82 @@ impl Stream {
         Self::default()
     }
 
-    /// Takes one chunk: the JSON after `data:` (which may still stand before it). Returns the text
-    /// that it adds to the answer, thoughts aside; empty where it adds none.
+    /// Takes one chunk: the JSON after `data:` (which may still stand before it). Returns what it adds
+    /// to the answer.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) where the chunk can't be read, or is an error of
-    /// the provider's, or the prompt was blocked.
-    pub fn push(&mut self, data: &str) -> Result<String> {
-        let top = At::top("read gemini stream");
-        let Some(chunk) = event(&top, data)? else { return Ok(String::new()) };
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the chunk is an error of the
+    /// provider's, or the prompt was blocked; [`ErrorKind::Codec`](crate::ErrorKind::Codec) where it
+    /// can't be read.
+    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
+        let top = At::top(READ);
+        let mut events = Events::default();
+        let Some(chunk) = event(&top, data)? else { return Ok(events.told()) };
         let mut chunk = Fields::of(camel(chunk), top)?;
-        refused(&chunk)?;
-        self.calls.name_after(chunk.text("responseId")?);
-        let Some(first) = candidate(&mut chunk)? else { return Ok(String::new()) };
+        refused(&chunk, &["candidates"])?;
+        self.ids.name_after(chunk.text("responseId")?);
+        self.usage.grow(usage(&mut chunk));
+        let Some(first) = candidate(&mut chunk)? else { return Ok(events.told()) };
         let at = top.key("candidates");
         let mut candidate = Fields::of(camel(first), at.index(0))?;
-        let reason = candidate.text("finishReason")?;
-        let mut shown = String::new();
+        let word = stop_word(candidate.take("finishReason"));
         if let Some(value) = candidate.take("content") {
             let at = candidate.at;
             let fields = Fields::of(camel(value), at.key("content"))?;
-            let (parts, beside) = content(fields, &mut self.calls)?;
+            let (parts, beside) = content(fields, &mut self.ids)?;
             self.beside.extend(beside);
             for part in parts {
-                shown.push_str(part.as_text().unwrap_or_default());
+                self.show(&part, &mut events);
                 self.add(part);
             }
-            self.has_content = true;
         }
-        self.reason = reason.or_else(|| self.reason.take());
-        Ok(shown)
+        if let Some(word) = word {
+            if !self.has_ended() {
+                events.done(Stop::of(Some(&word), self.calls > 0));
+            }
+            self.stop_word = Some(word);
+        }
+        Ok(events.told())
+    }
+
+    /// Returns whether the provider said why it stops.
+    pub fn has_ended(&self) -> bool {
+        self.stop_word.is_some()
     }
 
     /// The whole answer.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) where the end has not arrived, or nothing was
-    /// said because the answer was blocked.
-    pub fn finish(self) -> Result<Message> {
-        let top = At::top("read gemini stream");
-        let Some(reason) = self.reason else {
-            return Err(top.error("the stream ended before a `finishReason`"));
-        };
-        if !self.has_content {
-            return Err(no_content(&top.key("candidates").index(0), Some(&reason)));
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the end has not arrived;
+    /// [`broken`](Self::broken) gives what can be kept. Otherwise those of [`answer`](super::answer).
+    pub fn finish(self) -> Result<Answer> {
+        let top = At::top(READ);
+        if !self.has_ended() {
+            return Err(top.unfinished("the stream ended before a `finishReason`"));
         }
-        Ok(with_beside(AiMessage::from_parts(self.parts), self.beside).into())
+        let message = with_beside(AiMessage::from_parts(self.parts), self.beside);
+        Answer::new(Provider::Gemini, message, self.usage, self.stop_word).checked(&top)
+    }
+
+    /// What can be kept of a stream that broke off, or was left: all text, the calls, and reasoning
+    /// that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    pub fn broken(self) -> Answer {
+        let message = with_beside(AiMessage::from_parts(self.parts), self.beside);
+        Answer::broken(Provider::Gemini, message, self.usage)
+    }
+
+    fn show(&mut self, part: &AiPart, events: &mut Events) {
+        match part {
+            AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),
+            AiPart::Reasoning(thought) => events.reasoning(&thought.text),
+            AiPart::ToolCall(call) => {
+                events.call(self.calls, &call.id, &call.name);
+                events.arguments(self.calls, &call.arguments);
+                self.calls += 1;
+            }
+        }
     }
 
     fn add(&mut self, part: AiPart) {

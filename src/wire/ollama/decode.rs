@@ -8,7 +8,11 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, elements, expected, keep, one_system, refused, sniff};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, stop_word};
+use crate::wire::common::{At, Fields, elements, expected, keep, one_system, sniff};
+use crate::wire::refused::refused;
+use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the message in it.
 ///
@@ -23,7 +27,7 @@ use crate::wire::common::{At, Fields, elements, expected, keep, one_system, refu
 ///         "role": "assistant", "content": "",
 ///         "tool_calls": [{"function": {"name": "look", "arguments": {"x": 1}}}]}}"#,
 /// )?;
-/// let call = answer.tool_calls().next().unwrap();
+/// let call = answer.message.tool_calls().next().unwrap();
 /// assert_eq!((call.id.as_str(), call.arguments.as_str()), ("call_202507072022191_0", r#"{"x":1}"#));
 ///
 /// let error = ollama::answer(r#"{"message": {"content": 7}}"#).unwrap_err();
@@ -36,23 +40,27 @@ use crate::wire::common::{At, Fields, elements, expected, keep, one_system, refu
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
-/// also where the server answered an error.
-pub fn answer(json: &str) -> Result<Message> {
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the server answered an error;
+/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where it says that it is not done;
+/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response.
+pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read ollama answer");
-    body(Fields::of(top.parse(json)?, top)?)
-}
-
-/// A response's body.
-pub(super) fn body(mut body: Fields<'_>) -> Result<Message> {
-    let top = body.at;
-    refused(&body)?;
+    let value = top.parse(json)?;
+    let usage = Usage::ollama(&value);
+    let mut body = Fields::of(value, top)?;
+    refused(&body, &["done", "role"])?;
     if !body.has("message") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
-        return ai(body, &mut Ids::new(None)).map(Message::Ai);
+        let message = ai(body, &mut Ids::new(None))?;
+        return Ok(Answer::new(Provider::Ollama, message, usage, None));
+    }
+    let word = stop_word(body.take("done_reason"));
+    if body.get("done") == Some(&Value::Bool(false)) {
+        return Err(top.key("done").unfinished("this is a piece of an answer"));
     }
     let message = body.required("message")?;
     let mut ids = Ids::new(body.peek("created_at"));
-    ai(Fields::of(message, top.key("message"))?, &mut ids).map(Message::Ai)
+    let message = ai(Fields::of(message, top.key("message"))?, &mut ids)?;
+    Answer::new(Provider::Ollama, message, usage, word).checked(&top)
 }
 
 /// Reads the messages of a request: a list of them, or a body with `messages`.
@@ -101,14 +109,15 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
 }
 
 /// Ids for calls that have none.
-struct Ids {
+#[derive(Default)]
+pub(super) struct Ids {
     stem: String,
     next: usize,
 }
 
 impl Ids {
     /// Ids that are unique to an answer of this time.
-    fn new(created_at: Option<&str>) -> Self {
+    pub(super) fn new(created_at: Option<&str>) -> Self {
         // Enough for nanoseconds, and short enough for every provider.
         let digits = created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23);
         let mut stem: String = digits.collect();
@@ -190,7 +199,7 @@ fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
 }
 
 /// An assistant's message, in a response or in a request.
-fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
+pub(super) fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
     let at = fields.at;
     let role = fields.text("role")?;
     if role.is_some_and(|role| !role.eq_ignore_ascii_case("assistant")) {
@@ -210,7 +219,7 @@ fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
 }
 
-fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> {
+pub(super) fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> {
     let mut fields = Fields::of(value, at)?;
     let id = fields.text("id")?.filter(|id| !id.is_empty()).unwrap_or_else(|| ids.next());
     let mut function = Fields::of(fields.required("function")?, at.key("function"))?;

@@ -8,14 +8,16 @@ use crate::message::{
     AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{
-    At, DataUrl, Fields, elements, expected, keep, one_system, other_part, refused,
-};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, stop_word};
+use crate::wire::common::{At, DataUrl, Fields, elements, expected, keep, one_system, other_part};
+use crate::wire::refused::refused;
+use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the message in it.
 ///
 /// ```
-/// use memory_prompt::wire::openai;
+/// use memory_prompt::wire::{Stop, openai};
 ///
 /// let answer = openai::answer(
 ///     r#"{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {
@@ -23,8 +25,9 @@ use crate::wire::common::{
 ///         "tool_calls": [{"id": "call_1", "type": "function",
 ///                         "function": {"name": "look", "arguments": "{\"x\": 1}"}}]}}]}"#,
 /// )?;
-/// let call = answer.tool_calls().next();
+/// let call = answer.message.tool_calls().next();
 /// assert_eq!(call.map(|call| call.arguments.as_str()), Some(r#"{"x": 1}"#));
+/// assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Calls, Some("tool_calls")));
 ///
 /// let error = openai::answer(r#"{"choices": [{"message": {"content": 7}}]}"#).unwrap_err();
 /// assert_eq!(
@@ -36,27 +39,70 @@ use crate::wire::common::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
-/// also where the provider answered an error, or more than one choice (read the message of the one
-/// that you want).
-pub fn answer(json: &str) -> Result<Message> {
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or stopped
+/// before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is
+/// not such a response: also where it holds more than one choice (read the message of the one that you
+/// want).
+pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(top.parse(json)?, top)?;
-    refused(&body)?;
+    refused(&body, &["choices", "role"])?;
+    let mut ids = Ids::of(&body);
     if !body.has("choices") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
-        return ai(body).map(Message::Ai);
+        let message = ai(body, &mut ids)?;
+        return Ok(Answer::new(Provider::OpenAi, message, Usage::default(), None));
     }
+    let usage = usage(&body);
     let choices = top.key("choices");
-    let mut list = match body.required("choices")? {
-        Value::Array(list) => list,
-        other => return Err(choices.error(expected("an array", &other))),
-    };
+    let mut list = body.required_list("choices")?;
     let (Some(choice), true) = (list.pop(), list.is_empty()) else {
         return Err(choices.error("expected exactly one choice"));
     };
-    let choice_at = choices.index(0);
-    let message = Fields::of(choice, choice_at)?.required("message")?;
-    ai(Fields::of(message, choice_at.key("message"))?).map(Message::Ai)
+    let mut choice = Fields::of(choice, choices.index(0))?;
+    refused(&choice, &["message"])?;
+    let word = stop_word(choice.take("finish_reason"));
+    let at = choice.at;
+    let message = ai(Fields::of(choice.required("message")?, at.key("message"))?, &mut ids)?;
+    Answer::new(Provider::OpenAi, message, usage, word).checked(&at)
+}
+
+/// What a body or a chunk counts; Groq hands it over in a field of its own.
+pub(super) fn usage(body: &Fields<'_>) -> Usage {
+    let beside = || body.get("x_groq")?.get("usage");
+    body.get("usage")
+        .filter(|usage| usage.is_object())
+        .or_else(beside)
+        .map_or_else(Usage::default, Usage::chat)
+}
+
+/// Makes up ids for calls that came without: after the answer's own, so that they differ within a
+/// conversation and are the same whenever the answer is read.
+#[derive(Default)]
+pub(super) struct Ids {
+    stem: String,
+    count: usize,
+}
+
+impl Ids {
+    pub(super) fn of(body: &Fields<'_>) -> Self {
+        let mut ids = Self::default();
+        ids.name_after(body);
+        ids
+    }
+
+    pub(super) fn name_after(&mut self, body: &Fields<'_>) {
+        if let (true, Some(id)) =
+            (self.stem.is_empty(), body.peek("id").filter(|id| !id.is_empty()))
+        {
+            let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            self.stem = id.chars().filter(plain).take(48).chain(['_']).collect();
+        }
+    }
+
+    pub(super) fn next(&mut self) -> String {
+        self.count += 1;
+        format!("call_{}{}", self.stem, self.count - 1)
+    }
 }
 
 /// Reads the messages of a request: a list of them, or a body with `messages`.
@@ -101,9 +147,11 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
         "system" | "developer" => system(fields),
         "user" => user(fields),
         "assistant" => {
-            let function = fields.take("function_call");
+            let function = fields
+                .take("function_call")
+                .filter(|call| call.get("name") != Some(&Value::from("")));
             let at = fields.at;
-            let message = ai(fields)?;
+            let message = assistant(fields, None)?;
             Ok(Message::Ai(match function {
                 Some(value) => message.with_tool_call(function_call(value, &at, i)?),
                 None => message,
@@ -271,8 +319,13 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
     Ok(Part::File(Media { media_type, name, ..media(source, "file", fields, inner) }))
 }
 
+/// An assistant's message in a response: its calls have ids.
+pub(super) fn ai(fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
+    assistant(fields, Some(ids))
+}
+
 /// An assistant's message, in a response or in a request.
-pub(super) fn ai(mut fields: Fields<'_>) -> Result<AiMessage> {
+fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
     let at = fields.at;
     if !matches!(fields.text("role")?.as_deref(), None | Some("assistant")) {
         return Err(at.key("role").error("expected `assistant`"));
@@ -285,17 +338,19 @@ pub(super) fn ai(mut fields: Fields<'_>) -> Result<AiMessage> {
         Some(Value::Array(list)) => {
             let at = at.key("content");
             for (i, value) in list.into_iter().enumerate() {
-                parts.push(AiPart::Content(said(value, at.index(i))?));
+                parts.push(said(value, at.index(i))?);
             }
         }
         Some(other) => {
             return Err(at.key("content").error(expected("a string or an array", &other)));
         }
     }
-    if let Some(text) = fields.text("refusal")? {
+    // Snowflake writes an empty value where others write none.
+    if let Some(text) = fields.text("refusal")?.filter(|text| !text.is_empty()) {
         parts.push(AiPart::Content(refusal(text, Attributes::new())));
     }
-    if let Some(audio) = fields.take("audio") {
+    let is_there = |value: &Value, key: &str| value.get(key) != Some(&Value::from(""));
+    if let Some(audio) = fields.take("audio").filter(|audio| is_there(audio, "id")) {
         let mut audio = Fields::of(audio, at.key("audio"))?;
         let media = Media::file_id(audio.required_text("id")?);
         let extra = keep(FORMAT, audio.rest());
@@ -303,9 +358,13 @@ pub(super) fn ai(mut fields: Fields<'_>) -> Result<AiMessage> {
     }
     let calls_at = at.key("tool_calls");
     for (i, value) in fields.list("tool_calls")?.into_iter().enumerate() {
-        parts.push(AiPart::ToolCall(call(value, calls_at.index(i))?));
+        let mut call = call(value, calls_at.index(i))?;
+        if let (true, Some(ids)) = (call.id.is_empty(), &mut ids) {
+            call.id = ids.next();
+        }
+        parts.push(AiPart::ToolCall(call));
     }
-    if let Some(value) = fields.take("function_call") {
+    if let Some(value) = fields.take("function_call").filter(|call| is_there(call, "name")) {
         parts.push(AiPart::ToolCall(function_call(value, &at, 0)?));
     }
     let mut message = AiMessage::from_parts(parts);
@@ -322,7 +381,7 @@ pub(super) fn ai(mut fields: Fields<'_>) -> Result<AiMessage> {
 
 /// The reasoning, by whichever of its names.
 fn reasoning(fields: &mut Fields<'_>) -> Result<Option<Reasoning>> {
-    let mut text = fields.text("reasoning_content")?;
+    let mut text = fields.text("reasoning_content")?.filter(|text| !text.is_empty());
     if fields.peek("reasoning").is_some() {
         let same = text.is_none() || text.as_deref() == fields.peek("reasoning");
         if same {
@@ -342,20 +401,39 @@ fn reasoning(fields: &mut Fields<'_>) -> Result<Option<Reasoning>> {
     Ok(Some(Reasoning { extra: keep(FORMAT, kept), ..Reasoning::new(text) }))
 }
 
-fn said(value: Value, at: At<'_>) -> Result<Part> {
-    match value.get("type").and_then(Value::as_str) {
+fn said(value: Value, at: At<'_>) -> Result<AiPart> {
+    let part = match value.get("type").and_then(Value::as_str) {
+        Some("thinking") => return thought(Fields::of(value, at)?),
         Some("refusal") => {
             let mut fields = Fields::of(value, at)?;
             fields.take("type");
             let text = fields.required_text("refusal")?;
-            Ok(refusal(text, fields.rest()))
+            refusal(text, fields.rest())
         }
         // What this crate takes from a user has no place in an answer: kept as it is.
         Some("image_url" | "input_audio" | "file") => {
-            Ok(other_part(FORMAT, Fields::of(value, at)?.whole()))
+            other_part(FORMAT, Fields::of(value, at)?.whole())
         }
-        _ => part(value, at),
+        _ => part(value, at)?,
+    };
+    Ok(AiPart::Content(part))
+}
+
+/// A block of Mistral's reasoning. Its texts are one; where it holds more than one bare text, it is
+/// kept as it came.
+fn thought(mut fields: Fields<'_>) -> Result<AiPart> {
+    let thinking = fields.required("thinking")?;
+    let text = match &thinking {
+        Value::String(text) => text.clone(),
+        Value::Array(list) => list.iter().filter_map(|one| one.get("text")?.as_str()).collect(),
+        other => return Err(fields.at.key("thinking").error(expected("an array", other))),
+    };
+    // The type stays: it tells that this is a block of the content.
+    let mut rest = fields.rest();
+    if thinking != serde_json::json!([{"type": "text", "text": text}]) {
+        rest.insert("thinking".to_owned(), thinking);
     }
+    Ok(Reasoning { extra: keep(FORMAT, rest), ..Reasoning::new(text) }.into())
 }
 
 fn refusal(text: String, mut rest: Attributes) -> Part {
@@ -398,6 +476,9 @@ fn arguments(fields: &mut Fields<'_>, key: &'static str) -> Result<String> {
         Some(other) => Err(fields.at.key(key).error(expected("a string", &other))),
     }
 }
+
+/// The id of a deprecated `function_call` in an answer.
+pub(super) const FUNCTION_ID: &str = "function_0";
 
 /// A call of the kind that had no id: its place in the conversation stands for one.
 fn function_call(value: Value, at: &At<'_>, i: usize) -> Result<ToolCall> {

@@ -7,12 +7,11 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::{ATTRIBUTE, FORMAT, Messages, Options, ReasoningField};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Source, TextPart, ToolCall,
-    ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source,
+    TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
-    write_mark,
+    At, MARK, as_other_part, inline, input, kept, kind, placeholder, write_kept, write_mark,
 };
 
 impl Serialize for Messages<'_> {
@@ -178,7 +177,7 @@ impl One<'_> {
                     Some(id) => audio = Some(id),
                     None => said = true,
                 },
-                AiPart::Reasoning(_) => {}
+                AiPart::Reasoning(thought) => said |= is_block(thought),
             }
         }
         let silent = !said || (calls && self.options.calls_alone);
@@ -208,7 +207,7 @@ impl One<'_> {
     ) -> Result<(), M::Error> {
         let Some(field) = self.options.reasoning else { return Ok(()) };
         let texts = m.parts().iter().filter_map(|part| match part {
-            AiPart::Reasoning(reasoning) if !reasoning.text.is_empty() => {
+            AiPart::Reasoning(reasoning) if !reasoning.text.is_empty() && !is_block(reasoning) => {
                 Some(Block::Bare(&reasoning.text))
             }
             _ => None,
@@ -290,6 +289,8 @@ enum Block<'a> {
     Image(&'a Media),
     Audio(&'a Media, &'a str),
     File(&'a Media),
+    /// Mistral's reasoning, which stands among what is said.
+    Thinking(&'a Reasoning),
     /// A block that only this format knows.
     Other(&'a Attributes),
     Placeholder(&'static str),
@@ -305,14 +306,19 @@ fn blocks<'a>(
 
 fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
     let parts = m.parts();
-    let said = parts.iter().filter_map(as_content).filter(|part| spoken(part).is_none());
+    let said = parts.iter().filter_map(|part| match part {
+        AiPart::Content(part) if spoken(part).is_none() => Some(Ok(part)),
+        AiPart::Reasoning(thought) if is_block(thought) => Some(Err(thought)),
+        _ => None,
+    });
     // One text beside tool calls is a string, as the provider wrote it; several are a list.
     let alone = said.clone().nth(1).is_none();
     let said = said.map(move |part| match part {
-        Part::Text(TextPart { text, extra }) if alone && kept(FORMAT, extra).is_none() => {
+        Ok(Part::Text(TextPart { text, extra })) if alone && kept(FORMAT, extra).is_none() => {
             Block::Bare(text)
         }
-        part => Block::said(part),
+        Ok(part) => Block::said(part),
+        Err(thought) => Block::Thinking(thought),
     });
     let plain = if parts.is_empty() { m.texts().next().map(Block::Bare) } else { None };
     plain.into_iter().chain(said)
@@ -390,6 +396,11 @@ fn is_refusal(part: &TextPart) -> bool {
     kept.and_then(|kind| kind.as_str()) == Some("refusal")
 }
 
+/// Whether this was read from a block of the content.
+fn is_block(thought: &Reasoning) -> bool {
+    kept(FORMAT, &thought.extra).is_some_and(|kept| kept.contains_key("type"))
+}
+
 /// What the provider calls the encoding of this audio; or what a compatible server called it.
 fn audio_format(media: &Media) -> Option<&str> {
     match inline(media)?.media_type {
@@ -463,6 +474,19 @@ impl Serialize for Marked<'_> {
             Block::Refusal(text) => {
                 map.serialize_entry("type", "refusal")?;
                 map.serialize_entry("refusal", text)?;
+            }
+            Block::Thinking(thought) => {
+                #[derive(serde::Serialize)]
+                struct Text<'a> {
+                    r#type: &'static str,
+                    text: &'a str,
+                }
+                let kept = kept(FORMAT, &thought.extra);
+                if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
+                    let text = Text { r#type: "text", text: &thought.text };
+                    map.serialize_entry("thinking", &[text])?;
+                }
+                write_kept(&mut map, kept, &[])?;
             }
             Block::Image(media) => {
                 map.serialize_entry("type", "image_url")?;

@@ -2,22 +2,29 @@
 
 use std::fmt;
 
-use serde_json::Value;
-use serde_json::map::Entry;
+use serde_json::{Value, json};
 
-use super::decode;
+use super::calls::Calls;
+use super::decode::{self, FUNCTION_ID, Ids, usage};
+use super::merge::merge;
 use crate::error::Result;
-use crate::message::{Attributes, Message};
-use crate::wire::common::{At, Fields, event, expected, refused};
+use crate::message::{AiMessage, Attributes};
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, Stop, stop_word};
+use crate::wire::common::{At, Fields, event};
+use crate::wire::event::{Event, Events};
+use crate::wire::refused::refused;
+use crate::wire::usage::Usage;
 
-/// Assembles the chunks of a streamed response into one message.
+/// Assembles the chunks of a streamed response into one answer.
 ///
 /// The chunks become the message that the response would have held without streaming, and that is
 /// read as [`answer`](super::answer) reads it. Servers that send parallel calls under one index, or
-/// under none, are understood.
+/// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which some
+/// servers write into each chunk, say nothing, and `[DONE]` alone is no end.
 ///
 /// ```
-/// use memory_prompt::{Message, wire::openai::Stream};
+/// use memory_prompt::wire::{Event, Stop, openai::Stream};
 ///
 /// let mut stream = Stream::new();
 /// let mut shown = String::new();
@@ -25,26 +32,32 @@ use crate::wire::common::{At, Fields, event, expected, refused};
 ///     r#"{"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}"#,
 ///     r#"{"choices": [{"index": 0, "delta": {"content": "Hel"}}]}"#,
 ///     r#"{"choices": [{"index": 0, "delta": {"content": "lo."}, "finish_reason": "stop"}]}"#,
+///     r#"{"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}"#,
 ///     "[DONE]",
 /// ] {
-///     shown += &stream.push(data)?;
+///     for event in stream.push(data)? {
+///         match event {
+///             Event::Text(piece) => shown += &piece,
+///             Event::Done(stop) => assert_eq!(stop, Stop::End),
+///             _ => {}
+///         }
+///     }
 /// }
-/// assert_eq!(shown, "Hello.");
-/// assert_eq!(stream.finish()?, Message::ai("Hello."));
+/// let answer = stream.finish()?;
+/// assert_eq!((shown.as_str(), &*answer.message.text()), ("Hello.", "Hello."));
+/// assert_eq!(answer.usage.output, Some(2));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 #[derive(Default)]
 pub struct Stream {
     /// The message so far, as the provider writes it, but for its calls.
     message: Attributes,
-    calls: Vec<Call>,
-    ended: bool,
-}
-
-#[derive(Default)]
-struct Call {
-    index: Option<u64>,
-    fields: Attributes,
+    calls: Calls,
+    ids: Ids,
+    usage: Usage,
+    stop_word: Option<String>,
+    /// Whether `[DONE]` ends an answer, and came.
+    done: Option<bool>,
 }
 
 impl fmt::Debug for Stream {
@@ -52,10 +65,12 @@ impl fmt::Debug for Stream {
         f.debug_struct("Stream")
             .field("fields", &self.message.len())
             .field("calls", &self.calls.len())
-            .field("ended", &self.ended)
-            .finish()
+            .field("has_ended", &self.has_ended())
+            .finish_non_exhaustive()
     }
 }
+
+const READ: &str = "read openai stream";
 
 impl Stream {
     /// A stream of which nothing has come yet.
@@ -63,190 +78,170 @@ impl Stream {
         Self::default()
     }
 
-    /// Takes one event's data, and returns the text that it adds to the answer; empty where it adds
-    /// none.
+    /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake Cortex
+    /// is one.
+    ///
+    /// ```
+    /// use memory_prompt::wire::{Stop, openai::Stream};
+    ///
+    /// let mut stream = Stream::new().ending_in_done();
+    /// stream.push(r#"{"choices": [{"delta": {"content": "4"}}]}"#)?;
+    /// stream.push("[DONE]")?;
+    /// assert_eq!(stream.finish()?.stop, Stop::Unknown);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ending_in_done(mut self) -> Self {
+        self.done = Some(false);
+        self
+    }
+
+    /// Takes one event's data, and returns what it adds to the answer.
     ///
     /// # Errors
     ///
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error;
     /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a chunk of one
-    /// answer: also where the provider sent an error, or a second choice.
-    pub fn push(&mut self, data: &str) -> Result<String> {
-        let top = At::top("read openai stream");
+    /// answer: also where it is of a second choice.
+    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
+        let top = At::top(READ);
+        let mut events = Events::default();
         let Some(value) = event(&top, data)? else {
-            self.ended |= data.contains("[DONE]");
-            return Ok(String::new());
+            if !self.has_ended() && self.done.is_some() && data.contains("[DONE]") {
+                self.done = Some(true);
+                events.done(Stop::of(None, self.calls.len() > 0));
+            }
+            return Ok(events.told());
         };
         let mut chunk = Fields::of(value, top)?;
-        refused(&chunk)?;
+        refused(&chunk, &["choices"])?;
+        self.ids.name_after(&chunk);
+        self.usage.grow(usage(&chunk));
         let at = top.key("choices");
-        let mut text = String::new();
         for (i, choice) in chunk.list("choices")?.into_iter().enumerate() {
-            let mut choice = Fields::of(choice, at.index(i))?;
-            if choice.take("index").is_some_and(|index| index.as_u64() != Some(0)) {
-                return Err(choice.at.key("index").error("expected one choice, numbered 0"));
-            }
-            if let Some(delta) = choice.take("delta") {
-                let at = choice.at;
-                text += &self.delta(Fields::of(delta, at.key("delta"))?)?;
-            }
-            self.ended |= choice.has("finish_reason");
+            self.choice(Fields::of(choice, at.index(i))?, &mut events)?;
         }
-        Ok(text)
+        Ok(events.told())
     }
 
-    /// The whole message.
+    /// Returns whether the provider said why it stops.
+    pub fn has_ended(&self) -> bool {
+        self.stop_word.is_some() || self.done == Some(true)
+    }
+
+    /// The whole answer.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) where the stream broke off: the provider named
-    /// no reason to stop and did not say `[DONE]`. Half an answer is never taken for a whole one.
-    pub fn finish(mut self) -> Result<Message> {
-        let top = At::top("read openai stream");
-        if !self.ended {
-            return Err(top.error("it broke off before the answer was complete"));
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off: half an
+    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept of
+    /// it. Otherwise those of [`answer`](super::answer).
+    pub fn finish(mut self) -> Result<Answer> {
+        let top = At::top(READ);
+        if !self.has_ended() {
+            return Err(top.unfinished("it broke off before the answer was complete"));
         }
-        if !self.calls.is_empty() {
-            let calls = self.calls.into_iter().map(|call| Value::Object(call.fields));
-            self.message.insert("tool_calls".to_owned(), calls.collect());
-        }
-        decode::ai(Fields::of(Value::Object(self.message), top)?).map(Message::Ai)
+        self.calls.put_into(&mut self.message);
+        let message = Fields::of(Value::Object(self.message), top)?;
+        let message = decode::ai(message, &mut self.ids)?;
+        Answer::new(Provider::OpenAi, message, self.usage, self.stop_word).checked(&top)
     }
 
-    fn delta(&mut self, mut delta: Fields<'_>) -> Result<String> {
-        let at = delta.at;
-        let calls = at.key("tool_calls");
-        for (i, call) in delta.list("tool_calls")?.into_iter().enumerate() {
-            self.call(Fields::of(call, calls.index(i))?)?;
-        }
-        let text = delta.peek("content").map(str::to_owned);
-        for (key, value) in delta.rest() {
-            merge(&mut self.message, &key, value, &at)?;
-        }
-        Ok(text.unwrap_or_default())
+    /// What can be kept of a stream that broke off, or was left: all text, the calls that are whole,
+    /// and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    ///
+    /// ```
+    /// use memory_prompt::wire::{Stop, openai::Stream};
+    ///
+    /// let mut stream = Stream::new();
+    /// stream.push(r#"{"choices": [{"delta": {"content": "Let me see.", "tool_calls": [
+    ///     {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}},
+    ///     {"index": 1, "id": "b", "function": {"name": "look", "arguments": "{\"x\": "}}]}}]}"#)?;
+    /// let answer = stream.broken();
+    /// assert_eq!((&*answer.message.text(), answer.stop), ("Let me see.", Stop::Broken));
+    /// assert_eq!(answer.message.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["a"]);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn broken(mut self) -> Answer {
+        self.calls.keep_whole();
+        self.calls.put_into(&mut self.message);
+        let text = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
+        let text = AiMessage::new(text);
+        let message = Fields::of(Value::Object(self.message), At::top(READ))
+            .and_then(|message| decode::ai(message, &mut self.ids));
+        Answer::broken(Provider::OpenAi, message.unwrap_or(text), self.usage)
     }
 
-    fn call(&mut self, mut call: Fields<'_>) -> Result<()> {
-        let at = call.at;
-        let index = match call.take("index") {
-            None => None,
-            Some(index) => Some(
-                index
-                    .as_u64()
-                    .ok_or_else(|| at.key("index").error(expected("an index", &index)))?,
-            ),
-        };
-        let slot = self.slot(index, call.peek("id").unwrap_or_default());
-        for (key, value) in call.rest() {
-            merge(&mut slot.fields, &key, value, &at)?;
+    fn choice(&mut self, mut choice: Fields<'_>, events: &mut Events) -> Result<()> {
+        if choice.take("index").is_some_and(|index| index.as_u64() != Some(0)) {
+            return Err(choice.at.key("index").error("expected one choice, numbered 0"));
+        }
+        refused(&choice, &["delta", "message"])?;
+        // Moonshot counts here.
+        self.usage.grow(usage(&choice));
+        // Some servers answer whole where a stream was asked for.
+        if let Some(delta) = choice.take("delta").or_else(|| choice.take("message")) {
+            let at = choice.at;
+            self.delta(Fields::of(delta, at.key("delta"))?, events)?;
+        }
+        if let Some(word) = stop_word(choice.take("finish_reason"))
+            && !self.has_ended()
+        {
+            events.done(Stop::of(Some(&word), self.calls.len() > 0));
+            self.stop_word = Some(word);
         }
         Ok(())
     }
 
-    /// The call that a piece belongs to: the one of its index, unless another id says that a new
-    /// one begins; without an index, the last one.
-    fn slot(&mut self, index: Option<u64>, id: &str) -> &mut Call {
-        let same = |call: &Call| index.is_none() || call.index == index;
-        let found = self.calls.iter().rposition(same).filter(|&i| {
-            let known = self.calls[i].fields.get("id").and_then(Value::as_str).unwrap_or_default();
-            id.is_empty() || known.is_empty() || known == id
-        });
-        let i = found.unwrap_or(self.calls.len());
-        if i == self.calls.len() {
-            self.calls.push(Call { index, ..Call::default() });
+    fn delta(&mut self, mut delta: Fields<'_>, events: &mut Events) -> Result<()> {
+        let delta_at = delta.at;
+        let at = delta_at;
+        let calls = delta.list("tool_calls")?;
+        let function = delta.take("function_call");
+        for name in ["reasoning_content", "reasoning"] {
+            // Servers that write both write the same.
+            if let Some(piece) = delta.peek(name).filter(|piece| !piece.is_empty()) {
+                events.reasoning(piece);
+                break;
+            }
         }
-        &mut self.calls[i]
+        match delta.get("content") {
+            Some(Value::String(piece)) => events.text(piece),
+            Some(Value::Array(blocks)) => blocks.iter().for_each(|block| shown(block, events)),
+            _ => {}
+        }
+        events.refusal(delta.peek("refusal").unwrap_or_default());
+        for (key, value) in delta.rest() {
+            merge(&mut self.message, &key, value, &at)?;
+        }
+        let at = at.key("tool_calls");
+        for (i, call) in calls.into_iter().enumerate() {
+            self.calls.add(Fields::of(call, at.index(i))?, &mut self.ids, events)?;
+        }
+        if let Some(function) = function {
+            let call = json!({"id": FUNCTION_ID, "function": function});
+            let at = delta_at.key("function_call");
+            self.calls.add(Fields::of(call, at)?, &mut self.ids, events)?;
+        }
+        Ok(())
     }
 }
 
-/// Texts that come whole, and that some servers repeat in every chunk. All others come in pieces.
-const WHOLE: [&str; 4] = ["role", "id", "type", "name"];
-
-/// The field as an error may name it.
-fn field(key: &str) -> &'static str {
-    const FIELDS: [&str; 12] = [
-        "arguments",
-        "content",
-        "custom",
-        "function",
-        "id",
-        "input",
-        "name",
-        "reasoning",
-        "reasoning_content",
-        "refusal",
-        "role",
-        "type",
-    ];
-    FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
-}
-
-/// Adds a piece of a field to what has come of it.
-fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<()> {
-    let mut slot = match into.entry(key) {
-        Entry::Vacant(slot) => {
-            slot.insert(value);
-            return Ok(());
-        }
-        Entry::Occupied(slot) => slot,
-    };
-    match (slot.get_mut(), value) {
-        (Value::String(text), Value::String(piece)) => {
-            if !WHOLE.contains(&key) {
-                text.push_str(&piece);
-            } else if text.is_empty() {
-                *text = piece;
+/// What a block of content shows.
+fn shown(block: &Value, events: &mut Events) {
+    let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
+    match (block, text("type")) {
+        (Value::String(piece), _) => events.text(piece),
+        (_, "text") => events.text(text("text")),
+        (_, "refusal") => events.refusal(text("refusal")),
+        (_, "thinking") => match &block["thinking"] {
+            Value::Array(list) => {
+                list.iter()
+                    .filter_map(|one| one.get("text")?.as_str())
+                    .for_each(|t| events.reasoning(t));
             }
-        }
-        (Value::Array(list), Value::Array(pieces)) if key == "reasoning_details" => {
-            pieces.into_iter().try_for_each(|piece| detail(list, piece, at))?;
-        }
-        (Value::Array(list), Value::Array(pieces)) => list.extend(pieces),
-        (Value::Object(object), Value::Object(pieces)) => {
-            let at = at.key(field(key));
-            for (key, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_null()) {
-                merge(object, &key, piece, &at)?;
-            }
-        }
-        // Mistral sends blocks while it thinks and bare text afterwards.
-        (Value::Array(list), Value::String(piece)) if key == "content" => match list.last_mut() {
-            Some(Value::String(text)) => text.push_str(&piece),
-            _ => list.push(Value::String(piece)),
+            _ => events.reasoning(text("thinking")),
         },
-        (slot @ Value::String(_), Value::Array(pieces)) if key == "content" => {
-            let text = slot.take();
-            *slot = std::iter::once(text).chain(pieces).collect();
-        }
-        (Value::String(_), other) => {
-            return Err(at.key(field(key)).error(expected("a string", &other)));
-        }
-        (slot, value) => *slot = value,
+        _ => {}
     }
-    Ok(())
-}
-
-/// Adds a piece of OpenRouter's reasoning: to the block of its index, or as a block of its own.
-fn detail(list: &mut Vec<Value>, piece: Value, at: &At<'_>) -> Result<()> {
-    let same = |block: &&mut Value| {
-        piece.get("index").is_some()
-            && block.get("index") == piece.get("index")
-            && block.get("type") == piece.get("type")
-    };
-    match (list.last_mut().filter(same), piece) {
-        (Some(Value::Object(block)), Value::Object(piece)) => {
-            for (key, value) in piece {
-                match (block.get_mut(&key), value) {
-                    (Some(Value::String(text)), Value::String(piece))
-                        if matches!(key.as_str(), "text" | "summary" | "data" | "signature") =>
-                    {
-                        text.push_str(&piece);
-                    }
-                    (Some(old), value) if old.is_null() => *old = value,
-                    (Some(_), _) => {}
-                    (None, value) => merge(block, &key, value, at)?,
-                }
-            }
-        }
-        (_, piece) => list.push(piece),
-    }
-    Ok(())
 }

@@ -8,9 +8,13 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
+use crate::provider::Provider;
+use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, DataUrl, Fields, expected, keep, keep_signed, one_system, other_part, refused,
+    At, DataUrl, Fields, expected, keep, keep_signed, one_system, other_part,
 };
+use crate::wire::refused::{refused, stopped};
+use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the list of items that is its `output`.
 ///
@@ -26,7 +30,7 @@ use crate::wire::common::{
 ///         {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look",
 ///          "arguments": "{\"x\": 1}", "status": "completed"}]}"#,
 /// )?;
-/// let call = answer.tool_calls().next();
+/// let call = answer.message.tool_calls().next();
 /// assert_eq!(call.map(|call| call.id.as_str()), Some("call_1"));
 ///
 /// let error = responses::answer(r#"{"output": [{"type": "reasoning", "summary": 7}]}"#).unwrap_err();
@@ -39,19 +43,44 @@ use crate::wire::common::{
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response:
-/// also where the provider answered an error.
-pub fn answer(json: &str) -> Result<Message> {
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed,
+/// was told to cancel, or stopped before anything was said;
+/// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the response is queued or in
+/// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is no response.
+pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read responses answer");
-    let output = match top.parse(json)? {
-        Value::Array(list) => list,
-        body => {
-            let mut body = Fields::of(body, top)?;
-            refused(&body)?;
-            body.required_list("output")?
+    let mut body = match top.parse(json)? {
+        Value::Array(list) => {
+            let message = output_items(list, &top)?;
+            return Ok(Answer::new(Provider::OpenAiResponses, message, Usage::default(), None));
         }
+        body => Fields::of(body, top)?,
     };
-    output_items(output, &top).map(Message::Ai)
+    let (usage, word) = end(&mut body)?;
+    let message = output_items(body.required_list("output")?, &top)?;
+    Answer::new(Provider::OpenAiResponses, message, usage, word).checked(&top)
+}
+
+/// What a response cost and why it ended, if it did and is one.
+pub(super) fn end(body: &mut Fields<'_>) -> Result<(Usage, Option<String>)> {
+    refused(body, &["output"])?;
+    let usage = body.get("usage").map_or_else(Usage::default, Usage::responses);
+    let status = stop_word(body.take("status"));
+    let at = body.at;
+    let at = at.key("status");
+    let word = match status.as_deref() {
+        Some("queued" | "in_progress") => {
+            return Err(at.unfinished("the response is not there yet: ask for it again later"));
+        }
+        Some("failed") => return Err(stopped(&at, "failed", true)),
+        Some("cancelled") => return Err(stopped(&at, "cancelled", false)),
+        Some("incomplete") => {
+            let details = body.take("incomplete_details");
+            stop_word(details.and_then(|mut details| Some(details.get_mut("reason")?.take())))
+        }
+        _ => None,
+    };
+    Ok((usage, word.or(status)))
 }
 
 /// The items of an answer as one message.

@@ -1,0 +1,200 @@
+//! What a provider answered: a message, what it cost, and why it ended.
+
+use serde_json::Value;
+
+use super::common::At;
+use super::refused::stopped;
+use super::usage::Usage;
+use crate::error::Result;
+use crate::message::{AiMessage, AiPart, Message};
+use crate::provider::Provider;
+
+/// What a model said, what it cost and why it stopped.
+///
+/// It becomes the [`Message`] that goes into memory: `prompt.add(answer)`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Answer {
+    /// What the model said, with its reasoning and its calls.
+    pub message: AiMessage,
+    /// The tokens that were counted, as far as the provider told.
+    pub usage: Usage,
+    /// Why the answer ended.
+    pub stop: Stop,
+    /// The provider's own word for why it ended; `None` where it told none.
+    pub stop_word: Option<String>,
+    /// Who answered: the one after which the format is called, unless
+    /// [`given_by`](Self::given_by) says otherwise.
+    pub provider: Provider,
+}
+
+/// Why an answer ended. The provider's own word is beside it, in
+/// [`stop_word`](Answer::stop_word).
+///
+/// An answer in which nothing was said because it was [`Filtered`](Self::Filtered) or
+/// [`Malformed`](Self::Malformed) is none: reading it is an error of kind
+/// [`Refused`](crate::ErrorKind::Refused).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Stop {
+    /// The model had said what it wanted to say.
+    End,
+    /// One of the request's stop sequences came.
+    Sequence,
+    /// The model waits for the results of the calls in the message, whatever word the provider has
+    /// for it.
+    Calls,
+    /// The limit of tokens or the end of the context was reached: the text may break off, and the
+    /// arguments of the last call may be half.
+    Length,
+    /// The provider, or the model itself, withheld the rest: what is there may be half a text.
+    Filtered,
+    /// The model wrote a call that the provider could not read, which is left out.
+    Malformed,
+    /// The provider rests: sent back as it is, the answer is continued.
+    Paused,
+    /// The stream broke off; what could be kept is here. Only `broken` of a stream says so.
+    Broken,
+    /// No reason was told, or one that this version does not know.
+    Unknown,
+}
+
+impl Answer {
+    pub(super) fn new(
+        provider: Provider,
+        message: AiMessage,
+        usage: Usage,
+        word: Option<String>,
+    ) -> Self {
+        let word = word.filter(|word| is_word(word));
+        let stop = Stop::of(word.as_deref(), message.has_tool_calls());
+        Self { message, usage, stop, stop_word: word, provider }
+    }
+
+    /// The same answer, if it is one: not where nothing was said, for a reason that is not the
+    /// model's, nor where the provider failed on the way.
+    pub(super) fn checked(self, at: &At<'_>) -> Result<Self> {
+        let word = self.stop_word.as_deref().unwrap_or_default();
+        let is_over = match self.stop {
+            Stop::Filtered | Stop::Malformed => is_silent(&self.message),
+            _ => is_failure(word),
+        };
+        if !is_over {
+            return Ok(self);
+        }
+        Err(stopped(at, word, self.stop != Stop::Filtered))
+    }
+
+    /// What is left of an answer whose stream broke off.
+    pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
+        // Unsigned, it can't go back: the end of it, with the signature, did not come.
+        let parts = message.parts();
+        let is_kept =
+            |part: &&AiPart| !matches!(part, AiPart::Reasoning(r) if r.signature.is_none());
+        let message = if parts.iter().all(|part| is_kept(&part)) {
+            message
+        } else {
+            let rest = AiMessage::from_parts(parts.iter().filter(is_kept).cloned());
+            message
+                .attributes()
+                .iter()
+                .fold(rest, |m, (key, value)| m.with_attribute(key, value.clone()))
+        };
+        Self { message, usage, stop: Stop::Broken, stop_word: None, provider }
+    }
+
+    /// The same answer, given by another server that speaks the format.
+    ///
+    /// ```
+    /// use memory_prompt::{Provider, wire::openai};
+    ///
+    /// let answer = openai::answer(r#"{"role": "assistant", "content": "Bonjour."}"#)?;
+    /// assert_eq!(answer.provider, Provider::OpenAi);
+    /// assert_eq!(answer.given_by(Provider::Mistral).provider, Provider::Mistral);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn given_by(mut self, provider: Provider) -> Self {
+        self.provider = provider;
+        self
+    }
+}
+
+impl From<Answer> for Message {
+    fn from(answer: Answer) -> Self {
+        Self::Ai(answer.message)
+    }
+}
+
+impl Stop {
+    pub(super) fn of(word: Option<&str>, has_calls: bool) -> Self {
+        let Some(word) = word else {
+            return if has_calls { Self::Calls } else { Self::Unknown };
+        };
+        let stop = match word.to_ascii_lowercase().as_str() {
+            "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
+            "stop_sequence" => Self::Sequence,
+            "tool_calls" | "tool_call" | "tool_use" | "function_call" => Self::Calls,
+            "length"
+            | "max_tokens"
+            | "max_output_tokens"
+            | "model_length"
+            | "model_context_window_exceeded" => Self::Length,
+            "content_filter"
+            | "refusal"
+            | "sensitive"
+            | "guardrail_intervened"
+            | "safety"
+            | "blocklist"
+            | "prohibited_content"
+            | "recitation"
+            | "spii"
+            | "language"
+            | "image_safety"
+            | "image_prohibited_content"
+            | "image_recitation"
+            | "image_other" => Self::Filtered,
+            "malformed_function_call"
+            | "malformed_response"
+            | "unexpected_tool_call"
+            | "too_many_tool_calls"
+            | "missing_thought_signature" => Self::Malformed,
+            "pause_turn" | "compaction" => Self::Paused,
+            _ => Self::Unknown,
+        };
+        match stop {
+            // Many say `stop` where the model calls.
+            Self::End if has_calls => Self::Calls,
+            // What was meant as a call is not there.
+            Self::Calls if !has_calls => Self::Malformed,
+            stop => stop,
+        }
+    }
+}
+
+/// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each chunk
+/// (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for having none.
+pub(super) fn is_word(word: &str) -> bool {
+    !matches!(word, "" | "null" | "FINISH_REASON_UNSPECIFIED")
+}
+
+/// The word in a field that says why an answer ended, as far as there is one.
+pub(super) fn stop_word(value: Option<Value>) -> Option<String> {
+    match value {
+        Some(Value::String(word)) if is_word(&word) => Some(word),
+        _ => None,
+    }
+}
+
+/// Returns whether by this word the provider failed: what it had said by then is half an answer.
+fn is_failure(word: &str) -> bool {
+    const WORDS: [&str; 6] =
+        ["error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"];
+    WORDS.contains(&word)
+}
+
+/// Returns whether an answer says nothing and calls nothing.
+fn is_silent(message: &AiMessage) -> bool {
+    message.as_text().is_none_or(str::is_empty)
+        && message.parts().iter().all(|part| matches!(part, AiPart::Reasoning(_)))
+}

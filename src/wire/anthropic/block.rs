@@ -1,0 +1,151 @@
+//! A block of a streamed answer.
+
+use serde_json::Value;
+
+use super::decode::ai_part;
+use crate::error::Result;
+use crate::message::{AiPart, Attributes};
+use crate::wire::common::{At, Fields, is_object};
+use crate::wire::event::Events;
+
+/// A block as far as it has come.
+pub(super) struct Block {
+    fields: Attributes,
+    /// The pieces of `input`, which may be broken JSON where the model was cut off.
+    input: String,
+    /// The place among the calls of the answer, where it is one.
+    call: Option<usize>,
+    is_closed: bool,
+}
+
+impl Block {
+    pub(super) fn open(fields: Fields<'_>, calls: &mut usize, events: &mut Events) -> Self {
+        let text = |key| fields.peek(key).unwrap_or_default();
+        let mut call = None;
+        match text("type") {
+            "text" => events.text(text("text")),
+            "thinking" => events.reasoning(text("thinking")),
+            "tool_use" => {
+                call = Some(*calls);
+                events.call(*calls, text("id"), text("name"));
+                *calls += 1;
+            }
+            _ => {}
+        }
+        Self { fields: fields.whole(), input: String::new(), call, is_closed: false }
+    }
+
+    pub(super) fn add(&mut self, mut delta: Fields<'_>, events: &mut Events) -> Result<()> {
+        match &*delta.required_text("type")? {
+            "text_delta" => {
+                let text = delta.required_text("text")?;
+                self.append("text", &text);
+                if self.kind() == "text" {
+                    events.text(&text);
+                }
+            }
+            "input_json_delta" => {
+                let piece = delta.required_text("partial_json")?;
+                if let Some(call) = self.call {
+                    events.arguments(call, &piece);
+                }
+                self.input.push_str(&piece);
+            }
+            "signature_delta" => {
+                let signature = delta.required_text("signature")?;
+                self.fields.insert("signature".to_owned(), signature.into());
+            }
+            "citations_delta" => {
+                let citation = delta.required("citation")?;
+                if let Some(Value::Array(citations)) = self.fields.get_mut("citations") {
+                    citations.push(citation);
+                } else {
+                    self.fields.insert("citations".to_owned(), Value::Array(vec![citation]));
+                }
+            }
+            // `thinking_delta`, `compaction_delta` and what may come: its text goes on where it stopped.
+            kind => {
+                let own = kind.strip_suffix("_delta").map(|own| match own {
+                    "compaction" => "content",
+                    own => own,
+                });
+                for (key, value) in delta.rest() {
+                    match value {
+                        Value::String(text) if own == Some(&*key) => {
+                            self.append(&key, &text);
+                            if own == Some("thinking") {
+                                events.reasoning(&text);
+                            }
+                        }
+                        value => drop(self.fields.insert(key, value)),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn close(&mut self, events: &mut Events) {
+        // Some gateways hand all of it over at the beginning.
+        if let (Some(call), false, true) = (self.call, self.is_closed, self.input.trim().is_empty())
+            && let Some(input @ Value::Object(fields)) = self.fields.get("input")
+            && !fields.is_empty()
+        {
+            events.arguments(call, &input.to_string());
+        }
+        self.is_closed = true;
+    }
+
+    fn kind(&self) -> &str {
+        self.text("type")
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.fields.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// The id of the call of the provider's own that this block answers.
+    pub(super) fn answers(&self) -> Option<String> {
+        let id = self.text("tool_use_id");
+        (self.is_closed && !id.is_empty()).then(|| id.to_owned())
+    }
+
+    /// Whether it can be kept where the stream broke off: what one of the provider's own tools was
+    /// asked is nothing without its answer.
+    pub(super) fn is_whole(&self, answered: &[String]) -> bool {
+        match self.kind() {
+            "text" => true,
+            "tool_use" => self.is_closed && self.input.trim().is_empty() || is_object(&self.input),
+            kind if kind.ends_with("_tool_use") => {
+                self.is_closed && answered.iter().any(|id| id == self.text("id"))
+            }
+            _ => self.is_closed,
+        }
+    }
+
+    fn append(&mut self, key: &str, text: &str) {
+        match self.fields.get_mut(key) {
+            Some(Value::String(all)) => all.push_str(text),
+            _ => drop(self.fields.insert(key.to_owned(), text.into())),
+        }
+    }
+
+    pub(super) fn into_part(mut self, at: At<'_>) -> Result<AiPart> {
+        let mut cut_off = None;
+        if !self.input.trim().is_empty() {
+            let input = serde_json::from_str::<Attributes>(&self.input).unwrap_or_else(|_| {
+                cut_off = Some(self.input);
+                Attributes::new()
+            });
+            self.fields.insert("input".to_owned(), Value::Object(input));
+        }
+        let mut part = ai_part(Fields::of(Value::Object(self.fields), at)?)?;
+        match (&mut part, cut_off) {
+            (AiPart::ToolCall(call), Some(text)) => call.arguments = text,
+            // A tool of the provider's own, which stands in no place for broken arguments.
+            (_, Some(_)) => return Err(at.key("input").error("not valid JSON")),
+            (_, None) => {}
+        }
+        Ok(part)
+    }
+}

@@ -1,0 +1,147 @@
+//! Fields of an answer that come in pieces.
+
+use serde_json::Value;
+use serde_json::map::Entry;
+
+use crate::error::Result;
+use crate::message::Attributes;
+use crate::wire::common::{At, expected};
+
+/// Texts that come in pieces. All others come whole, and some servers repeat them in every chunk.
+const PIECES: [&str; 9] = [
+    "arguments",
+    "content",
+    "data",
+    "input",
+    "reasoning",
+    "reasoning_content",
+    "refusal",
+    "thinking",
+    "transcript",
+];
+
+/// Texts of which the first stays: a call has one id and one name.
+const FIRST: [&str; 4] = ["role", "id", "type", "name"];
+
+/// The field as an error may name it.
+fn field(key: &str) -> &'static str {
+    const FIELDS: [&str; 12] = [
+        "arguments",
+        "content",
+        "custom",
+        "function",
+        "id",
+        "input",
+        "name",
+        "reasoning",
+        "reasoning_content",
+        "refusal",
+        "role",
+        "type",
+    ];
+    FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
+}
+
+/// Adds a piece of a field to what has come of it.
+pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>) -> Result<()> {
+    let mut slot = match into.entry(key) {
+        Entry::Vacant(slot) => {
+            slot.insert(value);
+            return Ok(());
+        }
+        Entry::Occupied(slot) => slot,
+    };
+    match (slot.get_mut(), value) {
+        (Value::String(text), Value::String(piece)) => {
+            if PIECES.contains(&key) {
+                text.push_str(&piece);
+            } else if text.is_empty() || !FIRST.contains(&key) {
+                *text = piece;
+            }
+        }
+        (Value::Array(list), Value::Array(pieces)) if key == "reasoning_details" => {
+            pieces.into_iter().try_for_each(|piece| detail(list, piece, at))?;
+        }
+        (Value::Array(list), Value::Array(pieces)) if key == "content" || key == "thinking" => {
+            for piece in pieces {
+                block(list, piece);
+            }
+        }
+        (Value::Array(list), Value::Array(pieces)) => list.extend(pieces),
+        (Value::Object(object), Value::Object(pieces)) => {
+            let at = at.key(field(key));
+            for (key, piece) in pieces.into_iter().filter(|(_, piece)| !piece.is_null()) {
+                merge(object, &key, piece, &at)?;
+            }
+        }
+        // Mistral sends blocks while it thinks and bare text afterwards.
+        (Value::Array(list), Value::String(piece)) if key == "content" => match list.last_mut() {
+            Some(Value::String(text)) => text.push_str(&piece),
+            _ if piece.is_empty() => {}
+            _ => list.push(Value::String(piece)),
+        },
+        (slot @ Value::String(_), Value::Array(pieces)) if key == "content" => {
+            let text = slot.take();
+            *slot = std::iter::once(text).chain(pieces).collect();
+        }
+        (Value::String(_), other) if PIECES.contains(&key) || FIRST.contains(&key) => {
+            return Err(at.key(field(key)).error(expected("a string", &other)));
+        }
+        (slot, value) => *slot = value,
+    }
+    Ok(())
+}
+
+/// Adds a block to the list: to the one before it, where both are a text or both a thought. Magistral
+/// streams one thought as dozens of blocks.
+fn block(list: &mut Vec<Value>, mut piece: Value) {
+    fn kind(block: &Value) -> Option<&'static str> {
+        let block = block.as_object().filter(|block| block.len() == 2)?;
+        let kind = block.get("type")?.as_str()?;
+        ["text", "thinking"].into_iter().find(|known| *known == kind && block.contains_key(kind))
+    }
+    let same = kind(&piece).filter(|same| list.last().and_then(kind) == Some(same));
+    if let (Some(kind), Some(Value::Object(last))) = (same, list.last_mut()) {
+        match (last.get_mut(kind), piece[kind].take()) {
+            (Some(Value::String(text)), Value::String(more)) => {
+                text.push_str(&more);
+                return;
+            }
+            (Some(Value::Array(list)), Value::Array(more)) => {
+                for piece in more {
+                    block(list, piece);
+                }
+                return;
+            }
+            (_, more) => piece[kind] = more,
+        }
+    }
+    list.push(piece);
+}
+
+/// Adds a piece of OpenRouter's reasoning: to the block of its index, or as a block of its own.
+fn detail(list: &mut Vec<Value>, piece: Value, at: &At<'_>) -> Result<()> {
+    let same = |block: &&mut Value| {
+        piece.get("index").is_some()
+            && block.get("index") == piece.get("index")
+            && block.get("type") == piece.get("type")
+    };
+    match (list.last_mut().filter(same), piece) {
+        (Some(Value::Object(block)), Value::Object(piece)) => {
+            for (key, value) in piece {
+                match (block.get_mut(&key), value) {
+                    (Some(Value::String(text)), Value::String(piece))
+                        if matches!(key.as_str(), "text" | "summary" | "data" | "signature") =>
+                    {
+                        text.push_str(&piece);
+                    }
+                    (Some(old), value) if old.is_null() => *old = value,
+                    (Some(_), _) => {}
+                    (None, value) => merge(block, &key, value, at)?,
+                }
+            }
+        }
+        (_, piece) => list.push(piece),
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! An item of a streamed answer.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::error::Result;
+use crate::wire::common::{At, is_object};
+use crate::wire::event::Events;
+
+/// An item as far as it has come: the pieces that were shown of it, and the whole when it is done.
+#[derive(Default)]
+pub(super) struct Item {
+    /// As it was announced, or, when it is done, as it is.
+    value: Value,
+    is_done: bool,
+    /// What it says, by block: whether that is a refusal, and the text.
+    said: BTreeMap<u64, (bool, String)>,
+    thought: String,
+    /// Which block of the thought came last.
+    thinking: Option<u64>,
+    arguments: String,
+    /// The place among the calls of the answer, where it is one.
+    call: Option<usize>,
+}
+
+impl Item {
+    /// The item is announced.
+    pub(super) fn announce(&mut self, value: Value, calls: &mut usize, events: &mut Events) {
+        if !self.is_done {
+            self.value = value;
+            self.begin(calls, events);
+        }
+    }
+
+    fn begin(&mut self, calls: &mut usize, events: &mut Events) {
+        if self.input().is_some() && self.call.is_none() {
+            events.call(*calls, self.text("call_id"), self.text("name"));
+            self.call = Some(*calls);
+            *calls += 1;
+        }
+    }
+
+    pub(super) fn says(&mut self, block: u64, is_refusal: bool, piece: &str, events: &mut Events) {
+        self.said.entry(block).or_insert_with(|| (is_refusal, String::new())).1.push_str(piece);
+        say(is_refusal, piece, events);
+    }
+
+    pub(super) fn thinks(&mut self, block: u64, piece: &str, events: &mut Events) {
+        if self.thinking.is_some_and(|last| last != block) {
+            self.thinks_on("\n\n", events);
+        }
+        self.thinking = Some(block);
+        self.thinks_on(piece, events);
+    }
+
+    fn thinks_on(&mut self, piece: &str, events: &mut Events) {
+        self.thought.push_str(piece);
+        events.reasoning(piece);
+    }
+
+    pub(super) fn calls(&mut self, piece: &str, events: &mut Events) {
+        self.arguments.push_str(piece);
+        if let Some(call) = self.call {
+            events.arguments(call, piece);
+        }
+    }
+
+    /// The item is done: what was not shown of it is, and what was shown is what it says.
+    pub(super) fn finish(
+        &mut self,
+        value: Value,
+        at: &At<'_>,
+        calls: &mut usize,
+        events: &mut Events,
+    ) -> Result<()> {
+        let shown: String = self.said.values().map(|(_, text)| text.as_str()).collect();
+        let whole: String = blocks(&value).map(|(_, text)| text).collect();
+        let input = Self::input_of(&value).unwrap_or_default();
+        if !whole.starts_with(&shown) || !input.starts_with(&self.arguments) {
+            return Err(at.error("it does not say what its pieces said"));
+        }
+        let mut known = shown.len();
+        for (is_refusal, text) in blocks(&value) {
+            say(is_refusal, text.get(known..).unwrap_or_default(), events);
+            known = known.saturating_sub(text.len());
+        }
+        let thought = ["summary", "content"].into_iter().find_map(|key| {
+            let texts = value.get(key).filter(|_| value["type"] == "reasoning")?.as_array()?;
+            let texts: Vec<&str> =
+                texts.iter().filter_map(|one| one.get("text")?.as_str()).collect();
+            (!texts.is_empty()).then(|| texts.join("\n\n"))
+        });
+        events.reasoning(
+            thought.as_deref().and_then(|all| all.strip_prefix(&*self.thought)).unwrap_or_default(),
+        );
+        let rest = input.get(self.arguments.len()..).unwrap_or_default().to_owned();
+        self.value = value;
+        self.begin(calls, events);
+        self.calls(&rest, events);
+        self.is_done = true;
+        Ok(())
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// The item: as it is when it is done, or else made of its pieces, if these say something. Where the
+    /// stream broke off, a call whose end may be missing is left out.
+    pub(super) fn into_value(mut self, is_broken: bool) -> Option<Value> {
+        if self.is_done {
+            return Some(self.value);
+        }
+        if !self.said.is_empty() {
+            let block = |(is_refusal, text): (bool, String)| {
+                if is_refusal {
+                    json!({"type": "refusal", "refusal": text})
+                } else {
+                    json!({"type": "output_text", "text": text})
+                }
+            };
+            let content: Vec<Value> = self.said.into_values().map(block).collect();
+            return Some(json!({"type": "message", "role": "assistant", "content": content}));
+        }
+        let key = self.input().map(|(key, _)| key)?;
+        let is_whole = key == "arguments" && is_object(&self.arguments);
+        if is_broken && !is_whole {
+            return None;
+        }
+        self.value[key] = self.arguments.into();
+        Some(self.value)
+    }
+
+    /// Under which name a call has its arguments, and those; `None` where it is none.
+    fn input(&self) -> Option<(&'static str, &str)> {
+        let key = match self.text("type") {
+            "function_call" => "arguments",
+            "custom_tool_call" => "input",
+            _ => return None,
+        };
+        Some((key, self.text(key)))
+    }
+
+    fn input_of(value: &Value) -> Option<&str> {
+        match value.get("type")?.as_str()? {
+            "function_call" => value.get("arguments")?.as_str(),
+            "custom_tool_call" => value.get("input")?.as_str(),
+            _ => None,
+        }
+    }
+
+    fn text(&self, key: &str) -> &str {
+        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+/// What a message says, by block: whether that is a refusal, and the text.
+fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
+    let is_message = message.get("type").is_none_or(|kind| kind == "message");
+    let content = message.get("content").filter(|_| is_message);
+    let alone = content.and_then(Value::as_str).map(|text| (false, text));
+    let list = content.and_then(Value::as_array).into_iter().flatten();
+    alone.into_iter().chain(list.filter_map(|block| match block.get("type")?.as_str()? {
+        "output_text" => Some((false, block.get("text")?.as_str()?)),
+        "refusal" => Some((true, block.get("refusal")?.as_str()?)),
+        _ => None,
+    }))
+}
+
+fn say(is_refusal: bool, piece: &str, events: &mut Events) {
+    if is_refusal { events.refusal(piece) } else { events.text(piece) }
+}

@@ -1,0 +1,163 @@
+//! What an answer cost, by any of its names.
+
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// The tokens of an answer, as far as its provider told; what it did not tell is `None`, not 0.
+///
+/// Providers count differently; here each number means the same for all of them.
+///
+/// ```
+/// use memory_prompt::wire::{Usage, anthropic};
+///
+/// let body = r#"{"content": [{"type": "text", "text": "hi"}], "usage": {
+///     "input_tokens": 5, "cache_read_input_tokens": 90, "cache_creation_input_tokens": 10,
+///     "output_tokens": 3}}"#;
+/// let usage = anthropic::answer(body)?.usage;
+/// assert_eq!((usage.input, usage.cached, usage.written), (Some(105), Some(90), Some(10)));
+///
+/// let mut sum = Usage::default();
+/// sum += usage;
+/// sum += usage;
+/// assert_eq!((sum.output, sum.reasoning), (Some(6), None));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Usage {
+    /// All that the model read, cached or not.
+    pub input: Option<u64>,
+    /// What of the input was read from a cache.
+    pub cached: Option<u64>,
+    /// What of the input was written into a cache.
+    pub written: Option<u64>,
+    /// All that the model wrote, reasoning and calls included.
+    pub output: Option<u64>,
+    /// What of the output was reasoning.
+    pub reasoning: Option<u64>,
+}
+
+impl AddAssign for Usage {
+    /// Sums what was told; beside a number, what was not told counts as nothing.
+    fn add_assign(&mut self, other: Self) {
+        self.join(other, u64::saturating_add);
+    }
+}
+
+impl Usage {
+    /// Takes over what a later event of the same answer tells: counts only grow.
+    pub(super) fn grow(&mut self, later: Self) {
+        self.join(later, u64::max);
+    }
+
+    fn join(&mut self, other: Self, join: fn(u64, u64) -> u64) {
+        for (mine, other) in [
+            (&mut self.input, other.input),
+            (&mut self.cached, other.cached),
+            (&mut self.written, other.written),
+            (&mut self.output, other.output),
+            (&mut self.reasoning, other.reasoning),
+        ] {
+            *mine = match (*mine, other) {
+                (Some(mine), Some(other)) => Some(join(mine, other)),
+                (mine, other) => mine.or(other),
+            };
+        }
+    }
+
+    /// A Chat Completions `usage`.
+    pub(super) fn chat(usage: &Value) -> Self {
+        let read = &usage["prompt_tokens_details"];
+        let wrote = &usage["completion_tokens_details"];
+        let input = number(usage, &["prompt_tokens"]);
+        let reasoning =
+            number(wrote, &["reasoning_tokens"]).or_else(|| number(usage, &["reasoning_tokens"]));
+        let mut output = number(usage, &["completion_tokens"]);
+        // xAI counts reasoning beside what is said; the total tells.
+        let beside = sum([input, output, reasoning]);
+        if reasoning != Some(0) && beside.is_some() && beside == number(usage, &["total_tokens"]) {
+            output = sum([output, reasoning]);
+        }
+        let cached = ["prompt_cache_hit_tokens", "cached_tokens", "num_cached_tokens", READ];
+        let written = ["cache_write_tokens", "cache_creation_tokens"];
+        Self {
+            input,
+            cached: number(read, &["cached_tokens"]).or_else(|| number(usage, &cached)),
+            written: number(read, &written).or_else(|| number(usage, &[WRITTEN])),
+            output,
+            reasoning,
+        }
+    }
+
+    /// A Responses `usage`.
+    pub(super) fn responses(usage: &Value) -> Self {
+        let read = &usage["input_tokens_details"];
+        Self {
+            input: number(usage, &["input_tokens"]),
+            cached: number(read, &["cached_tokens"]),
+            written: number(read, &["cache_write_tokens", "cache_creation_tokens"]),
+            output: number(usage, &["output_tokens"]),
+            reasoning: number(&usage["output_tokens_details"], &["reasoning_tokens"]),
+        }
+    }
+
+    /// An Anthropic `usage`, whose input is what no cache knows:
+    /// [`with_caches`](Self::with_caches) adds the rest when all has come.
+    pub(super) fn anthropic(usage: &Value) -> Self {
+        Self {
+            input: number(usage, &["input_tokens"]),
+            cached: number(usage, &[READ]),
+            written: number(usage, &[WRITTEN]),
+            output: number(usage, &["output_tokens"]),
+            reasoning: number(&usage["output_tokens_details"], &["thinking_tokens"]),
+        }
+    }
+
+    pub(super) fn with_caches(self) -> Self {
+        let beside = [self.input, Some(self.cached.unwrap_or(0)), Some(self.written.unwrap_or(0))];
+        Self { input: sum(beside), ..self }
+    }
+
+    /// Gemini's `usageMetadata`, in camel case.
+    pub(super) fn gemini(usage: &Value) -> Self {
+        let prompt = number(usage, &["promptTokenCount"]);
+        let tools = number(usage, &["toolUsePromptTokenCount"]);
+        let said = number(usage, &["candidatesTokenCount", "responseTokenCount"]);
+        let reasoning = number(usage, &["thoughtsTokenCount"]);
+        Self {
+            input: sum([prompt, Some(tools.unwrap_or(0))]),
+            cached: number(usage, &["cachedContentTokenCount"]),
+            written: None,
+            output: match said {
+                None => reasoning,
+                said => sum([said, Some(reasoning.unwrap_or(0))]),
+            },
+            reasoning,
+        }
+    }
+
+    /// The counts in an Ollama body.
+    pub(super) fn ollama(body: &Value) -> Self {
+        Self {
+            input: number(body, &["prompt_eval_count"]),
+            output: number(body, &["eval_count"]),
+            ..Self::default()
+        }
+    }
+}
+
+const READ: &str = "cache_read_input_tokens";
+const WRITTEN: &str = "cache_creation_input_tokens";
+
+/// The first number under these names. What is no number was not told: a paid answer is not lost for
+/// it.
+fn number(of: &Value, names: &[&str]) -> Option<u64> {
+    names.iter().find_map(|name| of.get(name)?.as_u64())
+}
+
+/// The sum, where all of it was told.
+fn sum<const N: usize>(numbers: [Option<u64>; N]) -> Option<u64> {
+    numbers.into_iter().try_fold(0_u64, |sum, number| Some(sum.saturating_add(number?)))
+}

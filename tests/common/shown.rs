@@ -1,0 +1,62 @@
+//! What a stream showed, held against what is stored of it.
+
+#![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
+
+use memory_prompt::wire::{Answer, Event};
+use serde_json::Value;
+
+/// What a user was shown, refusals included.
+pub fn text(events: &[Event]) -> String {
+    let piece = |event: &Event| match event {
+        Event::Text(piece) | Event::Refusal(piece) => Some(piece.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(piece).collect()
+}
+
+pub fn reasoning(events: &[Event]) -> String {
+    let piece = |event: &Event| match event {
+        Event::Reasoning(piece) => Some(piece.clone()),
+        _ => None,
+    };
+    events.iter().filter_map(piece).collect()
+}
+
+/// The calls that were shown: id, name and arguments.
+pub fn calls(events: &[Event]) -> Vec<(String, String, String)> {
+    let mut calls = Vec::new();
+    for event in events {
+        match event {
+            Event::Call { index, id, name } => {
+                assert_eq!(*index, calls.len(), "{events:?}");
+                calls.push((id.clone(), name.clone(), String::new()));
+            }
+            Event::Arguments { index, piece } => calls[*index].2.push_str(piece),
+            _ => {}
+        }
+    }
+    calls
+}
+
+/// What is left of what a document says, whatever blanks stand in it; nothing is the empty object.
+fn plain(arguments: &str) -> Value {
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+    serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// What was shown is what is stored.
+pub fn assert_shown(events: &[Event], answer: &Answer, name: &str) {
+    assert_eq!(text(events), answer.message.text(), "{name}");
+    let shown = calls(events);
+    let stored: Vec<_> = answer.message.tool_calls().collect();
+    assert_eq!(shown.len(), stored.len(), "{name}");
+    for ((id, tool, arguments), call) in shown.iter().zip(stored) {
+        assert_eq!((id, tool), (&call.id, &call.name), "{name}");
+        assert_eq!(plain(arguments), plain(&call.arguments), "{name}");
+    }
+    let done = events.iter().filter_map(|event| match event {
+        Event::Done(stop) => Some(*stop),
+        _ => None,
+    });
+    assert_eq!(done.collect::<Vec<_>>(), [answer.stop], "{name}");
+}
