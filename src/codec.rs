@@ -5,8 +5,8 @@
 //! | [`Codec::Json`] | `{"v":1,"message":{"role":"user","content":"hi"}}` | `{"v":1,"messages":[…]}` |
 //! | [`Codec::Bincode`] | `B1 01`, then a list of one | `B1 01`, then a list |
 //!
-//! JSON is for people, other systems and databases that can look into it; bincode is smaller and faster.
-//! [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
+//! JSON is for people, other systems and databases that can look into it; bincode is smaller and
+//! faster. [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
 //!
 //! ```
 //! use memory_prompt::{Codec, Message, codec};
@@ -24,23 +24,23 @@
 //! # What is promised
 //!
 //! - What a released version has written can be read by every later one.
-//! - In JSON, fields and kinds that this version does not know are kept and written again. What only
-//!   the envelope holds is ignored.
-//! - No input makes a decoder panic, and none makes it allocate more than 256 times the length of the
-//!   input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes about what
-//!   it is long; 256 is for tens of thousands of the emptiest objects there can be.)
+//! - In JSON, fields and kinds that this version does not know are kept and written again. What
+//!   only the envelope holds is ignored.
+//! - No input makes a decoder panic, and none makes it allocate more than 256 times the length of
+//!   the input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes
+//!   about what it is long; 256 is for tens of thousands of the emptiest objects there can be.)
 //!
 //! # What an error tells
 //!
-//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field it is.
-//! Never what was said: no error here, nor its causes, quotes a text, a number or an unknown name, so that
-//! errors can go where conversations must not.
+//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field
+//! it is. Never what was said: no error here, nor its causes, quotes a text, a number or an unknown
+//! name, so that errors can go where conversations must not.
 //!
 //! # Numbers
 //!
 //! Attributes and unknown fields hold what [`serde_json::Value`] holds: integers from `i64::MIN` to
-//! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may be nested
-//! 100 levels deep. Tool-call arguments are text and survive byte for byte.
+//! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may
+//! be nested 100 levels deep. Tool-call arguments are text and survive byte for byte.
 
 mod envelope;
 
@@ -75,8 +75,8 @@ impl Codec {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than 100
-    /// levels, or, for JSON, code put a known field among the extra ones or a known part into
+    /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than
+    /// 100 levels, or, for JSON, code put a known field among the extra ones or a known part into
     /// [`Part::Other`](crate::Part::Other).
     pub fn encode(self, message: &Message) -> Result<Vec<u8>> {
         match self {
@@ -106,8 +106,8 @@ impl Codec {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they hold more
-/// or less than one message. The error says where, and does not quote what is there.
+/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they
+/// hold more or less than one message. The error says where, and does not quote what is there.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
     let mut messages = decode_all(bytes)?;
     match messages.pop() {
@@ -148,7 +148,8 @@ fn unknown_version(version: u64) -> Error {
     })
 }
 
-// ---- JSON ----------------------------------------------------------------------------------------
+// ---- JSON
+// ----------------------------------------------------------------------------------------
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -191,11 +192,12 @@ fn version(text: &str) -> Option<u64> {
     serde_json::from_str::<Version>(text).ok()?.0
 }
 
-// ---- bincode -------------------------------------------------------------------------------------
+// ---- bincode
+// -------------------------------------------------------------------------------------
 //
 // bincode 2.0.1 is the last release that works (3.0.0 is an empty crate), and nobody maintains it.
-// Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain serde
-// data, and the encoding (little-endian varints) is a page of code.
+// Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain
+// serde data, and the encoding (little-endian varints) is a page of code.
 
 fn to_bincode(messages: &[&Message]) -> Result<Vec<u8>> {
     let mut out = vec![MAGIC, VERSION];
@@ -265,12 +267,12 @@ impl Reader for Rest<'_> {
     }
 }
 
-/// bincode allocates what a length says before it looks whether so many bytes are there, and a failed
-/// allocation ends the process. It asks a limit first, where there is one.
+/// bincode allocates what a length says before it looks whether so many bytes are there, and a
+/// failed allocation ends the process. It asks a limit first, where there is one.
 ///
-/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read. So 8
-/// times the input is enough for any honest one. The limit is a type, so there are a few of them, each
-/// 8 times the one before, and a lie can cost 64 times the input at most.
+/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read.
+/// So 8 times the input is enough for any honest one. The limit is a type, so there are a few of
+/// them, each 8 times the one before, and a lie can cost 64 times the input at most.
 fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeError> {
     macro_rules! first_that_fits {
         ($($bits:literal)*) => {

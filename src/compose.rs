@@ -1,7 +1,8 @@
 //! The composer: a pure function from history, temporaries and configuration to a [`Prompt`].
 //!
-//! Nothing here does I/O, takes a lock, reads a clock or logs. [`MemoryPrompt`](crate::MemoryPrompt)
-//! is a thin shell around it; whoever brings their own I/O uses it alone:
+//! Nothing here does I/O, takes a lock, reads a clock or logs.
+//! [`MemoryPrompt`](crate::MemoryPrompt) is a thin shell around it; whoever brings their own I/O
+//! uses it alone:
 //!
 //! ```
 //! use memory_prompt::{Composer, Message, Snapshot, Window};
@@ -63,8 +64,8 @@ pub struct Composer {
 
 /// Where temporary messages stand.
 ///
-/// Wherever that is, they split no tool group, and a temporary tool result that answers a call at the
-/// end of the history stands directly behind it.
+/// Wherever that is, they split no tool group, and a temporary tool result that answers a call at
+/// the end of the history stands directly behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -83,8 +84,8 @@ pub enum Placement {
 pub enum Composition {
     /// The prompt.
     Ready(Prompt),
-    /// The snapshot does not reach back far enough: read this many of the newest records and compose
-    /// again.
+    /// The snapshot does not reach back far enough: read this many of the newest records and
+    /// compose again.
     ReadMore(usize),
 }
 
@@ -118,8 +119,8 @@ impl Composer {
         self.window(Window::last(n))
     }
 
-    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set, the
-    /// budget alone decides how much of the history is sent.
+    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set,
+    /// the budget alone decides how much of the history is sent.
     pub fn max_tokens(
         &mut self,
         budget: impl Into<Budget>,
@@ -218,9 +219,9 @@ impl Composer {
     /// # Errors
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
-    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a token
-    /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns;
-    /// with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
+    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a
+    /// token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter
+    /// returns; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
         self.draft(snapshot, temporaries, None)
     }
@@ -267,7 +268,8 @@ impl Composer {
             Err(Stop::ReadMore(_)) => false,
             Err(Stop::Failed(_)) => true,
         };
-        // A system record that opens the history is the system message if the prompt reaches back to it.
+        // A system record that opens the history is the system message if the prompt reaches back
+        // to it.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
                 // It may be the one that is missing.

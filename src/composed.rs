@@ -21,8 +21,8 @@ pub use report::{
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
-/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request that
-/// failed is sent again with the same prompt. As JSON it is the list of its messages.
+/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request
+/// that failed is sent again with the same prompt. As JSON it is the list of its messages.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -125,10 +125,12 @@ impl Prompt {
     /// The durable boundary: how many of the first messages will be sent again by the next prompt,
     /// in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and results of the newest calls of which some may still come, are not durable, nor is
-    /// what stands behind them. Once something else was said behind a call, a result that comes all the same
-    /// changes the prompt where the call stands, once: [`Break::LateResult`](crate::Break::LateResult). For a [`Provider`](crate::Provider) that wants turns neither is a message at
-    /// the end that a later one may be joined to. A provider's cache mark belongs here.
+    /// Temporaries, and results of the newest calls of which some may still come, are not durable,
+    /// nor is what stands behind them. Once something else was said behind a call, a result that
+    /// comes all the same changes the prompt where the call stands, once:
+    /// [`Break::LateResult`](crate::Break::LateResult). For a [`Provider`](crate::Provider) that
+    /// wants turns neither is a message at the end that a later one may be joined to. A provider's
+    /// cache mark belongs here.
     pub fn durable(&self) -> usize {
         self.content.durable
     }

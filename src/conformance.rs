@@ -1,7 +1,7 @@
 //! The contract as a kit of tests, for every backend: those of this crate and your own.
 //!
-//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is one
-//! named test, and one macro expands them all for a backend. What a backend must bring is a
+//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is
+//! one named test, and one macro expands them all for a backend. What a backend must bring is a
 //! [`Fixture`]; what else it can do, it says by implementing more traits and naming their groups:
 //!
 //! | group | the fixture | its laws |
@@ -61,7 +61,8 @@
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
 //! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | [`Fixture::CASES`] |
 
-// The kit is test code in a library's clothes: a law that does not hold panics, and that is its result.
+// The kit is test code in a library's clothes: a law that does not hold panics, and that is its
+// result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 #[cfg(feature = "tokio")]
@@ -92,7 +93,8 @@ pub use countdown::Countdown;
 use crate::memory::ChatMemory;
 use crate::store::ChatMemoryStore;
 
-/// A backend under test, with a place of its own for its data: what other fixtures do, it does not see.
+/// A backend under test, with a place of its own for its data: what other fixtures do, it does not
+/// see.
 pub trait Fixture: Sized + Send + Sync + 'static {
     /// The backend's name, for people and for counting.
     const BACKEND: &'static str;
@@ -124,7 +126,8 @@ pub trait SharedFixture: Fixture {
 
 /// A backend whose rows the tests can get at, behind its back.
 pub trait DamageFixture: Fixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// message.
     fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]);
 }
 

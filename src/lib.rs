@@ -1,6 +1,6 @@
-//! Compose what a language model is sent: the last messages of any chat memory, in whole tool groups,
-//! shortened without breaking a character, under one system message, with temporary messages for one
-//! use.
+//! Compose what a language model is sent: the last messages of any chat memory, in whole tool
+//! groups, shortened without breaking a character, under one system message, with temporary
+//! messages for one use.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
@@ -38,9 +38,10 @@
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
-//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to [`Prompt`].
-//! It writes nothing, changes no stored message, and costs what is sent, not what was ever said. What
-//! comes out shares its messages with the memory. A build that fails changes nothing.
+//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
+//! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
+//! ever said. What comes out shares its messages with the memory. A build that fails changes
+//! nothing.
 //!
 //! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
 //! their own I/O.
@@ -66,8 +67,9 @@
 //!
 //! # In a configuration file
 //!
-//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A value
-//! that the setting's own method would refuse is refused with its reason, and an unknown field by name.
+//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A
+//! value that the setting's own method would refuse is refused with its reason, and an unknown
+//! field by name.
 //!
 //! ```
 //! use memory_prompt::{
@@ -116,21 +118,22 @@
 //! None is on by default, and none changes what others do.
 //!
 //! - **`async-openai`** adds `client::async_openai`, prompts and answers as that crate's types.
-//! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k, which
-//!   it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
+//! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k,
+//!   which it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
 //! - **`cassandra`** adds `CassandraStore`: conversations in Apache Cassandra, beyond one machine.
-//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a prompt
-//!   as its chat history.
+//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
+//!   prompt as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
-//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers too.
-//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster; **`redis-tls`**
-//!   reaches it by TLS.
-//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
-//!   executor.
-//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
-//!   async code.
+//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
+//!   too.
+//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster;
+//!   **`redis-tls`** reaches it by TLS.
+//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for
+//!   any executor.
+//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones
+//!   in async code.
 //! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
 //!   own.
 

@@ -48,8 +48,8 @@ use read::Picked;
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
-/// on your memory by one macro; `examples/own_backend.rs` shows how.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
+/// them on your memory by one macro; `examples/own_backend.rs` shows how.
 ///
 /// - **Order** is the order of append. Positions (`seq`) count from 0, ascend by one, and are never
 ///   used again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
@@ -62,34 +62,34 @@ use read::Picked;
 ///   an empty memory is legal everywhere.
 /// - **An error** leaves the memory as it was, and the batch with the caller. Where the answer of a
 ///   server got lost, and with it the knowledge whether the change was made, the error is
-///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend does
-///   not repeat an append by itself unless it knows that it was not done.
+///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend
+///   does not repeat an append by itself unless it knows that it was not done.
 /// - **A slot** is a small named document beside the records, with a version that is never used
-///   again. Slots are written and removed by appends, [with them or not at all](Append), and read by
-///   name in the snapshot of a read; a read that names none transfers none. Writing one creates the
-///   conversation and is activity like an append of messages; removing one is activity and creates
-///   none but under an id. `clear` removes all. `evict` leaves them: a summary of what was evicted
-///   stays, and may refer to positions before `start`. The system message is the oldest slot, and
-///   goes its own way: `System` messages write it, and every snapshot has it.
-/// - **The id of an append** is recognised where it comes again, whatever has been appended, evicted
-///   or cleared since: at least the newest 64 ids of a conversation are. The same id changes nothing,
-///   takes the messages and returns what the first append returned, even if its expectations no
-///   longer hold.
-/// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists names
-///   it, and after a delete and a new beginning it is another one.
+///   again. Slots are written and removed by appends, [with them or not at all](Append), and read
+///   by name in the snapshot of a read; a read that names none transfers none. Writing one creates
+///   the conversation and is activity like an append of messages; removing one is activity and
+///   creates none but under an id. `clear` removes all. `evict` leaves them: a summary of what was
+///   evicted stays, and may refer to positions before `start`. The system message is the oldest
+///   slot, and goes its own way: `System` messages write it, and every snapshot has it.
+/// - **The id of an append** is recognised where it comes again, whatever has been appended,
+///   evicted or cleared since: at least the newest 64 ids of a conversation are. The same id
+///   changes nothing, takes the messages and returns what the first append returned, even if its
+///   expectations no longer hold.
+/// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
+///   names it, and after a delete and a new beginning it is another one.
 /// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
 ///
 /// # What composing makes of records
 ///
-/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider takes.
-/// So a memory need not repair anything:
+/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider
+/// takes. So a memory need not repair anything:
 ///
 /// - A tool result may be appended whenever it comes. It is sent behind its call: see
 ///   [`ToolGroups`](crate::ToolGroups).
-/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private)) may
-///   stand anywhere. Nobody is sent them, and they take no place in a window.
-/// - A memory that has no slot for the system message may keep it as its first record: it is the system
-///   message of every prompt that reaches back to it.
+/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private))
+///   may stand anywhere. Nobody is sent them, and they take no place in a window.
+/// - A memory that has no slot for the system message may keep it as its first record: it is the
+///   system message of every prompt that reaches back to it.
 ///
 /// # Example
 ///
@@ -109,11 +109,12 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) where the conversation does not end at
-    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed. The
-    /// batch is then as it was.
+    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// The batch is then as it was.
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position `before`.
+    /// The system message and the newest `n` records, or the newest `n` before the position
+    /// `before`.
     ///
     /// # Errors
     ///
@@ -136,9 +137,9 @@ pub trait ChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `append` with all that goes with them, and takes them out of it.
     ///
-    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else it is
-    /// activity and, unless it only removes or [closes](Append::closing) and has no id, begins the
-    /// conversation.
+    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else
+    /// it is activity and, unless it only removes or [closes](Append::closing) and has no id,
+    /// begins the conversation.
     ///
     /// Unless it is written, it calls [`append`](Self::append), says in its answer that ids are not
     /// recognised, and refuses what needs more.
@@ -157,7 +158,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         self.append(&mut append.messages, append.expected).map(Appended::new)
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked
+    /// for.
     ///
     /// Unless it is written, slots are refused, and single records are read one stretch after the
     /// other: they are then not of one moment, and may be missing though the snapshot's `start` is
@@ -185,8 +187,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         Ok(picked.into(snapshot))
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system message
-    /// is not among them.
+    /// The names of all slots with their versions, in the order of the names' bytes; the system
+    /// message is not among them.
     ///
     /// # Errors
     ///
@@ -196,8 +198,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         Err(unsupported("slots", "slots", "slots"))
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
-    /// It asks nobody.
+    /// The largest message, batch and slot that it takes, and whether it has slots and recognises
+    /// ids. It asks nobody.
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -30,17 +30,20 @@
 //! {"role":"custom","attributes":{"k":"v"}}
 //! ```
 //!
-//! - What is empty is left out; null is read as if it were left out. The order of the fields is free.
-//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer whose
-//!   order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}` and
-//!   `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
-//! - Fields, roles, types of parts and levels of detail that this version does not know are kept, and
-//!   written again. So is a known name in a place that has no use for it.
-//! - A known field that is missing, has a wrong type or stands there twice is an error that names it.
-//!   In attributes and unknown fields, which are kept unseen, the last of two equal keys counts.
+//! - What is empty is left out; null is read as if it were left out. The order of the fields is
+//!   free.
+//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer
+//!   whose order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}`
+//!   and `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
+//! - Fields, roles, types of parts and levels of detail that this version does not know are kept,
+//!   and written again. So is a known name in a place that has no use for it.
+//! - A known field that is missing, has a wrong type or stands there twice is an error that names
+//!   it. In attributes and unknown fields, which are kept unseen, the last of two equal keys
+//!   counts.
 //!
-//! In bincode, and any other format that serde does not call human-readable, messages have a compact shape
-//! of their own. For bytes that must read in years to come, use [`codec`](crate::codec).
+//! In bincode, and any other format that serde does not call human-readable, messages have a
+//! compact shape of their own. For bytes that must read in years to come, use
+//! [`codec`](crate::codec).
 
 mod ai;
 mod binary;
@@ -73,9 +76,9 @@ pub use user::UserMessage;
 /// Messages are immutable: a changed message is a new one. They are `Send + Sync` and small on the
 /// stack (40 bytes), with everything rare behind one pointer.
 ///
-/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers. What
-/// holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their place, and
-/// errors name places; so log those, and messages only where a conversation may be read.
+/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers.
+/// What holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their
+/// place, and errors name places; so log those, and messages only where a conversation may be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Message {
@@ -212,8 +215,8 @@ impl Message {
         matches!(self, Self::User(m) if !m.is_steered())
     }
 
-    /// Returns whether this is a record of the application alone, which no provider is ever sent: see
-    /// [`CustomMessage::is_private`].
+    /// Returns whether this is a record of the application alone, which no provider is ever sent:
+    /// see [`CustomMessage::is_private`].
     pub fn is_private(&self) -> bool {
         matches!(self, Self::Custom(m) if m.is_private())
     }

@@ -153,8 +153,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds once a
-    /// round, add it before each.
+    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds
+    /// once a round, add it before each.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.
@@ -168,7 +168,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.iter().map(AsRef::as_ref)
     }
 
-    /// Takes back the messages that wait for the next build, for example those of a build that failed.
+    /// Takes back the messages that wait for the next build, for example those of a build that
+    /// failed.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -194,7 +195,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// What all shells do with what they read when they asked for `n` records.
     fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
         if snapshot.rows() < n {
-            // A memory that answers with less has no more, even where it does not list what it lost.
+            // A memory that answers with less has no more, even where it does not list what it
+            // lost.
             snapshot.start = snapshot.oldest_row();
         }
         if self.composer.uses_cache() {
@@ -284,12 +286,12 @@ impl MemoryPrompt<dyn ChatMemory> {
         }
     }
 
-    /// Puts another memory in the place of this one and returns the old one. The configuration stays,
-    /// and so do temporaries that no build has seen.
+    /// Puts another memory in the place of this one and returns the old one. The configuration
+    /// stays, and so do temporaries that no build has seen.
     ///
-    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps another
-    /// user's: they are dropped, and the next [report](crate::Report::dropped_temporaries) says so. To keep
-    /// them, [take](Self::take_temporaries) them first.
+    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps
+    /// another user's: they are dropped, and the next [report](crate::Report::dropped_temporaries)
+    /// says so. To keep them, [take](Self::take_temporaries) them first.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
         self.replace_memory(share(memory))
     }

@@ -1,9 +1,9 @@
 //! Records: messages as a memory holds them, in blocks that are shared and never copied.
 //!
-//! A memory that hands out its newest ten messages must not touch ten reference counts, and a prompt
-//! that is kept must not keep the next append waiting. So messages live in blocks of write-once
-//! cells: a reader holds the block and the range that was filled when it looked, a writer fills the
-//! next cell beside it.
+//! A memory that hands out its newest ten messages must not touch ten reference counts, and a
+//! prompt that is kept must not keep the next append waiting. So messages live in blocks of
+//! write-once cells: a reader holds the block and the range that was filled when it looked, a
+//! writer fills the next cell beside it.
 
 mod cursor;
 mod extra;
@@ -116,8 +116,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The identity of a record. The address of its block is used for nothing else as long as this is held,
-/// though its messages may be gone.
+/// The identity of a record. The address of its block is used for nothing else as long as this is
+/// held, though its messages may be gone.
 pub(crate) struct Mark {
     block: Weak<[Cell]>,
     cell: usize,
@@ -313,9 +313,9 @@ impl Snapshot {
 
     /// A conversation of these messages, from position 0 on: for composing without a memory.
     ///
-    /// The `System` messages that open it become the system message, joined as paragraphs of one text
-    /// where there are several; the first keeps its name and attributes. A later one is a record in its
-    /// place.
+    /// The `System` messages that open it become the system message, joined as paragraphs of one
+    /// text where there are several; the first keeps its name and attributes. A later one is a
+    /// record in its place.
     ///
     /// ```
     /// use memory_prompt::{Message, Snapshot};

@@ -65,30 +65,31 @@ use crate::record::Incarnation;
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
-/// on your store by one macro.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
+/// them on your store by one macro.
 ///
-/// - **A memory** is handed out for any id, at no cost: nothing is written before the first append, so
-///   asking for a memory creates no conversation. Two memories for one id are one conversation.
-/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the bytes.
-///   An id that the backend can't hold is refused when the memory is asked for.
-/// - **A conversation exists** from its first append on, even if that was a system message alone, and
-///   until it is deleted or purged. One that was cleared or evicted still exists: its positions go on.
-/// - **Ids are listed** in an order of the backend's own that does not change. An id that exists all
-///   the while is listed once, whatever else comes and goes.
+/// - **A memory** is handed out for any id, at no cost: nothing is written before the first append,
+///   so asking for a memory creates no conversation. Two memories for one id are one conversation.
+/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the
+///   bytes. An id that the backend can't hold is refused when the memory is asked for.
+/// - **A conversation exists** from its first append on, even if that was a system message alone,
+///   and until it is deleted or purged. One that was cleared or evicted still exists: its positions
+///   go on.
+/// - **Ids are listed** in an order of the backend's own that does not change. An id that exists
+///   all the while is listed once, whatever else comes and goes.
 /// - **Delete** forgets a conversation and its positions. Memories that were handed out for it stay
 ///   usable: the next append begins a new conversation at 0.
-/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is another
-///   one, and none that there was before.
+/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is
+///   another one, and none that there was before.
 /// - **Purge** deletes the conversations to which nothing was appended since a time, and no other:
 ///   not one that is appended to meanwhile.
 ///
-/// Four methods are required. Of the others, those that can't be made of these are errors that name the
-/// method to write.
+/// Four methods are required. Of the others, those that can't be made of these are errors that name
+/// the method to write.
 ///
-/// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text as
-/// an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores behind
-/// `dyn`.
+/// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text
+/// as an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores
+/// behind `dyn`.
 pub trait ChatMemoryStore: Debug + Send + Sync {
     /// The memory of the conversation under this id.
     ///
@@ -116,8 +117,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
 
     /// Deletes each conversation whose last append is older than this time; returns how many.
     ///
-    /// The times of append are those of the clocks of whoever appended. An append of a system message
-    /// counts; reading, evicting and clearing do not.
+    /// The times of append are those of the clocks of whoever appended. An append of a system
+    /// message counts; reading, evicting and clearing do not.
     ///
     /// # Errors
     ///
@@ -127,7 +128,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
 
     /// The next `n` ids that begin with this text, after this one, or the first `n` of them.
     ///
-    /// As [`ids`](Self::ids), in the same order. Unless it is written, all ids are listed and looked at.
+    /// As [`ids`](Self::ids), in the same order. Unless it is written, all ids are listed and
+    /// looked at.
     ///
     /// # Errors
     ///
@@ -165,8 +167,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         Err(unsupported("info"))
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
-    /// begin meanwhile may stay.
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
+    /// that begin meanwhile may stay.
     ///
     /// End the prefix where a part of the ids ends: `"user:1"` is a prefix of `"user:12:chat"` too,
     /// `"user:1:"` is not. Unless it is written, they are listed and deleted one by one.
@@ -275,8 +277,8 @@ macro_rules! forward {
     )*};
 }
 
-// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come before
-// that of the store itself, which takes any text.
+// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come
+// before that of the store itself, which takes any text.
 forward! {
     impl[S: ChatMemoryStore + ?Sized] for &S,
     impl['a] for Box<dyn ChatMemoryStore + 'a>,

@@ -1,9 +1,9 @@
 //! Measuring and cutting text without breaking a character.
 //!
-//! What a reader takes for one character may be many scalar values: `é` written with a combining accent, a
-//! Hangul syllable, a family emoji. A cut between them shows as a broken character, or as another one. So
-//! whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between *extended grapheme clusters*
-//! ([UAX #29](https://www.unicode.org/reports/tr29/)).
+//! What a reader takes for one character may be many scalar values: `é` written with a combining
+//! accent, a Hangul syllable, a family emoji. A cut between them shows as a broken character, or as
+//! another one. So whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between
+//! *extended grapheme clusters* ([UAX #29](https://www.unicode.org/reports/tr29/)).
 //!
 //! ```
 //! use std::num::NonZeroUsize;
@@ -22,19 +22,21 @@
 //!
 //! # What holds for every cut
 //!
-//! - The result, marker included, measures at most the limit. It is never empty, unless the text was.
+//! - The result, marker included, measures at most the limit. It is never empty, unless the text
+//!   was.
 //! - A text that fits comes back borrowed and unchanged; so cutting twice equals cutting once.
 //! - What is kept are whole clusters of the original text: a prefix of it, a suffix of it, or both.
 //!
 //! # What it costs
 //!
-//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the very most, and
-//! usually little more than what it keeps. Three things read further:
+//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the
+//! very most, and usually little more than what it keeps. Three things read further:
 //! - a marker that says how much was left out has to count it, all of it;
-//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because flags are
-//!   pairs and only the start of the run tells which;
-//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or an emoji behind
-//!   more combining marks than that is taken for a part of what stands before the marks, so it is not kept.
+//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because
+//!   flags are pairs and only the start of the run tells which;
+//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or
+//!   an emoji behind more combining marks than that is taken for a part of what stands before the
+//!   marks, so it is not kept.
 
 mod class;
 mod walk;
@@ -46,8 +48,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use walk::{half_flag_at, walk, walk_back};
 
-/// A cluster counts as one grapheme for each so many scalar values that it holds or begins, so that "1000
-/// characters" can't be megabytes of combining marks.
+/// A cluster counts as one grapheme for each so many scalar values that it holds or begins, so that
+/// "1000 characters" can't be megabytes of combining marks.
 const SCALARS_PER_GRAPHEME: usize = 32;
 
 /// What stands for the number left out in a marker.
@@ -70,8 +72,8 @@ const LEFT_OUT: &str = "{left_out}";
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
-    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one for each 32
-    /// scalar values that it holds or begins.
+    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one
+    /// for each 32 scalar values that it holds or begins.
     #[default]
     Graphemes,
     /// Unicode scalar values, Rust's `char`.
@@ -106,9 +108,10 @@ impl Unit {
 
 /// Which end of a text survives a cut.
 ///
-/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of a
-/// failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better choice, or
-/// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user just said.
+/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of
+/// a failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better
+/// choice, or [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user
+/// just said.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -206,12 +209,12 @@ impl Cut {
 
     /// Marks the gap. The marker counts within the limit.
     ///
-    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and with thousands
-    /// separated by commas. To know that, a cut must measure the whole text.
+    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and
+    /// with thousands separated by commas. To know that, a cut must measure the whole text.
     ///
-    /// A marker that would leave room for no character of the text is left out itself. Where no character fits
-    /// even so, the marker alone is the result if it fits, else `…`, or `.` where that is too long. An empty
-    /// marker is none.
+    /// A marker that would leave room for no character of the text is left out itself. Where no
+    /// character fits even so, the marker alone is the result if it fits, else `…`, or `.` where
+    /// that is too long. An empty marker is none.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -259,8 +262,8 @@ impl Cut {
 
     /// Decides where a text that comes in several pieces is cut, or `None` when all of it fits.
     ///
-    /// The pieces, such as the text parts of a message with pictures between them, share the limit. They are
-    /// measured one by one: no character reaches from one into the next.
+    /// The pieces, such as the text parts of a message with pictures between them, share the limit.
+    /// They are measured one by one: no character reaches from one into the next.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -281,16 +284,18 @@ impl Cut {
         if pieces.iter().map(|piece| piece.len()).sum::<usize>() <= limit {
             return None;
         }
-        // Only a marker that tells it needs the total. Without, whether all fits shows as the cut is made.
+        // Only a marker that tells it needs the total. Without, whether all fits shows as the cut
+        // is made.
         let total = self.counts.then(|| self.measure(pieces));
         if total.is_some_and(|total| total <= limit) {
             return None;
         }
         let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
 
-        // The more is left out, the wider may be the number that says so, and the less room is left. Start with the
-        // least number that it can be, and make room for a wider one until what is then left out fits in it. Not
-        // until it is just as wide: two ends may keep more of less room.
+        // The more is left out, the wider may be the number that says so, and the less room is
+        // left. Start with the least number that it can be, and make room for a wider one until
+        // what is then left out fits in it. Not until it is just as wide: two ends may keep more of
+        // less room.
         let mut left_out = total.map_or(0, |total| total - limit);
         let mut width =
             if self.marker.is_empty() { limit } else { count(&self.rendered(left_out), self.unit) };
@@ -391,7 +396,8 @@ impl Cut {
         (start, measure)
     }
 
-    /// Whether all fits after all: what is between the two ends measures no more than they leave of the limit.
+    /// Whether all fits after all: what is between the two ends measures no more than they leave of
+    /// the limit.
     fn gap_fits(&self, pieces: &[&str], kept: &Kept) -> bool {
         let Kept { head, tail, measure } = kept;
         let mut room = self.limit.get() - measure;
@@ -411,9 +417,9 @@ impl Cut {
 
     /// Gives up a regional indicator that would pair with another one across the gap.
     ///
-    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew. That is also the
-    /// one way in which a text can measure more than the sum of its parts: any other join at the gap makes one
-    /// cluster of two, which is why no result needs to be measured.
+    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew.
+    /// That is also the one way in which a text can measure more than the sum of its parts: any
+    /// other join at the gap makes one cluster of two, which is why no result needs to be measured.
     fn part_flags(&self, pieces: &[&str], kept: &mut Kept, marker: &str) {
         let mut front = &pieces[kept.head.piece][..kept.head.byte];
         let mut back = &pieces[kept.tail.piece][kept.tail.byte..];
@@ -459,8 +465,8 @@ pub struct Plan {
     pub head: At,
     /// Where the kept end starts.
     pub tail: At,
-    /// What stands in the gap; may be empty. It ends the head's piece, if anything is kept there, and else starts
-    /// the tail's.
+    /// What stands in the gap; may be empty. It ends the head's piece, if anything is kept there,
+    /// and else starts the tail's.
     pub marker: String,
 }
 

@@ -92,7 +92,8 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// It agrees with `count_text(text)? <= limit`, and costs what the limit is and not what the
     /// text is: where the text is long for the limit, a beginning of it is counted first, and a
-    /// longer one only if that does not settle it. A counter that can stop by itself overrides this.
+    /// longer one only if that does not settle it. A counter that can stop by itself overrides
+    /// this.
     ///
     /// ```
     /// use memory_prompt::TokenCounter;

@@ -17,8 +17,8 @@ use crate::text::{Cut, Keep, Plan, Unit};
 ///
 /// The limit holds for the text of one message as a whole: texts of several parts share it. Only
 /// text of user, assistant and tool messages is cut; tool calls, ids, media and reasoning are never
-/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters), and
-/// text never becomes empty.
+/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters),
+/// and text never becomes empty.
 ///
 /// ```
 /// use memory_prompt::{Keep, Message, Truncate};
@@ -32,8 +32,8 @@ use crate::text::{Cut, Keep, Plan, Unit};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// A [processor](Self::processor) decides by itself what becomes of a message. It is code: serialising a
-/// `Truncate` that has one is an error.
+/// A [processor](Self::processor) decides by itself what becomes of a message. It is code:
+/// serialising a `Truncate` that has one is an error.
 #[derive(Clone)]
 pub struct Truncate {
     cut: Cut,
@@ -44,8 +44,8 @@ pub struct Truncate {
 
 /// Decides what becomes of a message of the history on its way into a prompt.
 ///
-/// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to keep
-/// the message as it is.
+/// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to
+/// keep the message as it is.
 ///
 /// # Contract
 ///
@@ -175,11 +175,11 @@ impl Truncate {
     /// The same with the newest question left whole: the user messages with which the newest turn
     /// begins are not shortened, so that the order at the end of a pasted page is not lost.
     ///
-    /// Once the next turn begins, the question is shortened like any other message, and the prompt's
-    /// cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where a
-    /// [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit first, and below
-    /// that only where that is too much. [`Keep::Ends`] beside this keeps the order at its end even then; where
-    /// a cache matters more, it is the better choice alone.
+    /// Once the next turn begins, the question is shortened like any other message, and the
+    /// prompt's cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where
+    /// a [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit
+    /// first, and below that only where that is too much. [`Keep::Ends`] beside this keeps the
+    /// order at its end even then; where a cache matters more, it is the better choice alone.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -221,8 +221,8 @@ impl Truncate {
         self.cut.limit().get()
     }
 
-    /// The next shorter one: first the question is no longer spared; then each has half the limit of the one
-    /// before, enforced on what a processor returns too. `None` at a limit of 1.
+    /// The next shorter one: first the question is no longer spared; then each has half the limit
+    /// of the one before, enforced on what a processor returns too. `None` at a limit of 1.
     pub(crate) fn shorter(&self) -> Option<Self> {
         if self.spares_question {
             return Some(Self { spares_question: false, ..self.clone() });
@@ -242,7 +242,8 @@ impl Truncate {
         self.processor.is_some()
     }
 
-    /// Whether a message is kept whatever it says, since it has no more bytes than the limit has units.
+    /// Whether a message is kept whatever it says, since it has no more bytes than the limit has
+    /// units.
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()
             && match message {

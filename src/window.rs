@@ -28,18 +28,18 @@ use crate::record::{Snapshot, places};
 ///
 /// # What stays besides
 ///
-/// - **Tool groups** are whole. A window that would open on the results of an older call leaves them out;
-///   one that ends in a group larger than itself sends all of it. A result that came late takes the group
-///   of its call along, from wherever that stands.
-/// - **The question.** In a long tool loop the window may hold calls and results and no user message. The
-///   question of the newest turn is then sent before it (of a question in several pieces the newest, up
-///   to half of the window), and the oldest messages give way, so that `last(n)` still sends `n`. Only the
-///   newest group and the question stay in any case. In a `stepped` window nothing gives way.
-///   [`exactly`](Self::exactly) switches this off.
+/// - **Tool groups** are whole. A window that would open on the results of an older call leaves
+///   them out; one that ends in a group larger than itself sends all of it. A result that came late
+///   takes the group of its call along, from wherever that stands.
+/// - **The question.** In a long tool loop the window may hold calls and results and no user
+///   message. The question of the newest turn is then sent before it (of a question in several
+///   pieces the newest, up to half of the window), and the oldest messages give way, so that
+///   `last(n)` still sends `n`. Only the newest group and the question stay in any case. In a
+///   `stepped` window nothing gives way. [`exactly`](Self::exactly) switches this off.
 ///
 /// Both are looked for among the 64 records before the window and four times as many as it reads at
-/// first, and past the application's own records a window looks no further than 1,024 of them. Where such a
-/// search ends without success, the [report](crate::Report::search_ended) says so.
+/// first, and past the application's own records a window looks no further than 1,024 of them.
+/// Where such a search ends without success, the [report](crate::Report::search_ended) says so.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -124,12 +124,13 @@ impl Window {
     ///
     /// A turn is a user message and all that follows it up to the next one. User messages in a row,
     /// with no answer between them, begin one turn together, and a
-    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user message,
-    /// a greeting for example, belongs to the first turn, unless it is longer than some hundred messages.
+    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user
+    /// message, a greeting for example, belongs to the first turn, unless it is longer than some
+    /// hundred messages.
     ///
-    /// In a history without any user message each answer with its tool results is a turn of its own,
-    /// and so is any other message. To know that, all of it is read: take [`last`](Self::last) for an
-    /// agent that nobody asks anything.
+    /// In a history without any user message each answer with its tool results is a turn of its
+    /// own, and so is any other message. To know that, all of it is read: take [`last`](Self::last)
+    /// for an agent that nobody asks anything.
     pub const fn turns(n: usize) -> Self {
         Self::of(Kind::Turns(n))
     }
@@ -142,10 +143,10 @@ impl Window {
     /// At least the last `low` messages, and up to `step - 1` more: the start of the window moves
     /// only once every `step` messages.
     ///
-    /// In between prompts only grow at their end, so the provider's prompt cache serves all that was
-    /// sent before. The start is `floor(p / step) * step`, where `p` is the position of the `low`th
-    /// newest message: a pure function of where the conversation stands, the same in every process.
-    /// Where it falls into a tool group, the whole group is sent.
+    /// In between prompts only grow at their end, so the provider's prompt cache serves all that
+    /// was sent before. The start is `floor(p / step) * step`, where `p` is the position of the
+    /// `low`th newest message: a pure function of where the conversation stands, the same in every
+    /// process. Where it falls into a tool group, the whole group is sent.
     ///
     /// # Errors
     ///
@@ -194,17 +195,18 @@ impl Window {
 
     /// The same window, for a model that wants the user to speak first.
     ///
-    /// Where the window opens in the middle of a turn, the question of that turn is sent before it; the
-    /// oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn would be left
-    /// behind its question, or the question is too far away, the rest of the turn is left out. With a
-    /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked for.
+    /// Where the window opens in the middle of a turn, the question of that turn is sent before it;
+    /// the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
+    /// would be left behind its question, or the question is too far away, the rest of the turn is
+    /// left out. With a [`Provider`](crate::Provider) that refuses anything else this is done
+    /// without being asked for.
     #[must_use]
     pub const fn starting_with_user(self) -> Self {
         Self { starting_with_user: true, ..self }
     }
 
-    /// The same window without a question put before it, and without others giving way. Tool groups stay
-    /// whole all the same.
+    /// The same window without a question put before it, and without others giving way. Tool groups
+    /// stay whole all the same.
     #[must_use]
     pub const fn exactly(self) -> Self {
         Self { exactly: true, ..self }
@@ -248,8 +250,8 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how far before
-    /// the first turn a greeting belongs to it.
+    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how far
+    /// before the first turn a greeting belongs to it.
     pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
         let have = snapshot.records.len();
         match self.kind {
@@ -273,8 +275,8 @@ impl Window {
         }
     }
 
-    /// Whether the start stays in its place while the conversation grows. Such a start moves back to
-    /// the call of a tool group: forward would be forward for one prompt and back for the next.
+    /// Whether the start stays in its place while the conversation grows. Such a start moves back
+    /// to the call of a tool group: forward would be forward for one prompt and back for the next.
     pub(crate) const fn is_stable(&self) -> bool {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
@@ -341,7 +343,8 @@ impl Opening {
 /// So many records of the application a window looks past.
 const PASSED: usize = 1024;
 
-/// The place of the `n`th newest record that a provider may be sent, looked for past a number of others.
+/// The place of the `n`th newest record that a provider may be sent, looked for past a number of
+/// others.
 fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Opening, Stop> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);

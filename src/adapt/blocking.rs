@@ -17,13 +17,13 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// An async memory or store as a blocking one, with a runtime of its own.
 ///
-/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside a
-/// runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime, one
-/// background thread, so they are served while the caller waits, even where the caller's runtime has
-/// that one thread only.
+/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside
+/// a runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime,
+/// one background thread, so they are served while the caller waits, even where the caller's
+/// runtime has that one thread only.
 ///
-/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on a
-/// thread that drives tasks. Async code is better off with the async memory itself.
+/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on
+/// a thread that drives tasks. Async code is better off with the async memory itself.
 ///
 /// ```
 /// use memory_prompt::{Blocking, ChatMemoryExt, InMemoryStore, Message, Unblock};

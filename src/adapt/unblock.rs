@@ -22,11 +22,11 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
 /// so the executor goes on meanwhile.
 ///
-/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is then
-/// done or not done, and the batch is still with the caller. (So that it can be, the batch is copied.) It
-/// is not done later, though: work that no thread has taken up yet is dropped with its future, and a later
-/// change of the same conversation, through this adapter or another one of its store, waits until what
-/// was left running has ended. A purge waits for nobody, and nobody for it.
+/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is
+/// then done or not done, and the batch is still with the caller. (So that it can be, the batch is
+/// copied.) It is not done later, though: work that no thread has taken up yet is dropped with its
+/// future, and a later change of the same conversation, through this adapter or another one of its
+/// store, waits until what was left running has ended. A purge waits for nobody, and nobody for it.
 ///
 /// Outside a tokio runtime every operation is an error.
 ///

@@ -1,5 +1,5 @@
-//! The envelope of JSON, read field by field, so that every error says what is wrong and none says what
-//! was said.
+//! The envelope of JSON, read field by field, so that every error says what is wrong and none says
+//! what was said.
 
 use std::fmt;
 

@@ -257,8 +257,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A record that is no call: with `unless_sent`, results whose group is not sent are left out for
-    /// that reason.
+    /// A record that is no call: with `unless_sent`, results whose group is not sent are left out
+    /// for that reason.
     fn other(&mut self, place: usize, record: Record<'a>, unless_sent: Option<Why>) -> Result<()> {
         match record.message() {
             message if message.is_private() => {
@@ -313,7 +313,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The record as it is sent: shared where it fits, else a copy; none where the processor dropped it.
+    /// The record as it is sent: shared where it fits, else a copy; none where the processor
+    /// dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
         let message = record.message();
         let truncate = self.composer.truncate.as_ref();
@@ -396,8 +397,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The members of a group as they are sent, its calls first; none where the processor dropped one of
-    /// them, which leaves out all.
+    /// The members of a group as they are sent, its calls first; none where the processor dropped
+    /// one of them, which leaves out all.
     fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
         let head = self.choice.matches.groups().get(group).map(|it| it.head);
         let places = head.into_iter().chain(self.choice.matches.results_of(group));
@@ -460,8 +461,9 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Says at the end which results have arrived, where they were sent further up and an answer of the
-    /// model would be last: the model has not seen them, and many refuse to go on from their own words.
+    /// Says at the end which results have arrived, where they were sent further up and an answer of
+    /// the model would be last: the model has not seen them, and many refuse to go on from their
+    /// own words.
     fn note(&mut self) {
         if !self.checks_groups() {
             return;

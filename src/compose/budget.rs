@@ -21,13 +21,14 @@ use room::TokenRoom;
 /// A number of tokens that a prompt may have, and what gives way when it has more.
 ///
 /// The budget bounds everything that is sent: system message, history, temporaries and what the
-/// provider adds for the reply. The oldest tool groups and messages leave first, and no more of them than
-/// the budget demands. The newest user message and the newest group stay; where they alone are too much,
-/// the build fails with [`ErrorKind::Budget`], or cuts them where truncation is on.
+/// provider adds for the reply. The oldest tool groups and messages leave first, and no more of
+/// them than the budget demands. The newest user message and the newest group stay; where they
+/// alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them where truncation is
+/// on.
 ///
-/// A tool group or message that has more than half of all the room for history, and does not fit beside
-/// what is newer, is left out alone: one page that is too long does not silence everything before it. The
-/// [report](crate::Report::left_out) names it.
+/// A tool group or message that has more than half of all the room for history, and does not fit
+/// beside what is newer, is left out alone: one page that is too long does not silence everything
+/// before it. The [report](crate::Report::left_out) names it.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -61,28 +62,28 @@ impl Budget {
 
     /// The same budget, with so many tokens kept free for the answer and for tool definitions.
     ///
-    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each build is an
-    /// error.
+    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each
+    /// build is an error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
         Self { reserve: tokens, ..self }
     }
 
-    /// The same budget for a provider that caches prompts: the start of the history moves seldom, and
-    /// then so far that the history has between `low` and `high` tokens.
+    /// The same budget for a provider that caches prompts: the start of the history moves seldom,
+    /// and then so far that the history has between `low` and `high` tokens.
     ///
     /// In between prompts only grow at their end. The start is a pure function of the history, the
-    /// same in every process: of all places that leave between `low` and `high` tokens it is the one
-    /// whose position can be halved most often, for that place stays the same while the
+    /// same in every process: of all places that leave between `low` and `high` tokens it is the
+    /// one whose position can be halved most often, for that place stays the same while the
     /// conversation moves past it. On average a move covers more than half of the room between the
-    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the budget
-    /// for the system message and temporaries; where those need more, the start moves for that one
-    /// build.
+    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the
+    /// budget for the system message and temporaries; where those need more, the start moves for
+    /// that one build.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the budget
-    /// without its reserve.
+    /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the
+    /// budget without its reserve.
     pub fn stepped(self, low: usize, high: usize) -> Result<Self> {
         let stepped = Self { marks: Some((low, high)), ..self };
         stepped.check()?;
@@ -193,8 +194,8 @@ impl Limit {
             Tried::TooMuch { tokens, units } => (tokens, units),
             fits => return Ok(fits),
         };
-        // What is added to the history counts too: a note, or what the provider demands. As many of the
-        // oldest units leave for it as it takes, and no more.
+        // What is added to the history counts too: a note, or what the provider demands. As many of
+        // the oldest units leave for it as it takes, and no more.
         let (mut fits, mut too_many) = (0, units);
         let mut best = None;
         while fits + 1 < too_many {

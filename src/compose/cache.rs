@@ -5,13 +5,14 @@ use std::fmt;
 use super::counts::Counts;
 use super::cuts::Cuts;
 
-/// What the prompts of one conversation have counted and cut, so that the next one neither counts nor
-/// cuts it again.
+/// What the prompts of one conversation have counted and cut, so that the next one neither counts
+/// nor cuts it again.
 ///
-/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message that was
-/// found there, a cut copy to the very record in memory; both stay true as long as counter and truncation
-/// are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a new one where either
-/// has changed, or the conversation is another one. A provider's prompt cache is something else.
+/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message
+/// that was found there, a cut copy to the very record in memory; both stay true as long as counter
+/// and truncation are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a
+/// new one where either has changed, or the conversation is another one. A provider's prompt cache
+/// is something else.
 ///
 /// ```
 /// use memory_prompt::{Composer, ComposerCache, Composition, Message, Snapshot, Truncate};

@@ -1,4 +1,5 @@
-//! Choosing what of the history is sent: which records, and in which places among those that were read.
+//! Choosing what of the history is sent: which records, and in which places among those that were
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -18,8 +19,8 @@ pub(super) struct Choice<'a> {
     pub(super) covers: usize,
     /// and sends those from here on: what lies between are tool results whose call is older.
     pub(super) start: usize,
-    /// What is sent before the window, in order: questions, and tool groups that a late result takes
-    /// along, by their calls.
+    /// What is sent before the window, in order: questions, and tool groups that a late result
+    /// takes along, by their calls.
     pub(super) front: Vec<usize>,
     /// Those of `front` that are questions.
     pub(super) questions: Row,
@@ -127,10 +128,11 @@ struct Choosing<'a, 'r> {
     unread: Option<usize>,
     /// How far before the window anything is looked for,
     bound: usize,
-    /// and the place from which that counts: where the window opens; for a budget, where it opened first.
+    /// and the place from which that counts: where the window opens; for a budget, where it opened
+    /// first.
     base: Option<usize>,
-    /// From which place on late results were matched; `None` where only those were that stand directly
-    /// behind their calls.
+    /// From which place on late results were matched; `None` where only those were that stand
+    /// directly behind their calls.
     matched: Option<usize>,
     /// How far back the last walk came: behind the newest member of what it refused.
     reached: usize,
@@ -147,8 +149,8 @@ impl Composer {
         let have = snapshot.records.len();
         let opening = match self.opening(snapshot, bound) {
             Ok(opening) => (opening, None),
-            // The window opens before what was read; or, where it counts turns, at the first one that
-            // was read or before it. Only what is full by then is settled.
+            // The window opens before what was read; or, where it counts turns, at the first one
+            // that was read or before it. Only what is full by then is settled.
             Err(Stop::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
@@ -180,7 +182,8 @@ impl Composer {
         .run()
     }
 
-    /// How many records before the window the question and the calls of late results are looked for.
+    /// How many records before the window the question and the calls of late results are looked
+    /// for.
     fn search(&self) -> usize {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
@@ -198,8 +201,8 @@ impl Composer {
         self.tool_groups != ToolGroups::Off
     }
 
-    /// Whether no prompt of this composer holds this message, whatever stands around it: it takes no
-    /// place there.
+    /// Whether no prompt of this composer holds this message, whatever stands around it: it takes
+    /// no place there.
     pub(super) fn never_sends(&self, message: &Message) -> bool {
         let rules = self.provider.map(Provider::rules);
         match message {
@@ -234,8 +237,8 @@ impl<'a> Choosing<'a, '_> {
     fn window(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         if self.checks && self.room.is_budget() {
-            // What is late may belong to anything, and where the window opens must not depend on how
-            // much was read.
+            // What is late may belong to anything, and where the window opens must not depend on
+            // how much was read.
             self.choice.matches = Matches::directly_among(records);
         } else if self.checks {
             self.choice.matches = Matches::among(records, self.opens.1);
@@ -283,8 +286,8 @@ impl<'a> Choosing<'a, '_> {
         if from(self.choice.start).any(Message::begins_turn) {
             return Ok(());
         }
-        // Of a conversation without tools the last n messages are sent and nothing else, unless none of them
-        // is sent at all.
+        // Of a conversation without tools the last n messages are sent and nothing else, unless
+        // none of them is sent at all.
         let counts_messages =
             !self.room.is_budget() && self.composer.effective_window().most().is_some();
         let has_work = || from(self.opens.0).any(is_work) || self.sent_units().next().is_none();
@@ -354,7 +357,8 @@ impl<'a> Choosing<'a, '_> {
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
-    /// Walks from the newest unit back as far as there is room beside these questions, in their order.
+    /// Walks from the newest unit back as far as there is room beside these questions, in their
+    /// order.
     fn walk(&mut self, questions: &[usize]) -> Result<()> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
@@ -446,8 +450,8 @@ impl<'a> Choosing<'a, '_> {
         Err(Stop::ReadMore(behind.saturating_add(self.bound)))
     }
 
-    /// Stops where reading more may help; else notes that the search ended without success, if there are
-    /// older records.
+    /// Stops where reading more may help; else notes that the search ended without success, if
+    /// there are older records.
     fn missed(&mut self) -> Result<(), Stop> {
         self.search_before()?;
         let searched = self.searched();

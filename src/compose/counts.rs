@@ -50,8 +50,8 @@ impl Counts {
         self.records.len()
     }
 
-    /// The count of a record as it is sent, or what `count` says the first time. A message that is not
-    /// sent counts nothing.
+    /// The count of a record as it is sent, or what `count` says the first time. A message that is
+    /// not sent counts nothing.
     pub(super) fn record(
         &mut self,
         record: Record<'_>,

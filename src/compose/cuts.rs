@@ -19,8 +19,8 @@ pub(super) struct Cuts {
 
 /// A record, and the copy that stands for it.
 pub(super) struct Known {
-    /// Nothing else can ever be taken for this record: a memory whose conversation was deleted begins again
-    /// at 0, with other messages.
+    /// Nothing else can ever be taken for this record: a memory whose conversation was deleted
+    /// begins again at 0, with other messages.
     record: Mark,
     pub(super) copy: Arc<Message>,
     pub(super) report: Truncated,

@@ -8,8 +8,8 @@ use crate::record::Snapshot;
 use crate::window::ToolGroups;
 
 impl Composer {
-    /// The prompt without temporaries, if each message of the window is sent as it is whatever stands around
-    /// it. What this answers the long way answers too, only later.
+    /// The prompt without temporaries, if each message of the window is sent as it is whatever
+    /// stands around it. What this answers the long way answers too, only later.
     pub(super) fn plain(&self, snapshot: &Snapshot) -> Option<Box<Content>> {
         let newest = self.effective_window().newest()?;
         let Snapshot { records, unreadable, .. } = snapshot;

@@ -1,8 +1,8 @@
 //! What a provider demands of the list as a whole: one pass over what was assembled.
 //!
 //! What becomes of a message depends on it and on what stands before it, never on what follows, so
-//! that a prompt grows at its end alone. The exception are neighbours that are joined: the last one may
-//! still grow, and is not durable until something of the other side follows.
+//! that a prompt grows at its end alone. The exception are neighbours that are joined: the last one
+//! may still grow, and is not durable until something of the other side follows.
 
 mod ids;
 mod join;
@@ -65,8 +65,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pieces of these records as the provider takes them, and how many of the first messages are durable where
-    /// `durable` of `pieces` are.
+    /// The pieces of these records as the provider takes them, and how many of the first messages
+    /// are durable where `durable` of `pieces` are.
     pub(super) fn run(
         mut self,
         pieces: &'a Pieces,

@@ -10,7 +10,8 @@ use crate::record::{Cell, Cursor, Few, Record, Records};
 
 /// What a prompt consists of: stretches of the records that were read, and messages beside them.
 ///
-/// A stretch is two numbers, whatever its length; the records are handed in to whatever looks at them.
+/// A stretch is two numbers, whatever its length; the records are handed in to whatever looks at
+/// them.
 #[derive(Clone, Default)]
 pub(crate) struct Pieces {
     /// Most prompts are a system message and a stretch.
@@ -114,8 +115,8 @@ impl Pieces {
         self.len += other.len;
     }
 
-    /// Lets go of the blocks of which nothing is shown: those before the window, and those between it
-    /// and what is sent before it.
+    /// Lets go of the blocks of which nothing is shown: those before the window, and those between
+    /// it and what is sent before it.
     pub(super) fn settle(&mut self, records: &mut Records) {
         let list = &self.list;
         let shown = |block: &Range<usize>| {

@@ -35,7 +35,8 @@ pub struct SharedPrefix {
     pub tokens: usize,
     /// How many [durable](Prompt::durable) messages the earlier prompt had.
     pub durable: usize,
-    /// What broke the prefix before the earlier prompt's durable boundary; `None` where it is whole.
+    /// What broke the prefix before the earlier prompt's durable boundary; `None` where it is
+    /// whole.
     pub broken_by: Option<Break>,
 }
 

@@ -24,21 +24,22 @@ use crate::provider::Provider;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// Every position that the memory holds is accounted for: `stored` is the sum of `older`, `over_budget`,
-/// `sent`, `left_out`, `private` and `unreadable`.
+/// Every position that the memory holds is accounted for: `stored` is the sum of `older`,
+/// `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
     /// How many messages the prompt has in all.
     pub messages: usize,
-    /// How many records the memory holds, a system record that opens them included; a system message in
-    /// its slot is not counted.
+    /// How many records the memory holds, a system record that opens them included; a system
+    /// message in its slot is not counted.
     pub stored: u64,
     /// How many of them are in the prompt, whole or shortened.
     pub sent: usize,
     /// How many are older than the window.
     pub older: u64,
-    /// How many are older than what fits into the token budget, where that and not the window decides.
+    /// How many are older than what fits into the token budget, where that and not the window
+    /// decides.
     pub over_budget: u64,
     /// How many temporary messages are in the prompt.
     pub temporaries: usize,
@@ -57,19 +58,21 @@ pub struct Report {
     pub shared_prefix: Option<SharedPrefix>,
     /// How many records of the application stand in the window: no provider is ever sent them.
     pub private: u64,
-    /// The positions of the user messages that are sent before the window, since it has passed them.
+    /// The positions of the user messages that are sent before the window, since it has passed
+    /// them.
     pub question: Vec<u64>,
     /// The results that are sent behind their call and not in their own place.
     pub moved: Vec<Moved>,
-    /// The positions of the results whose arrival a note of the user at the end of the history tells.
+    /// The positions of the results whose arrival a note of the user at the end of the history
+    /// tells.
     pub note: Vec<u64>,
-    /// The position before which nothing was looked for, where a question or the call of a result was
-    /// missed, or so many records of the application stand in the way that older messages were.
+    /// The position before which nothing was looked for, where a question or the call of a result
+    /// was missed, or so many records of the application stand in the way that older messages were.
     pub search_ended: Option<u64>,
     /// The positions of system messages among the records that are sent in their places.
     pub kept_systems: Vec<u64>,
-    /// The kinds of the temporary messages that were dropped when the memory was swapped after a build
-    /// that failed.
+    /// The kinds of the temporary messages that were dropped when the memory was swapped after a
+    /// build that failed.
     pub dropped_temporaries: Vec<Role>,
     /// What was left out of the window, and why.
     pub left_out: Vec<LeftOut>,
@@ -143,15 +146,15 @@ pub struct LeftOut {
 pub enum Why {
     /// A tool result on which the window would have opened: its call is older.
     Opening,
-    /// A tool result that answers no call, or none that was found as far back as calls are looked for:
-    /// [`Report::search_ended`] says where that was.
+    /// A tool result that answers no call, or none that was found as far back as calls are looked
+    /// for: [`Report::search_ended`] says where that was.
     NoCall,
     /// A tool result for a call that has been answered.
     Answered,
     /// A result that stood in for the true one, which has come.
     Replaced,
-    /// It has more than half of the room for history, does not fit beside what is newer, and is left
-    /// out alone.
+    /// It has more than half of the room for history, does not fit beside what is newer, and is
+    /// left out alone.
     OverBudget,
     /// The rest of a turn whose question is too far away, where the user has to speak first.
     RestOfTurn,

@@ -42,7 +42,8 @@ pub trait AsyncSharedFixture: AsyncFixture {
 
 /// An async backend whose rows the tests can get at, behind its back.
 pub trait AsyncDamageFixture: AsyncFixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// message.
     fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8])
     -> impl Future<Output = ()> + Send;
 }
@@ -91,8 +92,8 @@ impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
     }
 }
 
-/// Every law of the named groups as a test, for an async backend: [`conformance!`](crate::conformance!)
-/// with an [`AsyncFixture`].
+/// Every law of the named groups as a test, for an async backend:
+/// [`conformance!`](crate::conformance!) with an [`AsyncFixture`].
 #[macro_export]
 macro_rules! conformance_async {
     ($(#[$attribute:meta])* $name:ident: $fixture:ty, [$($group:ident),+ $(,)?]) => {

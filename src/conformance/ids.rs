@@ -19,8 +19,8 @@ fn append_as(memory: &dyn ChatMemory, id: &str, numbers: std::ops::Range<u64>) -
     appended
 }
 
-/// The same id again changes nothing, takes the messages, and returns the positions of the first append:
-/// even if its expectations no longer hold, and whatever its messages are.
+/// The same id again changes nothing, takes the messages, and returns the positions of the first
+/// append: even if its expectations no longer hold, and whatever its messages are.
 pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);

@@ -411,8 +411,8 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
     assert_eq!(left, times[3..]);
 }
 
-/// An append that only carries messages is an append like any other, and a read that asks for nothing more
-/// a read.
+/// An append that only carries messages is an append like any other, and a read that asks for
+/// nothing more a read.
 pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let recognised = memory.limits().recognises_ids();
@@ -445,7 +445,8 @@ pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What a memory does not keep is an error that names the method to write for it, and changes nothing.
+/// What a memory does not keep is an error that names the method to write for it, and changes
+/// nothing.
 pub fn what_a_memory_does_not_keep_is_an_error<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);

@@ -124,8 +124,8 @@ pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &
     assert_eq!(ids(&*store, "", 100).len(), left.len());
 }
 
-/// A store tells where a conversation begins and ends and when it was last active, and whether there is
-/// one.
+/// A store tells where a conversation begins and ends and when it was last active, and whether
+/// there is one.
 pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -236,8 +236,8 @@ pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.purge_inactive(later()).unwrap(), 1);
 }
 
-/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor slots of
-/// before; no version is used again.
+/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor
+/// slots of before; no version is used again.
 pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -349,7 +349,8 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     assert!(third.slot("a").unwrap().is_some() && third.system().unwrap().is_some());
 }
 
-/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was active.
+/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was
+/// active.
 pub fn a_copy_keeps_everything<F: StoreFixture>(fixture: &F) {
     let other = F::new();
     let (from, to) = (fixture.store(), other.store());

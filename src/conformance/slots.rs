@@ -88,7 +88,8 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     assert_eq!(memory.slot("b").unwrap().unwrap().version(), other, "another slot stays");
 }
 
-/// Slots change with the append or not at all, and so do messages, the system message, and other slots.
+/// Slots change with the append or not at all, and so do messages, the system message, and other
+/// slots.
 pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..3);
@@ -222,7 +223,8 @@ pub fn a_read_brings_the_slots_that_it_names<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Slots are listed with their versions in the order of their names, the system message not among them.
+/// Slots are listed with their versions in the order of their names, the system message not among
+/// them.
 pub fn slots_are_listed_with_their_versions<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -496,7 +498,8 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
     assert_ne!(other.read(None, 1).unwrap().incarnation, seen, "another conversation has its own");
 }
 
-/// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of the list.
+/// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of
+/// the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
     let case = AtomicU64::new(0);
     model::try_all::<F, _>(&proptest::collection::vec(model::change(), 0..40), |ops| {

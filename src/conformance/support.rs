@@ -108,8 +108,8 @@ pub(super) fn hostile_ids() -> Vec<String> {
     ids
 }
 
-/// Names that get in the way of whoever builds a key or a query from them: ids without control characters,
-/// which are no names.
+/// Names that get in the way of whoever builds a key or a query from them: ids without control
+/// characters, which are no names.
 pub(super) fn hostile_names() -> Vec<String> {
     let more =
         ["System", "system ", "end", "start", "version", "a:system", "-1", "9223372036854775807"];

@@ -106,7 +106,8 @@ pub struct Appended {
     pub positions: Range<u64>,
     /// The version of each slot that it wrote, where it wrote any.
     pub version: Option<SlotVersion>,
-    /// Whether this memory recognises ids. Where it does not, the same append again is appended again.
+    /// Whether this memory recognises ids. Where it does not, the same append again is appended
+    /// again.
     pub recognised: bool,
     /// Whether the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
@@ -133,7 +134,8 @@ impl Append {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// The end of an import: the conversation, which must end at `end`, was last active at this time.
+    /// The end of an import: the conversation, which must end at `end`, was last active at this
+    /// time.
     ///
     /// It appends nothing. Where others have appended meanwhile it is a conflict, and the
     /// conversation is active by their appends.

@@ -18,11 +18,11 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One conversation, shared by whoever talks in it, for async code.
 ///
-/// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word, and
-/// one sentence more:
+/// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word,
+/// and one sentence more:
 ///
-/// - **A future that is dropped** before it is done leaves the operation done or not done, never half
-///   done. Which of the two, nobody says.
+/// - **A future that is dropped** before it is done leaves the operation done or not done, never
+///   half done. Which of the two, nobody says.
 ///
 /// No executor is named here: that is a matter of the memory.
 ///
@@ -80,8 +80,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
     ///
-    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch is
-    /// as it was, or empty if it is known to be appended.
+    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch
+    /// is as it was, or empty if it is known to be appended.
     ///
     /// # Errors
     ///
@@ -92,7 +92,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position `before`.
+    /// The system message and the newest `n` records, or the newest `n` before the position
+    /// `before`.
     ///
     /// # Errors
     ///
@@ -128,7 +129,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked
+    /// for.
     ///
     /// # Errors
     ///
@@ -152,8 +154,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system message
-    /// is not among them.
+    /// The names of all slots with their versions, in the order of the names' bytes; the system
+    /// message is not among them.
     ///
     /// # Errors
     ///
@@ -162,8 +164,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("slots", "slots", "slots")) })
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
-    /// There is nothing to wait for: it asks nobody.
+    /// The largest message, batch and slot that it takes, and whether it has slots and recognises
+    /// ids. There is nothing to wait for: it asks nobody.
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -236,14 +238,16 @@ pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn Asy
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }
 
-/// Comfort for users of an [`AsyncChatMemory`]: the twin of [`ChatMemoryExt`](super::ChatMemoryExt).
-/// Implemented for every async memory; do not implement it yourself.
+/// Comfort for users of an [`AsyncChatMemory`]: the twin of
+/// [`ChatMemoryExt`](super::ChatMemoryExt). Implemented for every async memory; do not implement it
+/// yourself.
 pub trait AsyncChatMemoryExt: AsyncChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///
     /// # Errors
     ///
-    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must survive.
+    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must
+    /// survive.
     fn add(&self, message: impl Into<Message>) -> impl Future<Output = Result<u64>> + Send {
         let mut batch = vec![message.into()];
         async move { self.append(&mut batch, None).await.map(|range| range.start) }

@@ -21,8 +21,8 @@ use crate::record::{
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
 ///
-/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), whatever the length of the
-/// history. What a read returned stays valid and costs later appends nothing.
+/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), whatever the length of
+/// the history. What a read returned stays valid and costs later appends nothing.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
@@ -226,8 +226,9 @@ impl State {
         }
     }
 
-    /// How many cells the next block has that is not for one message alone: twice as many as were of
-    /// use in the last such block. Small conversations are the most numerous, so blocks begin small.
+    /// How many cells the next block has that is not for one message alone: twice as many as were
+    /// of use in the last such block. Small conversations are the most numerous, so blocks begin
+    /// small.
     fn next_size(&self) -> usize {
         let last = self.runs.iter().rev().take(2).find(|run| run.block.len() > 1);
         last.map_or(MIN_BLOCK, |run| used(run) * 2).clamp(MIN_BLOCK, MAX_BLOCK)

@@ -1,8 +1,8 @@
 //! What the memories that evict have in common.
 //!
-//! Nothing is held while the memory inside appends or evicts, or while the callback runs: a callback
-//! may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for the order
-//! in which concurrent appends come back, and a single thread at a time evicts for all.
+//! Nothing is held while the memory inside appends or evicts, or while the callback runs: a
+//! callback may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for
+//! the order in which concurrent appends come back, and a single thread at a time evicts for all.
 
 mod face;
 mod kinds;
@@ -251,7 +251,8 @@ impl<M: ChatMemory> Evicting<M> {
     /// Weighs again what a read shows otherwise than it is known. Says whether that was to be made
     /// sense of: not where the conversation began anew once more.
     ///
-    /// Another conversation that has grown as far as the one that was known is told by its messages.
+    /// Another conversation that has grown as far as the one that was known is told by its
+    /// messages.
     fn recognise(&self, ledger: &mut Ledger, read: &Snapshot, limit: usize) -> Result<bool> {
         let mut strangers = ledger.strangers(&read.records);
         if strangers.is_empty() {
@@ -443,8 +444,8 @@ const MOST_BEGINNINGS: usize = 1000;
 /// How many records are looked at first where their weights are not known. Then twice as many.
 const PAGE: usize = 32;
 
-/// How many records at least the callback is given at a time, where there are so many: a long history
-/// that comes under a window for the first time is not loaded at once.
+/// How many records at least the callback is given at a time, where there are so many: a long
+/// history that comes under a window for the first time is not loaded at once.
 const HANDED_OVER: u64 = 256;
 
 /// An append that is under way, until it arrives, fails or panics.
@@ -458,8 +459,8 @@ impl<'a> UnderWay<'a> {
         Self { state, ticket: Some(state.lock().ledger.begin()) }
     }
 
-    /// With the position before which others may have appended: where it went itself is known, unless
-    /// the conversation began anew meanwhile.
+    /// With the position before which others may have appended: where it went itself is known,
+    /// unless the conversation began anew meanwhile.
     fn arrived(mut self, at: &Range<u64>, batch: Vec<Weighed>) -> (MutexGuard<'a, State>, u64) {
         let (mut state, mut end) = (self.state.lock(), at.start);
         if let Some(ticket) = self.ticket.take() {

@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Slot, SlotVersion};
 
-/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it yourself.
+/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it
+/// yourself.
 pub trait ChatMemoryExt: ChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///
@@ -113,8 +114,8 @@ pub trait ChatMemoryExt: ChatMemory {
 
     /// The history in pages of `size` records, from the newest page to the oldest.
     ///
-    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a row
-    /// that can't be read only makes its page shorter. A size of 0 counts as 1.
+    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a
+    /// row that can't be read only makes its page shorter. A size of 0 counts as 1.
     fn pages(&self, size: usize) -> Pages<'_, Self> {
         Pages { memory: self, size: size.max(1), before: None, done: false }
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// The id of a conversation: opaque text, chosen by the caller.
 ///
 /// Any text will do. The custom is `{domain}:{user}:{conversation}`, for example
-/// `support:u1001:c2002`. There is no shared default: [`DefaultChatMemory`](super::DefaultChatMemory)
-/// makes up a new one.
+/// `support:u1001:c2002`. There is no shared default:
+/// [`DefaultChatMemory`](super::DefaultChatMemory) makes up a new one.
 ///
 /// ```
 /// use memory_prompt::MemoryId;

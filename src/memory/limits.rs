@@ -18,7 +18,8 @@ pub struct Limits {
     pub batch: usize,
     /// The largest content of a slot; 0 where the memory has no slots.
     pub slot: usize,
-    /// How many ids of appends a conversation recognises at least; 0 where the memory recognises none.
+    /// How many ids of appends a conversation recognises at least; 0 where the memory recognises
+    /// none.
     pub ids: usize,
 }
 

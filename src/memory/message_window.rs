@@ -13,9 +13,9 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// A memory that keeps the newest messages up to a number of them, and evicts older ones from the
 /// memory inside for good.
 ///
-/// Take it where the history itself must not grow: for storage that is paid for, or for rules on how
-/// long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it forgets
-/// nothing, and can be another one tomorrow.
+/// Take it where the history itself must not grow: for storage that is paid for, or for rules on
+/// how long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it
+/// forgets nothing, and can be another one tomorrow.
 ///
 /// | | what is sent | what is kept |
 /// |---|---|---|
@@ -30,8 +30,8 @@ use crate::record::{Records, SlotVersion, Snapshot};
 ///   whole or not at all, so up to a group less than the limit may be left. A late result, which
 ///   something else stands before, is a message of its own here: it outlives its evicted call.
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
-/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do not count
-///   and part no group. They go with the message that they stand behind.
+/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do
+///   not count and part no group. They go with the message that they stand behind.
 /// - What was once out of the window never comes back, though the limit grow again.
 ///
 /// # How it evicts
@@ -42,20 +42,22 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// too much, and the next append here evicts it. No conversation is ever read and written back, so
 /// any number of threads, processes and handles may share the memory inside.
 ///
-/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only what this handle has not seen, because it was there before or others
-/// appended it, is looked at once, from the newest back until the window is full.
+/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only
+/// what this handle has not seen, because it was there before or others appended it, is looked at
+/// once, from the newest back until the window is full.
 ///
-/// Where others delete the conversation and begin it anew, this handle finds out by its positions or by
-/// its messages, and starts over. Without a callback, an append to a conversation that was begun anew and
-/// has come to the very end that was known may part its oldest tool group: it has read nothing of it.
+/// Where others delete the conversation and begin it anew, this handle finds out by its positions
+/// or by its messages, and starts over. Without a callback, an append to a conversation that was
+/// begun anew and has come to the very end that was known may part its oldest tool group: it has
+/// read nothing of it.
 ///
 /// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
 /// that asks for [single records](crate::Read::positions) gets those in the window.
 ///
 /// # Errors
 ///
-/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes what
-/// the window owes to the [callback](Self::on_evict), and fails where that fails;
+/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes
+/// what the window owes to the [callback](Self::on_evict), and fails where that fails;
 /// [`clear`](ChatMemory::clear) does not.
 ///
 /// # Example

@@ -6,8 +6,8 @@ use super::slots::check_slot;
 use crate::error::Result;
 use crate::record::{Records, Snapshot, Unreadable};
 
-/// What is wanted of a conversation: the newest records, slots by name, and single records by position,
-/// all of one moment.
+/// What is wanted of a conversation: the newest records, slots by name, and single records by
+/// position, all of one moment.
 ///
 /// ```
 /// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message, Read};

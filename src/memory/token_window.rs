@@ -15,8 +15,8 @@ use crate::token::TokenCounter;
 /// memory inside for good.
 ///
 /// It is to tokens what [`MessageWindowChatMemory`](crate::MessageWindowChatMemory) is to messages:
-/// what is kept, how it evicts, its errors and when to take a window instead are told there. To keep
-/// requests within a model's limit, take
+/// what is kept, how it evicts, its errors and when to take a window instead are told there. To
+/// keep requests within a model's limit, take
 /// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts all that is sent, the
 /// system message included, and forgets nothing.
 ///

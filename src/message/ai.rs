@@ -10,8 +10,8 @@ use super::details::{self, Attributes, Rare};
 
 /// What the model answered.
 ///
-/// Providers that sign their reasoning refuse a request in which its place has changed, so the parts
-/// of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
+/// Providers that sign their reasoning refuse a request in which its place has changed, so the
+/// parts of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
 /// [`tool_calls`](Self::tool_calls) are views of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AiMessage {

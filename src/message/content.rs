@@ -188,8 +188,8 @@ impl Detail {
     }
 }
 
-/// The text without the room to grow that a `String` may have: a message does not grow, and a memory
-/// holds it for long.
+/// The text without the room to grow that a `String` may have: a message does not grow, and a
+/// memory holds it for long.
 pub(super) fn tight(mut text: String) -> String {
     if text.capacity() - text.len() > text.len() / 8 {
         text.shrink_to_fit();

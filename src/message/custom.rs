@@ -59,8 +59,8 @@ impl CustomMessage {
 
     /// A message of a role that another format does not know, with all else that was read.
     ///
-    /// Its role may be one that this crate knows, for something else: then all of it, role included, are
-    /// attributes of a message of the application's own.
+    /// Its role may be one that this crate knows, for something else: then all of it, role
+    /// included, are attributes of a message of the application's own.
     pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
         let body = CustomBody { role, attributes: Attributes::new(), unknown }.normal();
         let is_taken = body.role == "custom" && body.unknown.contains_key("attributes");
@@ -76,8 +76,8 @@ impl CustomMessage {
     /// [`fields`](Self::fields), which no provider is ever sent.
     ///
     /// Such a record takes no place in a window or a budget, and parts nothing: see
-    /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the report
-    /// says that it looked [no further](crate::Report::search_ended).
+    /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the
+    /// report says that it looked [no further](crate::Report::search_ended).
     pub fn is_private(&self) -> bool {
         self.body.unknown.is_empty() && self.body.role == ROLE
     }

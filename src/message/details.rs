@@ -26,8 +26,9 @@ impl Details {
     }
 }
 
-/// How deep an attribute or an unknown field may be nested. `serde_json` reads 128 levels; this leaves room
-/// for the message and the envelope around it, so that what can be written can be read again.
+/// How deep an attribute or an unknown field may be nested. `serde_json` reads 128 levels; this
+/// leaves room for the message and the envelope around it, so that what can be written can be read
+/// again.
 const MAX_DEPTH: usize = 100;
 
 fn fits(value: &Value, levels: usize) -> bool {

@@ -1,8 +1,8 @@
 //! The shape of messages in formats that people read: JSON, and whatever else serde calls
 //! human-readable.
 //!
-//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let an
-//! unknown field stand there twice, and name no field whose type is wrong.
+//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let
+//! an unknown field stand there twice, and name no field whose type is wrong.
 
 mod check;
 mod read;
@@ -156,8 +156,8 @@ fn close_message<M: SerializeMap>(
     close(out, unknown, Some("role"), taken)
 }
 
-/// Writes the fields that this version does not know. One with the name of a known field could not be
-/// read again; no reader makes such a field, so this tells whoever wrote the code that did.
+/// Writes the fields that this version does not know. One with the name of a known field could not
+/// be read again; no reader makes such a field, so this tells whoever wrote the code that did.
 fn close<M: SerializeMap>(
     mut out: M,
     extra: &Attributes,
@@ -170,8 +170,8 @@ fn close<M: SerializeMap>(
 }
 
 /// Where reasoning, content and calls stand in this order, each has a field of its own. Any other
-/// order is told by a content that holds them all; or, where a call has a `type` of its own, all that
-/// stand between the first and the last.
+/// order is told by a content that holds them all; or, where a call has a `type` of its own, all
+/// that stand between the first and the last.
 fn put_parts<M: SerializeMap>(out: &mut M, parts: &[AiPart]) -> Result<(), M::Error> {
     let order = Order::of(parts);
     if !order.is_plain() && !order.has_types() {

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// A part of a kind that this version does not know, kept as it was read: all of its fields, `type`
 /// included.
 ///
-/// There is none that could be said and not be written: the `type` is a text, and not that of a part
-/// that has a variant of its own.
+/// There is none that could be said and not be written: the `type` is a text, and not that of a
+/// part that has a variant of its own.
 ///
 /// ```
 /// use memory_prompt::{Attributes, OtherPart, Part};
@@ -38,9 +38,9 @@ impl OtherPart {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `type` is missing, is no text or is the
-    /// type of a known part (`text`, `image`, `audio`, `video`, `file`, `reasoning`, `tool_call`), and
-    /// where a field is nested deeper than 100 levels.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `type` is missing, is no text or is
+    /// the type of a known part (`text`, `image`, `audio`, `video`, `file`, `reasoning`,
+    /// `tool_call`), and where a field is nested deeper than 100 levels.
     pub fn new(fields: Attributes) -> Result<Self> {
         Self::among(&AI_PARTS, fields)
             .map_err(|text| Error::invalid("part", text.strip_prefix("part: ").unwrap_or(&text)))

@@ -65,8 +65,8 @@ impl ToolMessage {
     /// The same result, marked as one that stands in for the true one: the tool took too long, or
     /// nobody knows what became of the call.
     ///
-    /// When the true result arrives later, it is sent in this one's place. The mark is the attribute
-    /// `turn:stand_in`, so it is stored like any other.
+    /// When the true result arrives later, it is sent in this one's place. The mark is the
+    /// attribute `turn:stand_in`, so it is stored like any other.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, ToolMessage};

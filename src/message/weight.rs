@@ -113,8 +113,8 @@ fn attributes(fields: &Attributes) -> usize {
     bytes
 }
 
-/// The keys of a map, and its nodes: each has room for eleven fields and holds six at least, but for
-/// the first.
+/// The keys of a map, and its nodes: each has room for eleven fields and holds six at least, but
+/// for the first.
 fn nodes(map: &Attributes) -> usize {
     let node = 11 * size_of::<(String, Value)>();
     map.len().div_ceil(6) * node + map.keys().map(String::capacity).sum::<usize>()

@@ -1,6 +1,7 @@
 //! The rules of each provider, as plain data.
 
-/// What a provider refuses, beyond calls and results that do not belong together: nobody takes those.
+/// What a provider refuses, beyond calls and results that do not belong together: nobody takes
+/// those.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
 pub(crate) struct Rules {
@@ -8,7 +9,8 @@ pub(crate) struct Rules {
     pub(crate) opens: Opens,
     /// Which texts count as blank and are refused; `None` where any text is taken.
     pub(crate) blank: Option<Blank>,
-    /// Whether user and model take turns: no two neighbours of one side, no user behind a tool result.
+    /// Whether user and model take turns: no two neighbours of one side, no user behind a tool
+    /// result.
     pub(crate) takes_turns: bool,
     /// Whether an answer may end in reasoning, with nothing said or called behind it.
     pub(crate) ends_in_reasoning: bool,
@@ -85,8 +87,8 @@ pub(super) const ANTHROPIC: Rules = Rules {
     late_system: false,
 };
 
-/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still come
-/// to the one at the front, that one always gets a user message.
+/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still
+/// come to the one at the front, that one always gets a user message.
 pub(super) const GEMINI: Rules = Rules {
     opens: Opens::WithUser,
     blank: Some(Blank::Empty),

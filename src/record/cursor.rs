@@ -66,7 +66,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes the next records, at most so many, as far as they share a block: they lie in these cells.
+    /// Passes the next records, at most so many, as far as they share a block: they lie in these
+    /// cells.
     pub(crate) fn stretch(&mut self, most: usize) -> &'a [Cell] {
         let cells = self.cells;
         let cells = cells.get(..most).unwrap_or(cells);

@@ -33,10 +33,11 @@ impl Snapshot {
         self.extra.as_ref().map_or(&[], |extra| &extra.slots)
     }
 
-    /// The records that were [asked for by position](crate::Read::positions), oldest first, as far as
-    /// the memory still holds them and can read them.
+    /// The records that were [asked for by position](crate::Read::positions), oldest first, as far
+    /// as the memory still holds them and can read them.
     ///
-    /// They are complete by themselves: one that is among [`records`](Self::records) too is in both.
+    /// They are complete by themselves: one that is among [`records`](Self::records) too is in
+    /// both.
     pub fn picked(&self) -> &Records {
         self.extra.as_ref().map_or(&NONE, |extra| &extra.picked)
     }

@@ -27,12 +27,12 @@ pub(super) fn cell_bytes(message: &Message) -> usize {
 /// Where an entry is written once.
 pub(crate) type Cell = OnceLock<Entry>;
 
-/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block takes
-/// no more than [`MAX_BYTES`], or is one message that takes more by itself.
+/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block
+/// takes no more than [`MAX_BYTES`], or is one message that takes more by itself.
 pub(crate) type Block = Arc<[Cell]>;
 
-/// Sixty-four messages of 450 characters. Of what is evicted, each view that is kept holds at most so
-/// much where it begins and where it ends.
+/// Sixty-four messages of 450 characters. Of what is evicted, each view that is kept holds at most
+/// so much where it begins and where it ends.
 pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
 /// Records that stand side by side in one block.

@@ -72,8 +72,8 @@ macro_rules! stamp {
 }
 
 stamp! {
-    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not after the
-    /// slot was removed, the conversation cleared, or deleted and begun anew.
+    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not
+    /// after the slot was removed, the conversation cleared, or deleted and begun anew.
     ///
     /// It is written as 16 hexadecimal digits, in serialised form too.
     ///

@@ -88,8 +88,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("info")) })
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
-    /// begin meanwhile may stay.
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
+    /// that begin meanwhile may stay.
     ///
     /// # Errors
     ///
@@ -183,8 +183,8 @@ forward! {
 }
 
 /// Comfort for users of an [`AsyncChatMemoryStore`]: the twin of
-/// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not implement
-/// it yourself.
+/// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not
+/// implement it yourself.
 pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
     /// Copies the conversations whose ids the filter wants to another store.
     ///

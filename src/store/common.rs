@@ -1,5 +1,5 @@
-//! What the backends have in common: a batch as it is written, what they say where something is wrong,
-//! and numbers that databases have no other type for.
+//! What the backends have in common: a batch as it is written, what they say where something is
+//! wrong, and numbers that databases have no other type for.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};

@@ -17,8 +17,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 
 /// Many conversations in this process. A clone is a handle on the same store.
 ///
-/// Conversations do not wait for each other: the lock of the store is held while an id is looked up,
-/// not while its conversation is used. Ids are listed in the order of their bytes.
+/// Conversations do not wait for each other: the lock of the store is held while an id is looked
+/// up, not while its conversation is used. Ids are listed in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -44,8 +44,8 @@ pub struct InMemory {
     conversations: Conversations,
 }
 
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
-/// somebody else holds.
+/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
+/// what somebody else holds.
 type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>>;
 
 impl InMemoryStore {
@@ -160,8 +160,8 @@ impl ChatMemory for InMemory {
         let conversation = match self.find() {
             Some(conversation) => conversation,
             None if batch.is_empty() || expected.is_some_and(|expected| expected > 0) => {
-                // Nothing to store, or a conflict: neither creates a conversation, and what is to be
-                // said about either is what an empty one says.
+                // Nothing to store, or a conflict: neither creates a conversation, and what is to
+                // be said about either is what an empty one says.
                 return DefaultChatMemory::with_id(self.id.clone()).append(batch, expected);
             }
             None => self.find_or_create(),

@@ -29,8 +29,9 @@ impl AddAssign for Span {
 
 /// The longest beginning of `text` that ends on a boundary and measures at most `limit`.
 ///
-/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a boundary, but for
-/// the one that pairs regional indicators; and at a boundary between two of them, all before it are paired.
+/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a
+/// boundary, but for the one that pairs regional indicators; and at a boundary between two of them,
+/// all before it are paired.
 pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
     let mut done = Span::default();
     while done.bytes < text.len() && done.measure < limit {
@@ -53,8 +54,9 @@ pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
 
 /// The longest end of `text` that starts on a boundary and measures at most `limit`.
 ///
-/// Clusters can't be found backwards: whether there is a boundary may depend on all that stands before. So this
-/// goes back to a place that is a boundary for sure, and walks forward from there; in few, large steps.
+/// Clusters can't be found backwards: whether there is a boundary may depend on all that stands
+/// before. So this goes back to a place that is a boundary for sure, and walks forward from there;
+/// in few, large steps.
 pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
     let mut done = Span::default();
     let mut stride = limit; // never too far: each byte counts at most one
@@ -83,8 +85,8 @@ pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
     done
 }
 
-/// A boundary of `text` shortly before `goal`, or else the first one behind it, judged without a look behind
-/// `floor`. None, if there is none before the end.
+/// A boundary of `text` shortly before `goal`, or else the first one behind it, judged without a
+/// look behind `floor`. None, if there is none before the end.
 fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
     let goal = text.floor_char_boundary(goal);
     let alone = |c| Class::of(c as usize) == Class::Alone;
@@ -102,8 +104,9 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
         if half_flag_at(&text[..from], &text[from..]) {
             from += REGIONAL_INDICATOR_BYTES;
         }
-        // What stands before `from` may go on behind it, to where the first cluster from there ends; and on into the
-        // next, through marks and joiners. But not into the one after that, for a cluster that has begun is no mark.
+        // What stands before `from` may go on behind it, to where the first cluster from there
+        // ends; and on into the next, through marks and joiners. But not into the one after that,
+        // for a cluster that has begun is no mark.
         let mut boundaries = text[from..].grapheme_indices(true).map(|(at, _)| from + at).skip(1);
         let (first, second) = (boundaries.next(), boundaries.next());
         if last_try {
@@ -116,8 +119,8 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
     }
 }
 
-/// Whether what is first here may go on a cluster that does not end right before it: an emoji or a consonant, that a
-/// joiner or a virama far before can join.
+/// Whether what is first here may go on a cluster that does not end right before it: an emoji or a
+/// consonant, that a joiner or a virama far before can join.
 fn may_be_joined(text: &str) -> bool {
     text.chars().next().is_some_and(|c| {
         ["👩\u{200d}", "क\u{94d}"]
@@ -157,7 +160,8 @@ fn ascii_run(text: &str, room: usize, unit: Unit) -> Span {
 /// How many bytes at the beginning are ASCII other than CR.
 fn leading_ascii(bytes: &[u8]) -> usize {
     let plain = |byte: u8| byte.is_ascii() && byte != b'\r';
-    // A block is looked at as a whole, without a branch for each byte: this is what becomes vector instructions.
+    // A block is looked at as a whole, without a branch for each byte: this is what becomes vector
+    // instructions.
     let (blocks, _) = bytes.as_chunks::<32>();
     let clean = blocks
         .iter()
@@ -169,8 +173,9 @@ fn leading_ascii(bytes: &[u8]) -> usize {
 
 /// Clusters at the beginning of `text` that [`Class`] knows enough of, within `room`.
 ///
-/// A cluster is whole once a character that stands alone is seen behind it. The last one before anything else may go
-/// on with that, and is left to [`cluster_run`]. Stops where ASCII begins, for [`ascii_run`].
+/// A cluster is whole once a character that stands alone is seen behind it. The last one before
+/// anything else may go on with that, and is left to [`cluster_run`]. Stops where ASCII begins, for
+/// [`ascii_run`].
 fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
     let window = window(text, room, unit);
     let bytes = window.as_bytes();
@@ -211,8 +216,8 @@ fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
     done
 }
 
-/// Characters of three bytes that stand alone and are followed by another such one, at the beginning of `text` and within
-/// `room`.
+/// Characters of three bytes that stand alone and are followed by another such one, at the
+/// beginning of `text` and within `room`.
 ///
 /// Han comes in rows, and to look at nothing else is several times faster.
 fn row(text: &[u8], room: usize, unit: Unit) -> Span {
@@ -247,8 +252,8 @@ fn plain_ahead(text: &[u8]) -> bool {
     })
 }
 
-/// As much of `text` as is worth a look: all of it, or more than `room` can hold. So a cluster that is cut at the end of
-/// this is over the room already, however much longer it is.
+/// As much of `text` as is worth a look: all of it, or more than `room` can hold. So a cluster that
+/// is cut at the end of this is over the room already, however much longer it is.
 fn window(text: &str, room: usize, unit: Unit) -> &str {
     &text[..text.floor_char_boundary(unit.most_bytes(room).saturating_add(4))]
 }
@@ -273,7 +278,8 @@ fn trailing_regional_indicators(text: &str) -> usize {
     full + quads[..quads.len() - full].iter().rev().take_while(|quad| is_one(quad)).count()
 }
 
-/// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one that ends `before`.
+/// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one
+/// that ends `before`.
 fn joined_emoji(before: &str, after: &str) -> Option<usize> {
     let modifier = |c: char| matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
     let next = after.chars().next().filter(|&c| is_emoji(c))?;

@@ -9,10 +9,11 @@ use crate::error::Result;
 /// An estimate of OpenAI's `o200k` token counts that needs no vocabulary.
 ///
 /// It reads a text once, from left to right, and adds for each character the chance that a token
-/// starts there, given the kind of the character and of what stands before it: nearly none inside an
-/// English word, about a half inside a run of hiragana, certainty where `camelCase` turns. The
-/// chances were measured on public text in 17 languages and in code, and those of emoji on the first
-/// half of a corpus; the corpora under `tests/data/corpus`, written for this crate, check them.
+/// starts there, given the kind of the character and of what stands before it: nearly none inside
+/// an English word, about a half inside a run of hiragana, certainty where `camelCase` turns. The
+/// chances were measured on public text in 17 languages and in code, and those of emoji on the
+/// first half of a corpus; the corpora under `tests/data/corpus`, written for this crate, check
+/// them.
 ///
 /// # What to expect
 ///
@@ -20,10 +21,11 @@ use crate::error::Result;
 ///   German, Russian, Arabic and Hindi. `cargo run --example estimate_table --features bpe` prints
 ///   the table. A single short message is off by more: one in ten by 10 to 25 %.
 /// - Traditional Chinese and base64 come out about 10 % low, Polish and Indonesian 20 %. Other
-///   models' tokenizers differ from `o200k` by as much again. Leave headroom, or count with an exact
-///   counter: `Bpe` or `HuggingFace`, each behind its feature.
+///   models' tokenizers differ from `o200k` by as much again. Leave headroom, or count with an
+///   exact counter: `Bpe` or `HuggingFace`, each behind its feature.
 /// - A longer text never counts less than its beginning, and two texts count what they count
-///   together, but for the word at the seam and rounding. A text that is not empty counts at least 1.
+///   together, but for the word at the seam and rounding. A text that is not empty counts at
+///   least 1.
 /// - No allocation. [`fits`](TokenCounter::fits) stops as soon as the limit is passed.
 ///
 /// ```
@@ -93,7 +95,8 @@ enum Kind {
     Upper,
     /// A Latin letter with an accent.
     Accented,
-    /// One that says that the Latin words around it come in more pieces than English ones: `ä`, `ł`.
+    /// One that says that the Latin words around it come in more pieces than English ones: `ä`,
+    /// `ł`.
     Foreign,
     Cyrillic,
     /// Arabic and Devanagari.

@@ -1,8 +1,8 @@
 //! Which result answers which call.
 //!
-//! Results belong to their call wherever they stand behind it: a tool may take so long that the user
-//! has said something else before it is done. What a provider is sent is another matter: there each
-//! result stands directly behind its call.
+//! Results belong to their call wherever they stand behind it: a tool may take so long that the
+//! user has said something else before it is done. What a provider is sent is another matter: there
+//! each result stands directly behind its call.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -41,8 +41,8 @@ struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Match<'a> {
     place: usize,
-    /// Where it is sent among the other results of its group: its own place, or that of the stand-in
-    /// that it replaces.
+    /// Where it is sent among the other results of its group: its own place, or that of the
+    /// stand-in that it replaces.
     rank: usize,
     stand_in: bool,
     /// The tool that it names.
@@ -73,7 +73,8 @@ pub(crate) enum Fate {
 /// The calls of one id, as far as a late result may still be meant for them.
 #[derive(Default)]
 struct OfId<'a> {
-    /// The unanswered calls of the newest message that calls with this id: it closes all earlier ones.
+    /// The unanswered calls of the newest message that calls with this id: it closes all earlier
+    /// ones.
     open: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
@@ -136,8 +137,8 @@ impl<'a> Matches<'a> {
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    /// Whether a result at or behind the place `from` does not stand directly behind its call: it may be meant for
-    /// one before all that was looked at.
+    /// Whether a result at or behind the place `from` does not stand directly behind its call: it
+    /// may be meant for one before all that was looked at.
     pub(crate) fn looks_back(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         let is_direct = |fate: &Fate| matches!(fate, Fate::Sent { direct: true, .. });

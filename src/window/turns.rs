@@ -36,8 +36,8 @@ impl<'a, I: Iterator<Item = &'a Message>> Rows<'_, I> {
     }
 }
 
-/// The newest row among the records from the place `from` up to `before`, and whether it is known to be
-/// whole: an answer stands before it.
+/// The newest row among the records from the place `from` up to `before`, and whether it is known
+/// to be whole: an answer stands before it.
 pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, bool) {
     let mut row = Row::new();
     let messages = records.messages().rev().skip(records.len() - before).take(before - from);

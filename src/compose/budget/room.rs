@@ -22,8 +22,8 @@ pub(super) struct TokenRoom<'a> {
     snapshot: &'a Snapshot,
     temporaries: &'a [Arc<Message>],
     counts: &'a mut Counts,
-    /// All room for history that there can be, whatever else is sent with this prompt. It decides what
-    /// is too large to be waited for.
+    /// All room for history that there can be, whatever else is sent with this prompt. It decides
+    /// what is too large to be waited for.
     whole: usize,
     /// What is left of the budget for this prompt.
     left: usize,
@@ -172,8 +172,8 @@ impl<'a> TokenRoom<'a> {
 
     /// Whether a unit that does not fit is left out alone: one of more than half of all room.
     ///
-    /// In steps this must not depend on what else is sent with this prompt, or it would come and go: a
-    /// unit is out as soon as all that was said since then, with it, is more than the room.
+    /// In steps this must not depend on what else is sent with this prompt, or it would come and
+    /// go: a unit is out as soon as all that was said since then, with it, is more than the room.
     fn is_out(&self, unit: &Unit, tokens: usize, fits: bool) -> bool {
         if tokens <= self.whole / 2 || self.question == Some(unit.head) {
             return false;

@@ -1,5 +1,5 @@
-//! Budgets in configuration files: `8000`, or
-//! `{"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true}`.
+//! Budgets in configuration files: `8000`, or `{"tokens": 8000, "reserve": 1500, "stepped": {"low":
+//! 3000, "high": 6000}, "cut_before_drop": true}`.
 
 use std::fmt;
 

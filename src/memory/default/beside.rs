@@ -47,7 +47,8 @@ impl Beside {
         Some(appended)
     }
 
-    /// Compares the conversation, which is at these positions, with what an append expects beside them.
+    /// Compares the conversation, which is at these positions, with what an append expects beside
+    /// them.
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
         if append.since.is_some_and(|since| !since.holds(Some(self.incarnation), positions)) {
             return Err(forgotten());

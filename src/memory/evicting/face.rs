@@ -21,8 +21,8 @@ impl Told {
     }
 }
 
-/// Tells messages apart by their kind, and by the length and the ends of their texts: whatever their
-/// size, in little time. Never 0.
+/// Tells messages apart by their kind, and by the length and the ends of their texts: whatever
+/// their size, in little time. Never 0.
 pub(super) fn face(message: &Message) -> u64 {
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

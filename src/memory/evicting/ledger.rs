@@ -2,8 +2,8 @@
 //! units begin, and which appends are under way. Arithmetic only: no lock, no I/O.
 //!
 //! A unit is a tool group, that is an answer with tool calls and the results directly behind it, or
-//! any other message alone. The application's own records, which nobody is sent, weigh nothing, part
-//! nothing, and go with the unit that they stand behind. Windows begin with a unit.
+//! any other message alone. The application's own records, which nobody is sent, weigh nothing,
+//! part nothing, and go with the unit that they stand behind. Windows begin with a unit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -14,13 +14,13 @@ use crate::record::{Record, Records, Snapshot, places};
 
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// The position of the oldest record in the window: what is before it is evicted, or is about to
-    /// be. It never moves back, so a limit that grows again brings nothing back.
+    /// The position of the oldest record in the window: what is before it is evicted, or is about
+    /// to be. It never moves back, so a limit that grows again brings nothing back.
     first: u64,
     /// The records from `first` on, without gaps. The first of them opens a unit.
     window: VecDeque<Slot>,
-    /// The sum of the weights in `window`. So wide that even counts of `usize::MAX` can be taken out
-    /// again.
+    /// The sum of the weights in `window`. So wide that even counts of `usize::MAX` can be taken
+    /// out again.
     total: u128,
     /// How many units begin in `window`.
     units: usize,
@@ -113,8 +113,8 @@ impl Weighed {
 }
 
 impl Known {
-    /// Whether what a read shows can't be the conversation that was known. Positions never go back, and
-    /// what is evicted never returns: where they do, it was deleted and began anew.
+    /// Whether what a read shows can't be the conversation that was known. Positions never go back,
+    /// and what is evicted never returns: where they do, it was deleted and began anew.
     fn is_void(self, shown: &Range<u64>) -> bool {
         shown.end < self.horizon || shown.start < self.evicted
     }
@@ -189,8 +189,8 @@ impl Ledger {
         self.under_way.retain(|number| *number != ticket.number);
     }
 
-    /// What an append has put at the positions from `first` on. Says whether that is of use: where the
-    /// conversation began anew meanwhile, nobody knows to which of the two it went.
+    /// What an append has put at the positions from `first` on. Says whether that is of use: where
+    /// the conversation began anew meanwhile, nobody knows to which of the two it went.
     pub(super) fn note(&mut self, ticket: Ticket, first: u64, batch: Vec<Weighed>) -> bool {
         if ticket.known.beginnings != self.beginnings {
             return false;
@@ -236,8 +236,9 @@ impl Ledger {
         self.absorb();
     }
 
-    /// What a read has shown of the memory: where it starts and ends. Says whether that is of use: where
-    /// the conversation began anew since the read did, nobody knows which of the two it has read.
+    /// What a read has shown of the memory: where it starts and ends. Says whether that is of use:
+    /// where the conversation began anew since the read did, nobody knows which of the two it has
+    /// read.
     pub(super) fn observe(&mut self, known: Known, shown: Range<u64>) -> bool {
         if known.beginnings != self.beginnings {
             return false;
@@ -249,16 +250,16 @@ impl Ledger {
         true
     }
 
-    /// Something has shown that this is not the conversation of which all this was known, unless that
-    /// was noticed meanwhile.
+    /// Something has shown that this is not the conversation of which all this was known, unless
+    /// that was noticed meanwhile.
     pub(super) fn refute(&mut self, known: Known) {
         if known.beginnings == self.beginnings {
             self.begin_anew();
         }
     }
 
-    /// The memory was told to forget what is before `position`. Says whether it is the conversation that
-    /// was known then.
+    /// The memory was told to forget what is before `position`. Says whether it is the conversation
+    /// that was known then.
     pub(super) fn forgotten(&mut self, known: Known, position: u64) -> bool {
         let same = known.beginnings == self.beginnings;
         if same {

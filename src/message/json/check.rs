@@ -1,9 +1,9 @@
 //! What of a message could not be written as JSON, or not be read again.
 //!
-//! JSON has one name for each field, and keeps the fields that it does not know beside those that it
-//! does. So a field of the one kind must not have a name of the other. No reader of JSON makes one that
-//! does, but damaged bytes of a compact format can say anything, and one such part would make every
-//! prompt that holds it unwritable.
+//! JSON has one name for each field, and keeps the fields that it does not know beside those that
+//! it does. So a field of the one kind must not have a name of the other. No reader of JSON makes
+//! one that does, but damaged bytes of a compact format can say anything, and one such part would
+//! make every prompt that holds it unwritable.
 
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::ai::Body;
@@ -99,8 +99,8 @@ pub(super) fn free(extra: &Attributes, tag: Option<&str>, taken: &[&str]) -> Res
     }
 }
 
-/// Where the parts of an answer stand: reasoning before everything else, calls behind it, and what is
-/// between.
+/// Where the parts of an answer stand: reasoning before everything else, calls behind it, and what
+/// is between.
 pub(super) struct Order<'a> {
     pub(super) reasoning: &'a [AiPart],
     pub(super) between: &'a [AiPart],

@@ -1,7 +1,7 @@
 //! Reading messages from human-readable formats.
 //!
-//! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only what
-//! stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
+//! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only
+//! what stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -65,7 +65,8 @@ impl<T: FromObject> ObjectVisitor<T> {
     }
 }
 
-// ---- values: one visitor each, so that an error names the field ------------------------------------
+// ---- values: one visitor each, so that an error names the field
+// ------------------------------------
 
 /// A text, or `None` for null.
 struct Text(&'static str);
@@ -165,7 +166,8 @@ fn twice<E: Error>(what: &str, field: Option<&str>) -> E {
     }
 }
 
-// ---- objects ---------------------------------------------------------------------------------------
+// ---- objects
+// ---------------------------------------------------------------------------------------
 
 /// An object whose tag was read, wherever it stood.
 pub(super) struct Object<'de, A> {
@@ -283,7 +285,8 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
     }
 }
 
-// ---- parts -----------------------------------------------------------------------------------------
+// ---- parts
+// -----------------------------------------------------------------------------------------
 
 impl FromObject for TextPart {
     const NAME: &'static str = "text";
@@ -367,7 +370,8 @@ impl FromObject for AiPart {
     }
 }
 
-// ---- messages --------------------------------------------------------------------------------------
+// ---- messages
+// --------------------------------------------------------------------------------------
 
 impl FromObject for Message {
     const NAME: &'static str = "message";
