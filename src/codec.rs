@@ -148,8 +148,7 @@ fn unknown_version(version: u64) -> Error {
     })
 }
 
-// ---- JSON
-// ----------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -192,8 +191,7 @@ fn version(text: &str) -> Option<u64> {
     serde_json::from_str::<Version>(text).ok()?.0
 }
 
-// ---- bincode
-// -------------------------------------------------------------------------------------
+// ---- bincode ------------------------------------------------------------------------------------
 //
 // bincode 2.0.1 is the last release that works (3.0.0 is an empty crate), and nobody maintains it.
 // Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain
