@@ -62,7 +62,7 @@ pub struct Composer {
     provider: Option<Provider>,
 }
 
-/// Where temporary messages stand.
+/// The place of temporary messages in a prompt.
 ///
 /// Wherever that is, they split no tool group, and a temporary tool result that answers a call at
 /// the end of the history stands directly behind it.
@@ -79,7 +79,7 @@ pub enum Placement {
     AfterSystem,
 }
 
-/// What [`Composer::compose`] answers.
+/// The outcome of [`Composer::compose`]: a prompt, or the demand for more records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.
@@ -90,8 +90,8 @@ pub enum Composition {
 }
 
 impl Composer {
-    /// The defaults: no system message of its own, the last 10 messages, nothing truncated, tool
-    /// groups repaired, temporaries at the end.
+    /// Returns a composer with the defaults: no system message of its own, the last 10 messages,
+    /// nothing truncated, tool groups repaired, temporaries at the end.
     pub fn new() -> Self {
         Self::default()
     }
@@ -177,13 +177,13 @@ impl Composer {
         self
     }
 
-    /// How many of the newest records a first read should ask for.
+    /// Returns the number of newest records that a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
-    /// Whether composing counts or cuts anything that the next prompt may send again.
+    /// Returns whether composing counts or cuts anything that the next prompt may send again.
     pub(crate) fn uses_cache(&self) -> bool {
         self.limit.is_some() || self.truncate.is_some()
     }
@@ -260,7 +260,7 @@ impl Composer {
         temporaries: &[Arc<Message>],
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
-        // How many records before the history are not sent.
+        // The number of records before the history that are not sent.
         let before = |content: &Content| content.report.older + content.report.over_budget;
         let content = self.content(&snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &content {
@@ -272,7 +272,7 @@ impl Composer {
         // to it.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
-                // It may be the one that is missing.
+                // Only the first row was not read, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
             }
             if let Some(mut opened) = system::opening_record(&snapshot) {
@@ -289,7 +289,8 @@ impl Composer {
         }
         match content {
             Ok(content) => Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records))),
-            // Rows that can't be read come on top of the records that it takes.
+            // `n` counts records; rows that can't be read take up places in a read too, so they are
+            // added.
             Err(Stop::ReadMore(n)) => {
                 let missing = n.saturating_sub(snapshot.records.len()).max(1);
                 Ok(Composition::ReadMore(snapshot.rows().saturating_add(missing)))
@@ -298,7 +299,7 @@ impl Composer {
         }
     }
 
-    /// The content of the prompt, in terms of the records of this snapshot.
+    /// Composes the content of the prompt, whose pieces name records of this snapshot by place.
     fn content(
         &self,
         snapshot: &Snapshot,
@@ -337,7 +338,7 @@ impl Composer {
         choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Content>> {
-        // What a processor decides is its own affair each time.
+        // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
         let mut assembly = Assembly::new(self, snapshot, system, choice, cuts);
@@ -363,5 +364,5 @@ impl fmt::Debug for Composer {
     }
 }
 
-/// How many records a prompt with a token budget reads at first.
+/// The number of records that a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;
