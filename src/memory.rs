@@ -42,8 +42,8 @@ use read::Picked;
 /// One conversation, shared by whoever talks in it.
 ///
 /// Five methods are required. Four more have defaults for a memory that keeps messages and nothing
-/// else: ids of appends, slots and times of its own want [`append_with`](Self::append_with),
-/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) written.
+/// else. One that has ids of appends, slots and times writes [`append_with`](Self::append_with),
+/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) too.
 /// Everything else is in [`ChatMemoryExt`], which works on every memory.
 ///
 /// # Contract
@@ -60,7 +60,7 @@ use read::Picked;
 /// - **A read** is a consistent snapshot: no duplicates and no gaps, whatever is appended
 ///   meanwhile. `n` larger than the history returns what there is, `n = 0` returns no records, and
 ///   an empty memory is legal everywhere.
-/// - **An error** leaves the memory as it was, and the batch with the caller. Where the answer of a
+/// - **An error** leaves the memory as it was, and the batch with the caller. Where the reply of a
 ///   server got lost, and with it the knowledge whether the change was made, the error is
 ///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend
 ///   does not repeat an append by itself unless it knows that it was not done.
@@ -141,7 +141,7 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// it is activity and, unless it only removes or [closes](Append::closing) and has no id,
     /// begins the conversation.
     ///
-    /// Unless it is written, it calls [`append`](Self::append), says in its answer that ids are not
+    /// The default calls [`append`](Self::append), says in what it returns that ids are not
     /// recognised, and refuses what needs more.
     ///
     /// # Errors
@@ -158,12 +158,11 @@ pub trait ChatMemory: Debug + Send + Sync {
         self.append(&mut append.messages, append.expected).map(Appended::new)
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked
+    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
     /// for.
     ///
-    /// Unless it is written, slots are refused, and single records are read one stretch after the
-    /// other: they are then not of one moment, and may be missing though the snapshot's `start` is
-    /// before them.
+    /// The default refuses slots, and reads single records one stretch after the other: they are
+    /// then not of one moment, and may be missing though the snapshot's `start` is before them.
     ///
     /// # Errors
     ///
@@ -199,13 +198,14 @@ pub trait ChatMemory: Debug + Send + Sync {
     }
 
     /// The largest message, batch and slot that it takes, and whether it has slots and recognises
-    /// ids. It asks nobody.
+    /// ids. It asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// The memory that a pointer shares already: whoever takes any memory takes this one as it is
-    /// and puts no pointer around it. Only pointers have one; to a memory of its own kind leave it.
+    /// Returns the memory that a pointer shares already: whoever takes any memory takes this one as
+    /// it is and puts no pointer around it. Only pointers have one; a memory of your own keeps the
+    /// default.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
     where

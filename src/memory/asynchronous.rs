@@ -129,7 +129,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked
+    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
     /// for.
     ///
     /// # Errors
@@ -165,12 +165,12 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     }
 
     /// The largest message, batch and slot that it takes, and whether it has slots and recognises
-    /// ids. There is nothing to wait for: it asks nobody.
+    /// ids. There is nothing to wait for: it asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// As that of the blocking twin: what a pointer shares already.
+    /// Returns the memory that a pointer shares already, as the blocking twin does.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
     where
@@ -228,12 +228,12 @@ macro_rules! forward {
 
 forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
 
-/// As for the blocking twin: the pointer itself.
+/// Returns the pointer itself, as for the blocking twin.
 fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
     pointer.downcast_ref().cloned()
 }
 
-/// As for the blocking twin: the memory as one that is shared, and never wrapped twice.
+/// Returns the memory as one that is shared, and never wrapped twice, as for the blocking twin.
 pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn AsyncChatMemory> {
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }
@@ -361,7 +361,7 @@ pub struct AsyncPages<'a, M: ?Sized> {
 }
 
 impl<M: AsyncChatMemory + ?Sized> AsyncPages<'_, M> {
-    /// The next page, or nothing behind the last. An error is the last.
+    /// Returns the next page, or `None` behind the last. An error is the last.
     pub async fn next(&mut self) -> Option<Result<Records>> {
         if self.done {
             return None;

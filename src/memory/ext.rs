@@ -1,4 +1,4 @@
-//! What every memory can do beyond what it must.
+//! The methods that every memory has beside those that it must write.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The memory that keeps so many messages.
+//! The memory that keeps a number of messages.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -32,7 +32,7 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
 /// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do
 ///   not count and part no group. They go with the message that they stand behind.
-/// - What was once out of the window never comes back, though the limit grow again.
+/// - What was once out of the window never comes back, even if the limit grows again.
 ///
 /// # How it evicts
 ///
@@ -84,7 +84,7 @@ pub struct MessageWindowChatMemory<M = DefaultChatMemory> {
 }
 
 impl<M: ChatMemory> MessageWindowChatMemory<M> {
-    /// At most `limit` messages of `memory`.
+    /// Returns a memory that keeps at most `limit` messages of `memory`.
     ///
     /// # Errors
     ///
@@ -94,7 +94,8 @@ impl<M: ChatMemory> MessageWindowChatMemory<M> {
         Ok(Self { inner: Evicting::new(memory, limit, None) })
     }
 
-    /// At most so many messages of `memory` as `limit` says for its id, each time it is used.
+    /// Returns a memory that keeps at most as many messages of `memory` as `limit` says for its id,
+    /// each time it is used.
     ///
     /// A limit of 0 is as good as 1: the newest message or tool group stays.
     ///

@@ -1,11 +1,11 @@
-//! What users see of the memories that evict.
+//! The public side of the memories that evict.
 
-/// What each public memory of this kind is: a name, its own constructors, and the rest from here.
+/// Gives a public memory of this kind, which has a name and constructors of its own, the rest.
 macro_rules! evicting {
     ($name:ident) => {
         impl<M: ChatMemory> $name<M> {
-            /// The same memory, with a callback that receives what is evicted: to archive it, or to
-            /// summarise it.
+            /// Returns the same memory with a callback that receives what is evicted: to archive
+            /// it, or to summarise it.
             ///
             /// - It is called **before** the records are forgotten, with whole tool groups, in the
             ///   order of their positions, and never by two threads at once. No lock is held.
@@ -49,7 +49,7 @@ macro_rules! evicting {
                 self.inner.trim()
             }
 
-            /// The memory inside.
+            /// Returns the memory inside.
             pub fn memory(&self) -> &M {
                 self.inner.memory()
             }
