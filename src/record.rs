@@ -44,8 +44,8 @@ pub struct Records {
     runs: Few<Run>,
 }
 
-/// What a memory answers when it is read: its system message, its newest records, and where the
-/// conversation begins and ends; slots and single records where they were asked for.
+/// A conversation as a memory shows it to a reader: its system message, its newest records, and
+/// where it begins and ends; slots and single records where they were asked for.
 ///
 /// A memory of your own makes one with [`Snapshot::new`], and sets what else it has.
 #[derive(Clone, Default)]
@@ -62,8 +62,8 @@ pub struct Snapshot {
     /// The rows among those that were asked for which the memory holds and can't read. They do not
     /// hide the others.
     pub unreadable: Vec<Unreadable>,
-    /// Which life of the conversation this is: another one after a delete and a new beginning. None
-    /// where the memory does not know, or where there is no conversation.
+    /// The life of the conversation: another one after a delete and a new beginning. `None` where
+    /// the memory does not know, or where there is no conversation.
     pub incarnation: Option<Incarnation>,
     pub(crate) extra: Option<Box<Extra>>,
 }
@@ -73,7 +73,7 @@ pub struct Snapshot {
 pub struct Unreadable {
     /// Its position.
     pub seq: u64,
-    /// Why it can't be read.
+    /// The reason why it can't be read.
     pub error: Arc<Error>,
 }
 
@@ -88,7 +88,7 @@ impl<'a> Record<'a> {
         &self.entry.message
     }
 
-    /// When the message was appended, to the millisecond.
+    /// Returns the time when the message was appended, to the millisecond.
     pub fn appended_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis())
     }
@@ -98,13 +98,13 @@ impl<'a> Record<'a> {
         self.entry.at
     }
 
-    /// Whether this is the record behind `mark`: the same one, not an equal one.
+    /// Returns whether this is the record behind `mark`: the same one, not an equal one.
     pub(crate) fn is(&self, mark: &Mark) -> bool {
         let (block, cell) = self.cell();
         mark.cell == cell && std::ptr::addr_eq(mark.block.as_ptr(), Arc::as_ptr(block))
     }
 
-    /// What tells this record from all others, and keeps nothing of it in memory.
+    /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
     pub(crate) fn mark(self) -> Mark {
         let (block, cell) = self.cell();
         Mark { block: Arc::downgrade(block), cell }
@@ -116,8 +116,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The identity of a record. The address of its block is used for nothing else as long as this is
-/// held, though its messages may be gone.
+/// The identity of a record. As long as it is held, the address of its block is used for nothing
+/// else, though the messages may be gone.
 pub(crate) struct Mark {
     block: Weak<[Cell]>,
     cell: usize,
@@ -191,13 +191,13 @@ impl Records {
         (before, behind)
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     #[inline]
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
@@ -208,7 +208,7 @@ impl Records {
         self.runs.iter().flat_map(Run::iter)
     }
 
-    /// Whether each message from the `skip`th record on is `wanted`.
+    /// Returns whether each message from the `skip`th record on is `wanted`.
     #[inline]
     pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
         let (mut skip, mut i) = (skip, 0);
@@ -233,7 +233,7 @@ impl Records {
         })
     }
 
-    /// Lets go of these [blocks](Self::blocks).
+    /// Frees these [blocks](Self::blocks).
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
         let mut start = 0;
         let runs = mem::take(&mut self.runs).into_iter().filter(|run| {
@@ -268,12 +268,12 @@ impl Records {
         self.iter().map(|record| record.message())
     }
 
-    /// The oldest of them.
+    /// Returns the oldest record.
     pub fn first(&self) -> Option<Record<'_>> {
         self.runs.get(0)?.record(0)
     }
 
-    /// The newest of them.
+    /// Returns the newest record.
     pub fn last(&self) -> Option<Record<'_>> {
         self.iter().next_back()
     }
@@ -359,7 +359,7 @@ impl Snapshot {
         readable.into_iter().chain(unreadable).min()
     }
 
-    /// How many rows were read, those included that made no sense.
+    /// Returns the number of rows that were read, unreadable ones included.
     #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.records.len() + self.unreadable.len()
@@ -378,7 +378,7 @@ impl Snapshot {
     }
 }
 
-/// How many of the first rows share a block.
+/// Returns how many of the first rows share a block.
 fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
     let mut bytes = 0_usize;
     let fits = rows.iter().take_while(|(_, _, message)| {
@@ -412,7 +412,7 @@ impl PartialEq for Records {
 
 // What is printed goes to logs, which are no place for conversations: positions, roles and numbers.
 
-/// How many bytes of text a message has.
+/// Returns the bytes of text that a message has.
 fn text_bytes(message: &Message) -> usize {
     message.texts().map(str::len).sum()
 }

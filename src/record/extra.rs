@@ -1,4 +1,4 @@
-//! What comes with a snapshot only where it was asked for.
+//! The parts of a snapshot that come only where they were asked for.
 
 use super::{Records, Slot, Snapshot, Unreadable};
 

@@ -1,4 +1,4 @@
-//! What is done about tool groups: ai messages with calls, and the results that answer them.
+//! The treatment of tool groups: ai messages with calls, and the results that answer them.
 
 use super::{Opening, Stop, more};
 use crate::error::Result;

@@ -45,7 +45,7 @@ pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, b
     (row, is_whole)
 }
 
-/// Where the last `n` turns begin.
+/// Returns the place where the last `n` turns begin.
 pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
     let Snapshot { records, .. } = snapshot;
     let mut row = Row::new();
