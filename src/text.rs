@@ -48,14 +48,14 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use walk::{half_flag_at, walk, walk_back};
 
-/// A cluster counts as one grapheme for each so many scalar values that it holds or begins, so that
-/// "1000 characters" can't be megabytes of combining marks.
+/// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
+/// that "1000 characters" can't be megabytes of combining marks.
 const SCALARS_PER_GRAPHEME: usize = 32;
 
-/// What stands for the number left out in a marker.
+/// The placeholder in a marker for the number left out.
 const LEFT_OUT: &str = "{left_out}";
 
-/// What a length counts. Whatever the unit, a cut falls on a grapheme boundary.
+/// The unit that a length counts. Whatever it is, a cut falls on a grapheme boundary.
 ///
 /// ```
 /// use memory_prompt::text::{Unit, count};
@@ -85,10 +85,10 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What one cluster counts.
+    /// Returns the measure of one cluster.
     fn of_cluster(self, cluster: &str) -> usize {
         match self {
-            // Cheap for all but freaks: so few bytes can't hold more scalar values.
+            // Nearly every cluster: so few bytes can't hold more scalar values.
             Self::Graphemes if cluster.len() <= SCALARS_PER_GRAPHEME => 1,
             Self::Graphemes => cluster.chars().count().div_ceil(SCALARS_PER_GRAPHEME),
             Self::Scalars | Self::Utf16 | Self::Bytes => count(cluster, self),
@@ -106,7 +106,7 @@ impl Unit {
     }
 }
 
-/// Which end of a text survives a cut.
+/// The end of a text that survives a cut.
 ///
 /// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of
 /// a failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better
@@ -145,7 +145,7 @@ pub fn count(text: &str, unit: Unit) -> usize {
     }
 }
 
-/// Whether a text measures at most `limit`.
+/// Returns whether a text measures at most `limit`.
 ///
 /// The cost depends on the limit, not on the length of the text.
 ///
@@ -161,7 +161,7 @@ pub fn fits(text: &str, limit: usize, unit: Unit) -> bool {
         || text.len() <= unit.most_bytes(limit) && walk(text, limit, unit).bytes == text.len()
 }
 
-/// How a text that is too long is cut: the limit, the end that is kept, and what marks the gap.
+/// A way to cut a text that is too long: the limit, the end that is kept, and what marks the gap.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -193,7 +193,7 @@ impl Cut {
         Self { limit, unit, keep: Keep::Head, marker: String::new(), counts: false }
     }
 
-    /// The same cut with another limit.
+    /// Returns the same cut with another limit.
     #[must_use]
     pub const fn limited(mut self, limit: NonZeroUsize) -> Self {
         self.limit = limit;
@@ -237,7 +237,7 @@ impl Cut {
         self.limit
     }
 
-    /// What the limit counts.
+    /// Returns the unit that the limit counts.
     pub const fn unit(&self) -> Unit {
         self.unit
     }
@@ -284,18 +284,18 @@ impl Cut {
         if pieces.iter().map(|piece| piece.len()).sum::<usize>() <= limit {
             return None;
         }
-        // Only a marker that tells it needs the total. Without, whether all fits shows as the cut
-        // is made.
+        // Only a marker that says how much is left out needs the total. Without one, the cut itself
+        // shows whether all fits.
         let total = self.counts.then(|| self.measure(pieces));
         if total.is_some_and(|total| total <= limit) {
             return None;
         }
         let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
 
-        // The more is left out, the wider may be the number that says so, and the less room is
-        // left. Start with the least number that it can be, and make room for a wider one until
-        // what is then left out fits in it. Not until it is just as wide: two ends may keep more of
-        // less room.
+        // The more is left out, the wider the number in the marker may be, and the less room is
+        // left for text. Start with the smallest number that it can be, and make room for a wider
+        // one until the number that results fits. It may then be narrower than its room: two ends
+        // may keep more of less room.
         let mut left_out = total.map_or(0, |total| total - limit);
         let mut width =
             if self.marker.is_empty() { limit } else { count(&self.rendered(left_out), self.unit) };
@@ -324,7 +324,7 @@ impl Cut {
         Some(kept.plan(marker))
     }
 
-    /// What stands for a text of which nothing fits.
+    /// Returns the text in the place of one of which nothing fits.
     fn alone(&self, total: usize) -> String {
         let limit = self.limit.get();
         [self.rendered(total), "…".to_owned()]
@@ -341,7 +341,7 @@ impl Cut {
         pieces.iter().map(|piece| count(piece, self.unit)).sum()
     }
 
-    /// What is kept within `budget`, where `marker` will stand in the gap.
+    /// Returns the ends that are kept within `budget`, where `marker` will stand in the gap.
     fn select(&self, pieces: &[&str], budget: usize, marker: &str) -> Kept {
         let (head, tail) = match self.keep {
             Keep::Head => (self.front(pieces, budget), self.back(pieces, 0)),
@@ -396,8 +396,8 @@ impl Cut {
         (start, measure)
     }
 
-    /// Whether all fits after all: what is between the two ends measures no more than they leave of
-    /// the limit.
+    /// Returns whether all fits after all: what is between the two ends measures no more than they
+    /// leave of the limit.
     fn gap_fits(&self, pieces: &[&str], kept: &Kept) -> bool {
         let Kept { head, tail, measure } = kept;
         let mut room = self.limit.get() - measure;
@@ -455,23 +455,23 @@ pub struct At {
     pub byte: usize,
 }
 
-/// Where a text that came in pieces is cut. See [`Cut::plan`].
+/// The places where a text that came in pieces is cut. See [`Cut::plan`].
 ///
 /// Pieces before the head's and behind the tail's are whole; pieces between the two are gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Where the kept beginning ends.
+    /// The place where the kept beginning ends.
     pub head: At,
-    /// Where the kept end starts.
+    /// The place where the kept end starts.
     pub tail: At,
-    /// What stands in the gap; may be empty. It ends the head's piece, if anything is kept there,
-    /// and else starts the tail's.
+    /// The text in the gap; may be empty. It ends the head's piece, if anything is kept there, and
+    /// else starts the tail's.
     pub marker: String,
 }
 
 impl Plan {
-    /// What becomes of a piece: its text, marker included, or `None` where it is gone.
+    /// Returns what is left of a piece: its text, marker included, or `None` where it is gone.
     ///
     /// `text` is the piece with that index among those that the plan was made for.
     pub fn piece<'a>(&self, index: usize, text: &'a str) -> Option<Cow<'a, str>> {

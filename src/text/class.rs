@@ -1,6 +1,6 @@
-//! What is known of characters without a search through the Unicode tables.
+//! Classes of characters, known without a search through the Unicode tables.
 
-/// What is known of a character without a search through the Unicode tables.
+/// The class of a character, known without a search through the Unicode tables.
 ///
 /// This is for speed: what is said to be [`Other`](Class::Other) takes a slower path to the same
 /// result. So the ranges are few, and cover what much text is made of.
@@ -62,13 +62,13 @@ impl Class {
     }
 }
 
-/// Whether the character of these three bytes stands [alone](Class::Alone).
+/// Returns whether the character of these three bytes stands [alone](Class::Alone).
 pub(super) fn stands_alone([a, b, c]: [u8; 3]) -> bool {
     let row = ROWS[usize::from(a & 0xf) << 6 | usize::from(b & 0x3f)];
     a & 0xf0 == 0xe0 && row >> (c & 0x3f) & 1 == 1
 }
 
-/// Which characters below U+10000 stand alone: a bit each, in rows of those that differ in their
+/// The characters below U+10000 that stand alone: a bit each, in rows of those that differ in their
 /// last byte.
 static ROWS: [u64; 0x400] = {
     let mut rows = [0; 0x400];
@@ -163,12 +163,13 @@ const MARKS: &[(usize, usize)] = &[
     (0x102d, 0x1037), (0x103a, 0x103e), (0x17b6, 0x17d1), // Myanmar, Khmer
 ];
 
-/// Whether the first character is a regional indicator, half a flag: one of U+1F1E6..=U+1F1FF.
+/// Returns whether the first character is a regional indicator, half a flag: one of
+/// U+1F1E6..=U+1F1FF.
 pub(super) fn is_regional_indicator(text: &[u8]) -> bool {
     matches!(text, [0xf0, 0x9f, 0x87, 0xa6..=0xbf, ..])
 }
 
-/// Whether this is one of the emoji that are joined to others: all of these are
+/// Returns whether this is one of the emoji that are joined to others: all of these are
 /// `Extended_Pictographic`.
 #[rustfmt::skip]
 pub(super) fn is_emoji(c: char) -> bool {
