@@ -18,25 +18,26 @@ pub trait AsyncFixture: Sized + Send + Sync + 'static {
     /// The backend's name, for people and for counting.
     const BACKEND: &'static str;
 
-    /// A new place with nothing in it.
+    /// Returns a new place with nothing in it.
     fn new() -> impl Future<Output = Self> + Send;
 
-    /// The conversation under this id; the same one each time that the id is the same.
+    /// Returns the conversation under this id; the same one each time that the id is the same.
     fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory>;
 }
 
 /// An async backend that keeps many conversations.
 pub trait AsyncStoreFixture: AsyncFixture {
-    /// The store in which [`AsyncFixture::memory`] keeps its conversations.
+    /// Returns the store in which [`AsyncFixture::memory`] keeps its conversations.
     fn store(&self) -> Arc<dyn AsyncChatMemoryStore>;
 }
 
 /// An async backend whose data outlives the process, and can be used from several.
 pub trait AsyncSharedFixture: AsyncFixture {
-    /// What another process needs to know to find this place.
+    /// Returns what another process needs to know to find this place.
     fn address(&self) -> String;
 
-    /// The place at this address, through connections of its own. The data stay when it is dropped.
+    /// Returns the place at this address, through connections of its own. The data stay when it is
+    /// dropped.
     fn attach(address: &str) -> impl Future<Output = Self> + Send;
 }
 

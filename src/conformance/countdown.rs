@@ -38,7 +38,7 @@ pub struct Countdown<M> {
 const NEVER: u64 = u64::MAX;
 
 impl<M> Countdown<M> {
-    /// A memory that does not fail yet.
+    /// Returns a memory that does not fail yet.
     pub fn new(inner: M) -> Self {
         Self { inner, left: AtomicU64::new(NEVER) }
     }

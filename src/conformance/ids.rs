@@ -196,7 +196,7 @@ pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What is no id is refused, and nothing is changed.
+/// Text that can be no id is refused, and nothing is changed.
 pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for id in no_names() {

@@ -326,7 +326,7 @@ pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F
     assert_eq!(seen, (4..55).map(|i| (i, i.to_string())).collect::<Vec<_>>());
 }
 
-/// What a read returned stays what it was, and is in nobody's way.
+/// The result of a read stays what it was, and is in nobody's way.
 pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -445,8 +445,8 @@ pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What a memory does not keep is an error that names the method to write for it, and changes
-/// nothing.
+/// A memory that does not keep something says so by an error that names the method to write for it,
+/// and changes nothing.
 pub fn what_a_memory_does_not_keep_is_an_error<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);

@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion};
 use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
 
-/// Every id with this prefix, in pages of `n`.
+/// Returns every id with this prefix, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, prefix: &str, n: usize) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();

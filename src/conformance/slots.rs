@@ -14,7 +14,7 @@ use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
-/// The slots of these names, in the order of the names.
+/// Returns the slots of these names, in the order of the names.
 #[track_caller]
 fn read(memory: &dyn ChatMemory, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let snapshot = memory.read_with(&Read::newest(0).slots(names.iter().copied())).unwrap();
@@ -359,7 +359,7 @@ pub fn a_slot_holds_any_bytes<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What makes no sense is refused, and nothing is changed.
+/// A change that makes no sense is refused, and nothing is changed.
 pub fn what_is_no_slot_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let names = no_names().into_iter().chain(["system".to_owned()]);
