@@ -295,7 +295,7 @@ fn normal_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
     Ok(Rare::deserialize(from)?.and_then(|details| details.into_rare()))
 }
 
-/// A tool message is named by its tool, and has no other name.
+/// Refuses a name of a tool message, which is named by its tool and has no other.
 fn nameless_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
     let rare = normal_rare(from)?;
     if rare.as_ref().is_some_and(|details| details.name.is_some()) {

@@ -34,7 +34,7 @@ pub(super) const AI_PARTS: [&str; 7] =
     ["text", "image", "audio", "video", "file", "reasoning", "tool_call"];
 
 impl OtherPart {
-    /// The part with these fields, of which one is its `type`.
+    /// Returns the part with these fields, of which one is its `type`.
     ///
     /// # Errors
     ///
@@ -46,7 +46,7 @@ impl OtherPart {
             .map_err(|text| Error::invalid("part", text.strip_prefix("part: ").unwrap_or(&text)))
     }
 
-    /// The part with these fields, which stood among parts of these known types.
+    /// Returns the part with these fields, which stood among parts of these known types.
     pub(super) fn among(known: &[&str], fields: Attributes) -> Result<Self, String> {
         let part = Self(fields);
         let Some(kind) = part.0.get("type") else {
@@ -62,23 +62,23 @@ impl OtherPart {
         Ok(part)
     }
 
-    /// The part that keeps what only `format` understands.
+    /// Returns the part that keeps what only `format` understands.
     pub(crate) fn of(format: &'static str, mut fields: Attributes) -> Self {
         fields.insert("type".to_owned(), Value::from(format));
         Self(fields)
     }
 
-    /// The `type`.
+    /// Returns the `type`.
     pub fn kind(&self) -> &str {
         self.0.get("type").and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// All fields, `type` included.
+    /// Returns all fields, `type` included.
     pub fn fields(&self) -> &Attributes {
         &self.0
     }
 
-    /// All fields, `type` included.
+    /// Returns all fields, `type` included.
     pub fn into_fields(self) -> Attributes {
         self.0
     }
