@@ -95,7 +95,7 @@ use read::Picked;
 ///
 /// A memory of your own is as long as `examples/custom_memory.rs`.
 pub trait ChatMemory: Debug + Send + Sync {
-    /// The id of the conversation.
+    /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
@@ -113,7 +113,7 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// The batch is then as it was.
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position
+    /// Reads the system message and the newest `n` records, or the newest `n` before the position
     /// `before`.
     ///
     /// # Errors
@@ -186,8 +186,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         Ok(picked.into(snapshot))
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system
-    /// message is not among them.
+    /// Returns the names of all slots with their versions, in the order of the names' bytes; the
+    /// system message is not among them.
     ///
     /// # Errors
     ///
@@ -197,8 +197,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         Err(unsupported("slots", "slots", "slots"))
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises
-    /// ids. It asks no server.
+    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
+    /// recognises ids. It asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -78,12 +78,12 @@ pub struct Unreadable {
 }
 
 impl<'a> Record<'a> {
-    /// The position since the conversation began.
+    /// Returns the position since the conversation began.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &'a Message {
         &self.entry.message
     }
@@ -93,7 +93,7 @@ impl<'a> Record<'a> {
         UNIX_EPOCH + Duration::from_millis(self.millis())
     }
 
-    /// The time of append in milliseconds since 1970.
+    /// Returns the time of append in milliseconds since 1970.
     pub(crate) fn millis(&self) -> u64 {
         self.entry.at
     }
@@ -110,7 +110,7 @@ impl<'a> Record<'a> {
         Mark { block: Arc::downgrade(block), cell }
     }
 
-    /// The block in which it lies, and where.
+    /// Returns the block in which it lies, and where.
     fn cell(&self) -> (&'a Block, usize) {
         (&self.run.block, self.run.from + places(self.seq - self.run.seq))
     }
@@ -124,7 +124,8 @@ pub(crate) struct Mark {
 }
 
 impl Records {
-    /// Records from rows `(position, time of append, message)`, in ascending order of positions.
+    /// Returns records from rows `(position, time of append, message)`, in ascending order of
+    /// positions.
     ///
     /// This is how a memory of your own answers a read. Rows that are not in ascending order are
     /// sorted.
@@ -133,7 +134,8 @@ impl Records {
     /// use std::time::UNIX_EPOCH;
     /// use memory_prompt::{Message, Records};
     ///
-    /// let records = Records::from_rows([(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))]);
+    /// let rows = [(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))];
+    /// let records = Records::from_rows(rows);
     /// assert_eq!(records.len(), 2);
     /// assert_eq!(records.iter().map(|r| r.seq()).collect::<Vec<_>>(), [7, 8]);
     /// ```
@@ -160,7 +162,7 @@ impl Records {
         records
     }
 
-    /// No records.
+    /// Returns no records.
     pub(crate) const fn none() -> Self {
         Self { runs: Few::none() }
     }
@@ -203,7 +205,7 @@ impl Records {
         self.runs.is_empty()
     }
 
-    /// The records, oldest first; `.rev()` gives the newest first.
+    /// Returns the records, oldest first; `.rev()` gives the newest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         self.runs.iter().flat_map(Run::iter)
     }
@@ -224,7 +226,7 @@ impl Records {
         true
     }
 
-    /// The places of the records of each block.
+    /// Returns the places of the records of each block.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
         self.runs.iter().scan(0, |start, run| {
             let places = *start..*start + run.len;
@@ -244,7 +246,7 @@ impl Records {
         self.runs = runs.collect();
     }
 
-    /// The `i`th record.
+    /// Returns the `i`th record.
     #[inline]
     pub(crate) fn get(&self, mut i: usize) -> Option<Record<'_>> {
         for run in self.runs.iter() {
@@ -256,14 +258,14 @@ impl Records {
         None
     }
 
-    /// The record at this position.
+    /// Returns the record at this position.
     pub(crate) fn find(&self, seq: u64) -> Option<Record<'_>> {
         let run =
             self.runs.iter().find(|run| (run.seq..run.seq + run.len as u64).contains(&seq))?;
         run.record(places(seq - run.seq))
     }
 
-    /// The messages, oldest first.
+    /// Returns the messages, oldest first.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
         self.iter().map(|record| record.message())
     }
@@ -286,7 +288,7 @@ impl From<Run> for Records {
 }
 
 impl Snapshot {
-    /// A conversation at these positions, of which these records were asked for.
+    /// Returns a conversation at these positions, of which these records were asked for.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory):
     ///
@@ -304,14 +306,15 @@ impl Snapshot {
         Self { records, start: positions.start, end: positions.end, ..Self::default() }
     }
 
-    /// The snapshot with this system message.
+    /// Returns the snapshot with this system message.
     #[must_use]
     pub fn with_system(mut self, system: Option<Arc<Message>>) -> Self {
         self.system = system;
         self
     }
 
-    /// A conversation of these messages, from position 0 on: for composing without a memory.
+    /// Returns a conversation of these messages, from position 0 on: for composing without a
+    /// memory.
     ///
     /// The `System` messages that open it become the system message, joined as paragraphs of one
     /// text where there are several; the first keeps its name and attributes. A later one is a
@@ -345,14 +348,14 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
-    /// The position of the oldest of these records.
+    /// Returns the position of the oldest of these records.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
         self.records.runs.get(0).map_or(self.end, |run| run.seq)
     }
 
-    /// The position of the oldest row that was read, whether or not it could be made sense of; none
-    /// where no row was.
+    /// Returns the position of the oldest row that was read, whether or not it could be made sense
+    /// of; none where no row was.
     pub(crate) fn covered(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.seq());
         let unreadable = self.unreadable.iter().map(|row| row.seq).min();
@@ -365,7 +368,8 @@ impl Snapshot {
         self.records.len() + self.unreadable.len()
     }
 
-    /// The position of the oldest row that was read, readable or not; the end where no row was.
+    /// Returns the position of the oldest row that was read, readable or not; the end where no row
+    /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
         if self.unreadable.is_empty() { self.oldest() } else { self.covered().unwrap_or(self.end) }
@@ -388,7 +392,7 @@ fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
     fits.count().max(1)
 }
 
-/// A number of records in memory, from a difference of positions.
+/// Returns a number of records in memory, from a difference of positions.
 pub(crate) fn places(positions: u64) -> usize {
     usize::try_from(positions).unwrap_or(usize::MAX)
 }
@@ -400,7 +404,7 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
 }
 
 impl PartialEq for Records {
-    /// Equal positions with equal messages, whatever blocks they lie in.
+    /// Returns whether equal messages stand at equal positions, whatever blocks they lie in.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self

@@ -18,10 +18,10 @@ use crate::record::{Snapshot, places};
 /// | window | sends | for |
 /// |---|---|---|
 /// | [`last(n)`](Self::last) | the last `n` messages | short conversations; the default, with 10 |
-/// | [`turns(n)`](Self::turns) | the last `n` turns, each from its user message on | agents with tool loops |
+/// | [`turns(n)`](Self::turns) | the last `n` turns, each whole | agents with tool loops |
 /// | [`all()`](Self::all) | everything | conversations with an end |
-/// | [`stepped(low, step)`](Self::stepped) | at least the last `low`, and up to `step - 1` more | long conversations with a provider that caches prompts |
-/// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
+/// | [`stepped(low, step)`](Self::stepped) | `low` to `low + step - 1` messages | cached prompts |
+/// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, at the lowest price | the same |
 ///
 /// The system message and temporaries are not counted, and neither are the application's own
 /// [records](crate::CustomMessage::is_private), which nobody is sent.
@@ -304,7 +304,7 @@ impl Window {
 }
 
 impl Default for Window {
-    /// The last 10 messages.
+    /// Sends the last 10 messages.
     fn default() -> Self {
         Self::last(10)
     }

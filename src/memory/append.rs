@@ -34,7 +34,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # With a document beside the records
 ///
 /// ```
-/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message, Read};
+/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message};
+/// # use memory_prompt::Read;
 /// # let memory = DefaultChatMemory::with_id("support:u1001:c2002");
 /// let mut append = Append::new([Message::ai("It is cancelled.")])
 ///     .set_slot("summary", "They cancelled a booking.", Expected::Absent);
@@ -62,7 +63,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # use std::time::{Duration, UNIX_EPOCH};
 /// # use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
 /// # let memory = DefaultChatMemory::new();
-/// let at = [1_714_557_600, 1_714_557_660].map(|s| UNIX_EPOCH + Duration::from_secs(s)); // May 2024
+/// let may_2024 = [1_714_557_600, 1_714_557_660];
+/// let at = may_2024.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
 /// let messages = [Message::user("hi"), Message::ai("hello")];
 /// let end = memory.append_with(&mut Append::new(messages).with_times(at))?.positions.end;
 /// memory.append_with(&mut Append::closing(end, at[1]))?;
@@ -310,7 +312,7 @@ pub(super) fn unsupported(operation: &'static str, what: &str, method: &str) -> 
     Error::new(ErrorKind::Unsupported, operation, text)
 }
 
-/// The version of the one slot that an append wrote.
+/// Returns the version of the one slot that an append wrote.
 pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
     let text = "the memory does not say of which version the slot is now";
     appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))

@@ -29,8 +29,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// ```
 /// use std::ops::Range;
 /// use memory_prompt::{
-///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId, Message,
-///     Result, Snapshot,
+///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId,
+///     Message, Result, Snapshot,
 /// };
 ///
 /// /// A memory that never has to wait.
@@ -63,7 +63,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
 /// #     let mut future = std::pin::pin!(future);
 /// #     loop {
-/// #         if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) { return value; }
+/// #         if let std::task::Poll::Ready(it) = future.as_mut().poll(&mut context) { return it; }
 /// #     }
 /// # }
 /// # block_on(async {
@@ -75,7 +75,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 pub trait AsyncChatMemory: Debug + Send + Sync {
-    /// The id of the conversation.
+    /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
@@ -92,7 +92,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position
+    /// Reads the system message and the newest `n` records, or the newest `n` before the position
     /// `before`.
     ///
     /// # Errors
@@ -154,8 +154,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system
-    /// message is not among them.
+    /// Returns the names of all slots with their versions, in the order of the names' bytes; the
+    /// system message is not among them.
     ///
     /// # Errors
     ///
@@ -164,8 +164,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("slots", "slots", "slots")) })
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises
-    /// ids. There is nothing to wait for: it asks no server.
+    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
+    /// recognises ids. There is nothing to wait for: it asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
@@ -266,7 +266,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.append(&mut batch, None).await }
     }
 
-    /// The newest `n` records.
+    /// Returns the newest `n` records.
     ///
     /// # Errors
     ///
@@ -275,7 +275,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, n).await.map(|snapshot| snapshot.records) }
     }
 
-    /// Every record.
+    /// Returns every record.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// The system message, where there is one.
+    /// Returns the system message, where there is one.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.system) }
     }
 
-    /// The position that the next record will have.
+    /// Returns the position that the next record will have.
     ///
     /// # Errors
     ///
@@ -302,7 +302,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
     }
 
-    /// The slot of this name, where there is one.
+    /// Returns the slot of this name, where there is one.
     ///
     /// # Errors
     ///
@@ -341,7 +341,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.append_with(&mut append).await.map(drop) }
     }
 
-    /// The history in pages of `size` records, from the newest page to the oldest.
+    /// Returns the history in pages of `size` records, from the newest page to the oldest.
     ///
     /// As [`ChatMemoryExt::pages`](super::ChatMemoryExt::pages), with `next().await`.
     fn pages(&self, size: usize) -> AsyncPages<'_, Self> {

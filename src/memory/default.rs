@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// The same from any number of blocks, before any position.
+    /// Returns the same from any number of blocks, before any position.
     fn newest_of_blocks(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {

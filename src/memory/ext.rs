@@ -30,7 +30,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.append(&mut messages.into_iter().collect(), None)
     }
 
-    /// The newest `n` records.
+    /// Returns the newest `n` records.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, n).map(|snapshot| snapshot.records)
     }
 
-    /// Every record.
+    /// Returns every record.
     ///
     /// # Errors
     ///
@@ -48,7 +48,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// The system message, where there is one.
+    /// Returns the system message, where there is one.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.system)
     }
 
-    /// The position that the next record will have.
+    /// Returns the position that the next record will have.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.end)
     }
 
-    /// The slot of this name, where there is one.
+    /// Returns the slot of this name, where there is one.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.append_with(&mut Append::default().remove_slot(name, expected)).map(drop)
     }
 
-    /// The history in pages of `size` records, from the newest page to the oldest.
+    /// Returns the history in pages of `size` records, from the newest page to the oldest.
     ///
     /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a
     /// row that can't be read only makes its page shorter. A size of 0 counts as 1.

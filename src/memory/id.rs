@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct MemoryId(Arc<str>);
 
 impl MemoryId {
-    /// An id that nobody else has: 128 random bits in the form of a UUID.
+    /// Returns an id that nobody else has: 128 random bits in the form of a UUID.
     ///
     /// The bits come from the standard library's hasher seeds: unique, but no secret. An id is a
     /// name, not a permission.
@@ -43,7 +43,7 @@ impl MemoryId {
         Self(text.into())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

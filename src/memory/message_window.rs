@@ -17,11 +17,11 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// how long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it
 /// forgets nothing, and can be another one tomorrow.
 ///
-/// | | what is sent | what is kept |
+/// | | is sent | is kept |
 /// |---|---|---|
 /// | [`Window`](crate::Window), [`Budget`](crate::Budget) | the newest | everything |
 /// | `MessageWindowChatMemory` | what the window on it takes | the newest messages |
-/// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | what the window on it takes | the newest tokens |
+/// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | the same | the newest tokens |
 ///
 /// # What is kept
 ///

@@ -10,7 +10,8 @@ use crate::record::{Records, Snapshot, Unreadable};
 /// records by position, all of one moment.
 ///
 /// ```
-/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message, Read};
+/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message};
+/// use memory_prompt::Read;
 ///
 /// let memory = DefaultChatMemory::new();
 /// memory.add_all((0..100).map(|i| Message::user(i.to_string())))?;

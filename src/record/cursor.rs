@@ -30,7 +30,7 @@ impl Records {
 }
 
 impl<'a> Cursor<'a> {
-    /// The place of the next record among all of them.
+    /// Returns the place of the next record among all of them.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         Some(Record { seq: run.seq + (run.len - cells.len()) as u64, entry, run })
     }
 
-    /// The next record, if there is one and `wanted` says so.
+    /// Returns the next record, if there is one and `wanted` says so.
     #[inline]
     pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
         let record = self.peek().filter(|record| wanted(record.message()))?;

@@ -52,7 +52,8 @@ impl Run {
         self.block.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
-    /// The `i`th record. A run covers filled cells only, so it is there for every `i` below `len`.
+    /// Returns the `i`th record. A run covers filled cells only, so it is there for every `i` below
+    /// `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
         let entry = self.cells().get(i)?.get()?;

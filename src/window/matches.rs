@@ -121,12 +121,12 @@ impl<'a> Matches<'a> {
         matching.matches
     }
 
-    /// The tool groups, in the order of their calls.
+    /// Returns the tool groups, in the order of their calls.
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The number of the group whose message stands in this place.
+    /// Returns the number of the group whose message stands in this place.
     pub(crate) fn group_at(&self, head: usize) -> Option<usize> {
         self.groups.binary_search_by_key(&head, |group| group.head).ok()
     }
@@ -151,7 +151,7 @@ impl<'a> Matches<'a> {
         self.results[behind..].iter().any(|(_, fate)| *fate == Fate::NoCall)
     }
 
-    /// The places of the results of a group, in the order in which they are sent.
+    /// Returns the places of the results of a group, in the order in which they are sent.
     pub(crate) fn results_of(&self, group: usize) -> Vec<usize> {
         let mut results: Vec<Match<'_>> =
             self.calls(group).iter().filter_map(|c| c.answer).collect();
@@ -164,7 +164,7 @@ impl<'a> Matches<'a> {
         self.calls(group).iter().filter(|call| call.answer.is_some()).count()
     }
 
-    /// The calls of a group that nothing answers, in the order of the message.
+    /// Returns the calls of a group that nothing answers, in the order of the message.
     pub(crate) fn unanswered(
         &self,
         group: usize,
