@@ -95,7 +95,7 @@ impl Unit {
         }
     }
 
-    /// The most bytes that a text of this measure can have.
+    /// Returns the most bytes that a text of this measure can have.
     fn most_bytes(self, measure: usize) -> usize {
         measure.saturating_mul(match self {
             Self::Graphemes => SCALARS_PER_GRAPHEME * 4,
@@ -232,7 +232,7 @@ impl Cut {
         self
     }
 
-    /// The most that a result may measure.
+    /// Returns the most that a result may measure.
     pub const fn limit(&self) -> NonZeroUsize {
         self.limit
     }
@@ -242,12 +242,12 @@ impl Cut {
         self.unit
     }
 
-    /// The end that is kept.
+    /// Returns the end that is kept.
     pub const fn keeps(&self) -> Keep {
         self.keep
     }
 
-    /// The marker as it was set, placeholder and all.
+    /// Returns the marker as it was set, placeholder and all.
     pub fn marker_template(&self) -> Option<&str> {
         (!self.marker.is_empty()).then_some(self.marker.as_str())
     }
@@ -359,7 +359,7 @@ impl Cut {
         kept
     }
 
-    /// The longest beginning of the pieces within `budget`: where it ends, and its measure.
+    /// Returns the longest beginning of the pieces within `budget`: where it ends, and its measure.
     fn front(&self, pieces: &[&str], budget: usize) -> (At, usize) {
         let mut end = At { piece: 0, byte: 0 };
         let mut measure = 0;
@@ -376,7 +376,7 @@ impl Cut {
         (end, measure)
     }
 
-    /// The longest end of the pieces within `budget`: where it starts, and its measure.
+    /// Returns the longest end of the pieces within `budget`: where it starts, and its measure.
     fn back(&self, pieces: &[&str], budget: usize) -> (At, usize) {
         let mut start = At {
             piece: pieces.len().saturating_sub(1),
@@ -506,7 +506,7 @@ impl Kept {
     }
 }
 
-/// A number with its thousands separated.
+/// Returns a number with its thousands separated.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

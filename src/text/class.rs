@@ -24,7 +24,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// The class and the width of what is first in a text; a flag is looked at as a whole.
+    /// Returns the class and the width of what is first in a text; a flag is looked at as a whole.
     ///
     /// Decodes on its own, because the first byte often says enough.
     pub(super) fn first(text: &[u8]) -> Option<(Self, usize)> {

@@ -27,7 +27,7 @@ impl AddAssign for Span {
     }
 }
 
-/// The longest beginning of `text` that ends on a boundary and measures at most `limit`.
+/// Returns the longest beginning of `text` that ends on a boundary and measures at most `limit`.
 ///
 /// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a
 /// boundary, but for the one that pairs regional indicators; and at a boundary between two of them,
@@ -52,7 +52,7 @@ pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
     done
 }
 
-/// The longest end of `text` that starts on a boundary and measures at most `limit`.
+/// Returns the longest end of `text` that starts on a boundary and measures at most `limit`.
 ///
 /// Clusters can't be found backwards: whether there is a boundary may depend on all that stands
 /// before. So this goes back to a place that is a boundary for sure, and walks forward from there;
@@ -130,7 +130,7 @@ fn may_be_joined(text: &str) -> bool {
     })
 }
 
-/// The shortest beginning of `text` that ends on a boundary and measures at least `least`.
+/// Returns the shortest beginning of `text` that ends on a boundary and measures at least `least`.
 fn at_least(text: &str, least: usize, unit: Unit) -> Span {
     let mut span = walk(text, least, unit);
     if span.measure < least
@@ -280,8 +280,8 @@ fn trailing_regional_indicators(text: &str) -> usize {
     full + quads[..quads.len() - full].iter().rev().take_while(|quad| is_one(quad)).count()
 }
 
-/// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one
-/// that ends `before`.
+/// Returns the width of the emoji at the beginning of `after`, if a zero width joiner joins it to
+/// the one that ends `before`.
 fn joined_emoji(before: &str, after: &str) -> Option<usize> {
     let modifier = |c: char| matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
     let next = after.chars().next().filter(|&c| is_emoji(c))?;
