@@ -227,7 +227,8 @@ impl<'a> IntoIterator for &'a Prompt {
 }
 
 impl PartialEq for Prompt {
-    /// Equal messages in equal places with equal reports, whatever they share.
+    /// Returns whether equal messages stand in equal places with equal reports, whatever they
+    /// share.
     fn eq(&self, other: &Self) -> bool {
         self.durable() == other.durable()
             && self.report() == other.report()

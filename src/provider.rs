@@ -1,4 +1,4 @@
-//! Providers, and what each of them refuses.
+//! Providers, and the rules of each.
 
 mod rules;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use rules::{Blank, Ids, Opens, Rules};
 
-/// Whom a prompt is for: the composer then sends nothing that this provider answers with 400.
+/// The provider that a prompt is for: the composer then sends nothing that it answers with 400.
 ///
 /// | | OpenAI chat | OpenAI Responses | Anthropic | Gemini | Mistral, strict templates | Ollama |
 /// |---|---|---|---|---|---|---|

@@ -293,7 +293,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// A system message among the records: it stays in its place where the provider takes that.
+    /// Sends a system message among the records in its place where the provider takes that; else
+    /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
         if self.composer.provider.is_some_and(|provider| provider.rules().late_system) {
             self.settle()?;

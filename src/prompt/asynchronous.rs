@@ -12,7 +12,7 @@ use crate::message::Message;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
 impl MemoryPrompt<dyn AsyncChatMemory> {
-    /// A prompt over this async memory, with the defaults of
+    /// Returns a prompt over this async memory, with the defaults of
     /// [`Composer::new`](crate::Composer::new).
     pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
         Self::over(share_async(memory))
