@@ -1,4 +1,4 @@
-//! What every store can do beyond what it must.
+//! The methods that every store has beside those that it must write.
 
 use super::copy::{Copied, Journey};
 use super::{ChatMemoryStore, PAGE};

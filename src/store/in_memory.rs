@@ -49,12 +49,12 @@ pub struct InMemory {
 type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>>;
 
 impl InMemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl ChatMemory for InMemory {
         let conversation = match self.find() {
             Some(conversation) => conversation,
             None if batch.is_empty() || expected.is_some_and(|expected| expected > 0) => {
-                // Nothing to store, or a conflict: neither creates a conversation, and what is to
-                // be said about either is what an empty one says.
+                // Nothing to store, or a conflict: neither creates a conversation, and either ends
+                // as on an empty one.
                 return DefaultChatMemory::with_id(self.id.clone()).append(batch, expected);
             }
             None => self.find_or_create(),
@@ -188,7 +188,7 @@ impl ChatMemory for InMemory {
         append.check(&self.limits())?;
         append.check_on_nothing()?;
         if !append.creates() {
-            // Nothing to store: what is to be said is what an empty conversation says.
+            // Nothing to store: it ends as on an empty conversation.
             append.messages.clear();
             let mut appended = Appended::new(0..0);
             appended.recognised = true;
