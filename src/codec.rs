@@ -59,7 +59,7 @@ const VERSION: u8 = 1;
 /// The first byte of bincode: a continuation byte in UTF-8, so no text begins with it.
 const MAGIC: u8 = 0xB1;
 
-/// How messages are written. They are read by [`decode`], whatever they were written in.
+/// A way to write messages. They are read by [`decode`], whatever they were written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
@@ -71,7 +71,7 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The bytes of one message.
+    /// Returns the bytes of one message.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of several messages, for example of a whole conversation.
+    /// Returns the bytes of several messages, for example of a whole conversation.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ fn unknown_version(version: u64) -> Error {
               an envelope as it must be"
             .to_owned(),
         later @ 1..=255 => format!("this is version {later}; versions up to {VERSION} can be read"),
-        // No version, more likely, but a number of somebody's.
+        // So large a number is hardly a version of this format.
         _ => format!("this is a later version; versions up to {VERSION} can be read"),
     })
 }
@@ -157,7 +157,7 @@ enum Written<'a> {
     All { v: u8, messages: &'a [&'a Message] },
 }
 
-/// What people have who have JSON of their own.
+/// The hint for JSON that has no envelope, and so is likely somebody's own.
 const BARE: &str = "messages without an envelope are read with serde_json, as `Message` or \
                     `Vec<Message>`; with one they are {\"v\":1,\"messages\":[..]}";
 
@@ -172,7 +172,7 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
         return Err(codec(format!("this is a list, and an envelope is an object: {BARE}")));
     }
     let envelope = serde_json::from_str::<Envelope>(text).map_err(|error| {
-        // Whatever is wrong with it: if it is of another version, then that is what is wrong.
+        // Whatever else is wrong: an envelope of another version is an error of its version.
         match version(text) {
             Some(other) if other != u64::from(VERSION) => unknown_version(other),
             _ => codec(error.to_string()).with_source(error),
@@ -239,7 +239,7 @@ fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
     }
 }
 
-/// What has not been read yet: so an error can say how far reading came.
+/// The bytes that are not read yet, so that an error can say how far reading came.
 struct Rest<'a>(&'a [u8]);
 
 impl Reader for Rest<'_> {

@@ -29,11 +29,11 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | [`Message`] | what was said: system, user, AI, tool or custom; plain immutable data |
+//! | [`Message`] | what was said: system, user, ai, tool or custom; plain immutable data |
 //! | [`Record`] | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
-//! | tool group | an AI message with tool calls and the results that answer it, wherever they stand: indivisible |
+//! | tool group | an ai message with calls and the results that answer it: indivisible |
 //! | turn | a user message, or several in a row, and all that follows up to the next one |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
@@ -50,8 +50,8 @@
 //!
 //! It decides what is sent: [windows](Window), [tool groups](ToolGroups), [truncation](Truncate),
 //! [token budgets](Budget), the system message, [temporaries](Placement), and what a
-//! [provider](Provider) takes. It keeps conversations in a
-//! memory of your choice, and tells in a [`Report`] what it left out and why.
+//! [provider](Provider) takes. It keeps conversations in a memory of your choice, and tells in a
+//! [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise, search or retry.
 //!
@@ -60,9 +60,10 @@
 //! | the conversation | the window |
 //! |---|---|
 //! | is short, or the provider does not cache prompts | [`Window::last`], the default |
-//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`], which keeps the question |
-//! | is long, and the provider caches prompts | [`Window::stepped_for`] with the provider's prices |
-//! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`]; with [`Budget::stepped`] where prompts are cached |
+//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`] |
+//! | is long, and prompts are cached | [`Window::stepped_for`] with the provider's prices |
+//! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`] |
+//! | must fit, and prompts are cached | [`MemoryPrompt::max_tokens`] with [`Budget::stepped`] |
 //! | has an end | [`Window::all`] |
 //!
 //! # In a configuration file

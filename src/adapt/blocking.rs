@@ -28,7 +28,7 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// ```
 /// use memory_prompt::{Blocking, ChatMemoryExt, InMemoryStore, Message, Unblock};
 ///
-/// // What a network backend would do here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
+/// // A network backend goes here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
 /// let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) })?;
 /// let memory = store.memory("support:u1001:c2002")?;
 /// memory.add(Message::user("hi"))?;
@@ -68,7 +68,7 @@ impl<T> Blocking<T> {
         Ok(Self { inner, engine })
     }
 
-    /// What this adapter wraps.
+    /// Returns the memory or store that this adapter wraps.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
@@ -82,14 +82,14 @@ impl<T> Blocking<T> {
         self.engine.wait(future)
     }
 
-    /// Something else on the same runtime.
+    /// Wraps something else on the same runtime.
     pub(crate) fn beside<U>(&self, inner: U) -> Blocking<U> {
         Blocking { inner, engine: Arc::clone(&self.engine) }
     }
 }
 
 impl<S: AsyncChatMemoryStore> Blocking<S> {
-    /// The memory of the conversation under this id, on the same runtime.
+    /// Returns the memory of the conversation under this id, on the same runtime.
     ///
     /// # Errors
     ///

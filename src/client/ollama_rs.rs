@@ -34,7 +34,7 @@ use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 use crate::wire::ollama;
 
-/// A view of messages as the messages of a request.
+/// Returns a view of messages as the messages of a request.
 ///
 /// # Errors
 ///
@@ -49,7 +49,8 @@ pub fn messages(view: &ollama::Messages<'_>) -> Result<Vec<ChatMessage>> {
     serde_json::from_value(value).map_err(refused)
 }
 
-/// The message of a response, to be remembered, with calls named after the response's `created_at`.
+/// Returns the message of a response, to be remembered, with calls named after the response's
+/// `created_at`.
 ///
 /// # Errors
 ///
@@ -72,21 +73,21 @@ pub struct History {
 }
 
 impl History {
-    /// The history that this prompt composes.
+    /// Returns the history that this prompt composes.
     pub fn new(prompt: MemoryPrompt) -> Self {
         Self { prompt, failed: None }
     }
 
-    /// The prompt, for example to add temporaries.
+    /// Returns the prompt, for example to add temporaries.
     pub fn prompt(&mut self) -> &mut MemoryPrompt {
         &mut self.prompt
     }
 
-    /// Whether all that was pushed is stored, and the prompt can be composed.
+    /// Checks that all that was pushed is stored, and that the prompt can be composed.
     ///
     /// # Errors
     ///
-    /// The first error since the last call, or what keeps the prompt from being composed.
+    /// The first error since the last call, or the one that keeps the prompt from being composed.
     pub fn check(&mut self) -> Result<()> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -114,7 +115,7 @@ impl History {
         self.prompt.add(message).map(drop)
     }
 
-    /// The result of the first call that waits for one.
+    /// Returns the result of the first call that waits for one.
     fn result(&self, content: &str) -> Result<Message> {
         let mut n = 16;
         loop {

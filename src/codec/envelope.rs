@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 
 use crate::message::{Message, refuse};
 
-/// What stands in an envelope, as far as this version knows it.
+/// The fields of an envelope, as far as this version knows them.
 #[derive(Default)]
 pub(super) struct Envelope {
     pub(super) v: Option<u64>,
