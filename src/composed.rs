@@ -127,10 +127,10 @@ impl Prompt {
     ///
     /// Temporaries, and results of the newest calls of which some may still come, are not durable,
     /// nor is what stands behind them. Once something else was said behind a call, a result that
-    /// comes all the same changes the prompt where the call stands, once:
-    /// [`Break::LateResult`](crate::Break::LateResult). For a [`Provider`](crate::Provider) that
-    /// wants user and model to take turns, a message at the end that a later one may be joined to
-    /// is not durable either. A provider's cache mark belongs at this boundary.
+    /// comes all the same changes the prompt where the call stands, once: [`Break::LateResult`].
+    /// For a [`Provider`](crate::Provider) that wants user and model to take turns, a message at
+    /// the end that a later one may be joined to is not durable either. A provider's cache mark
+    /// belongs at this boundary.
     pub fn durable(&self) -> usize {
         self.content.durable
     }
@@ -206,7 +206,7 @@ impl Index<usize> for Prompt {
     ///
     /// # Panics
     ///
-    /// Where there are not so many, as a slice does; [`Prompt::get`] does not.
+    /// Where there is no such message, as a slice does; [`Prompt::get`] does not.
     #[expect(clippy::panic, reason = "the contract of Index")]
     fn index(&self, i: usize) -> &Message {
         match self.get(i) {

@@ -49,7 +49,7 @@
 //! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
 //! ```
 //!
-//! A backend that needs a server is given the attribute that its tests shall have, so that a plain
+//! A backend that needs a server is given the attribute that its tests should have, so that a plain
 //! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
 //!
 //! ```text

@@ -1,4 +1,4 @@
-//! The five kinds of message: plain immutable data.
+//! The five roles of messages: plain immutable data.
 //!
 //! A [`Message`] is what was said, and nothing else. When it was said and where it stands in the
 //! conversation is the business of a [`Record`](crate::Record), so two messages with the same

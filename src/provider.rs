@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use rules::{Blank, Ids, Opens, Rules};
 
-/// The provider that a prompt is for: the composer then sends nothing that it answers with 400.
+/// The provider that a prompt is for: the composer then sends nothing that it refuses with
+/// status 400.
 ///
 /// | | OpenAI chat | OpenAI Responses | Anthropic | Gemini | Mistral, strict templates | Ollama |
 /// |---|---|---|---|---|---|---|

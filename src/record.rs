@@ -127,8 +127,8 @@ impl Records {
     /// Returns records from rows `(position, time of append, message)`, in ascending order of
     /// positions.
     ///
-    /// This is how a memory of your own answers a read. Rows that are not in ascending order are
-    /// sorted.
+    /// This is how a memory of your own returns what was asked for. Rows that are not in ascending
+    /// order are sorted.
     ///
     /// ```
     /// use std::time::UNIX_EPOCH;

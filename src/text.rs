@@ -479,7 +479,7 @@ impl Plan {
         if index < head.piece || index > tail.piece {
             return Some(Cow::Borrowed(text));
         }
-        // `get` and not an index: a text that the plan was not made for shall not panic.
+        // `get` and not an index: a text that the plan was not made for must not panic.
         let front = text.get(..head.byte).filter(|_| index == head.piece).unwrap_or_default();
         let back = text.get(tail.byte..).filter(|_| index == tail.piece).unwrap_or_default();
         let gap = if head.byte > 0 { head.piece } else { tail.piece };

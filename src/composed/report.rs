@@ -377,7 +377,7 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// So many of something.
+/// A number with its noun, in the singular or plural.
 struct Count(u64, &'static str);
 
 impl fmt::Display for Count {

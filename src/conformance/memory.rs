@@ -326,7 +326,7 @@ pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F
     assert_eq!(seen, (4..55).map(|i| (i, i.to_string())).collect::<Vec<_>>());
 }
 
-/// The result of a read stays what it was, and is in nobody's way.
+/// The result of a read stays what it was, and keeps no later append waiting.
 pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();

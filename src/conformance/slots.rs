@@ -281,7 +281,7 @@ pub fn slots_and_single_records_are_of_the_moment_of_the_read<F: Fixture>(fixtur
                 if i % 5 == 4 {
                     memory.evict(i - 3).unwrap();
                 }
-                // Readers shall be able to keep up.
+                // So that readers can keep up.
                 thread::sleep(Duration::from_micros(20));
             }
         });
