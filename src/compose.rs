@@ -79,6 +79,26 @@ pub enum Placement {
     AfterSystem,
 }
 
+/// The temporary messages of a prompt.
+#[derive(Clone, Copy)]
+pub(crate) struct Temporaries<'a> {
+    messages: &'a [Arc<Message>],
+    /// The position of the first record that stands behind them; none where they stand behind all.
+    before: Option<u64>,
+}
+
+impl<'a> Temporaries<'a> {
+    pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
+        Self { messages, before: None }
+    }
+
+    /// Returns those of a turn: they stay where its first prompt had them, behind what was there
+    /// before this position.
+    pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
+        Self { messages, before: Some(position) }
+    }
+}
+
 /// The outcome of [`Composer::compose`]: a prompt, or the demand for more records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
@@ -223,7 +243,7 @@ impl Composer {
     /// token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter
     /// returns; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
-        self.draft(snapshot, temporaries, None)
+        self.draft(snapshot, Temporaries::last(temporaries), None)
     }
 
     /// Does the same with what earlier prompts of the conversation counted and cut.
@@ -237,7 +257,7 @@ impl Composer {
         temporaries: &[Arc<Message>],
         cache: &mut ComposerCache,
     ) -> Result<Composition> {
-        self.draft(snapshot, temporaries, Some(cache))
+        self.draft(snapshot, Temporaries::last(temporaries), Some(cache))
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -247,17 +267,17 @@ impl Composer {
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
         let whole = Snapshot { start: snapshot.oldest_row(), ..snapshot.clone() };
-        match self.draft(whole, temporaries, None)? {
+        match self.draft(whole, Temporaries::last(temporaries), None)? {
             Composition::Ready(prompt) => Ok(prompt),
             // Never asked for by a history that holds all there is.
             Composition::ReadMore(_) => Err(Error::invalid("compose", "the snapshot has a gap")),
         }
     }
 
-    fn draft(
+    pub(crate) fn draft(
         &self,
         mut snapshot: Snapshot,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
@@ -303,14 +323,14 @@ impl Composer {
     fn content(
         &self,
         snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Content>, Stop> {
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::new();
             return limit.compose(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
-        if temporaries.is_empty()
+        if temporaries.messages.is_empty()
             && let Some(content) = self.plain(snapshot)
         {
             if let Some(cache) = cache {
@@ -321,7 +341,7 @@ impl Composer {
         let window = self.effective_window();
         let mut room = choose::Messages::new(window.most(), window.half());
         let choice = self.choose(snapshot, &mut room)?;
-        let system = self.system_message(snapshot, temporaries);
+        let system = self.system_message(snapshot, temporaries.messages);
         let cuts = cache.map(|cache| &mut cache.cuts);
         Ok(self.assemble(snapshot, system, temporaries, choice, cuts)?)
     }
@@ -334,7 +354,7 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         system: System,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Content>> {
@@ -342,9 +362,9 @@ impl Composer {
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
         let mut assembly = Assembly::new(self, snapshot, system, choice, cuts);
-        assembly.history()?;
-        assembly.temporaries(temporaries)?;
-        assembly.finish(temporaries)?;
+        assembly.history(temporaries.before)?;
+        assembly.temporaries(temporaries.messages)?;
+        assembly.finish(temporaries.messages)?;
         Ok(assembly.content)
     }
 }

@@ -65,6 +65,9 @@ pub enum ErrorKind {
     /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it was
     /// cleared or evicted. Nothing was changed.
     Forgotten,
+    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet. Nothing was
+    /// changed.
+    Adopted,
     /// There is such a conversation already. Nothing was changed.
     Exists,
     /// What the wire format in question can't express, or what the memory or store does not do; the

@@ -157,6 +157,7 @@ pub mod store;
 pub mod text;
 pub mod token;
 pub mod truncate;
+pub mod turn;
 mod window;
 pub mod wire;
 
@@ -196,6 +197,7 @@ pub use store::{RedisOptions, RedisStore};
 pub use text::{Keep, Unit};
 pub use token::TokenCounter;
 pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
+pub use turn::Turn;
 pub use window::{Prices, ToolGroups, Window};
 
 /// The README's code, so that it compiles and holds.

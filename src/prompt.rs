@@ -193,6 +193,11 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
+    /// Returns what earlier prompts counted and cut.
+    pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
+        &self.cache
+    }
+
     /// Composes a prompt from what a shell has read when it asked for `n` records.
     fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
         if snapshot.rows() < n {

@@ -16,6 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["adapt"],
     &["conformance"],
     &["prompt"],
+    &["turn"],
     &["client"],
 ];
 

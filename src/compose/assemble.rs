@@ -25,6 +25,9 @@ pub(super) struct Assembly<'a> {
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
+    /// The places where that and the temporaries stand for good, in a turn that has gone on behind
+    /// them.
+    kept: Option<Kept>,
     /// The places of the question that is not cut.
     spared: Row,
     /// The number of records from before the window that are sent.
@@ -34,6 +37,13 @@ pub(super) struct Assembly<'a> {
     open: Option<OpenGroup<'a>>,
     /// The first group that is yet to be sent.
     next_group: usize,
+}
+
+/// The end of the prompt, and its last user message, when the temporaries of a turn came.
+#[derive(Clone, Copy)]
+struct Kept {
+    end: usize,
+    last_user: Option<usize>,
 }
 
 /// The tool group behind which nothing stands so far.
@@ -93,6 +103,7 @@ impl<'a> Assembly<'a> {
             content,
             history_at,
             last_user: None,
+            kept: None,
             spared: question,
             earlier: 0,
             open: None,
@@ -100,8 +111,9 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// Adds the records of the window, and what is sent before them.
-    pub(super) fn history(&mut self) -> Result<()> {
+    /// Adds the records of the window, and what is sent before them. Temporaries stand before the
+    /// record at the position `temporaries`, where there is one.
+    pub(super) fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
@@ -135,8 +147,15 @@ impl<'a> Assembly<'a> {
         {
             self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
+        let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
+        let mut halt = temporaries.map(|position| records.len() - behind(position));
         loop {
-            self.share_plain(&mut rest)?;
+            self.share_plain(&mut rest, halt.unwrap_or(records.len()))?;
+            if halt.is_some_and(|halt| rest.at() >= halt) {
+                let (end, last_user) = (self.content.pieces.len(), self.last_user);
+                (self.kept, halt) = (Some(Kept { end, last_user }), None);
+                continue;
+            }
             let place = rest.at();
             let Some(record) = rest.next() else { break };
             if let Some(why) = self.choice.omits(place) {
@@ -194,10 +213,12 @@ impl<'a> Assembly<'a> {
         self.close(asked, &mut block)?;
         self.settle()?;
         if block.len() > 0 {
+            let now = Kept { end: self.content.pieces.len(), last_user: self.last_user };
+            let Kept { end, last_user } = self.kept.unwrap_or(now);
             let at = match self.composer.placement {
                 Placement::AfterSystem => self.history_at,
-                Placement::BeforeLastUser => self.last_user.unwrap_or(self.content.pieces.len()),
-                Placement::End => self.content.pieces.len(),
+                Placement::BeforeLastUser => last_user.unwrap_or(end),
+                Placement::End => end,
             };
             self.content.durable = self.content.durable.min(at);
             self.content.pieces.insert(at, block);
@@ -232,13 +253,15 @@ impl<'a> Assembly<'a> {
         self.composer.checks_groups()
     }
 
-    /// Shares the next records, as far as each is sent as it is, whatever stands around it.
-    fn share_plain(&mut self, rest: &mut Cursor<'_>) -> Result<()> {
+    /// Shares the next records before the place `halt`, as far as each is sent as it is, whatever
+    /// stands around it.
+    fn share_plain(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
         let all_are_sent = self.choice.omitted.is_empty();
         rest.pass(|message| {
-            let pass = self.composer.sends_as_is(message)
+            let pass = start + passed < halt
+                && self.composer.sends_as_is(message)
                 && (all_are_sent || self.choice.omits(start + passed).is_none());
             if pass && message.is_user() {
                 last_user = Some(passed);

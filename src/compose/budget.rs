@@ -6,12 +6,11 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Composer;
 use super::cache::ComposerCache;
 use super::system::System;
+use super::{Composer, Temporaries};
 use crate::composed::{Content, Tokens, Why};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::Message;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
@@ -138,7 +137,7 @@ impl Limit {
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Box<Content>, Stop> {
         self.budget.check()?;
@@ -186,10 +185,10 @@ impl Limit {
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Tried, Stop> {
-        let system = composer.system_message(snapshot, temporaries);
+        let system = composer.system_message(snapshot, temporaries.messages);
         let mut compose =
             |most| self.compose_units(composer, snapshot, &system, temporaries, cache, most);
         let (mut least, units) = match compose(usize::MAX)? {
@@ -222,12 +221,13 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         system: &System,
-        temporaries: &[Arc<Message>],
+        temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, Stop> {
         let ComposerCache { counts, cuts } = cache;
-        let mut room = TokenRoom::new(self, composer, snapshot, system, temporaries, counts, most)?;
+        let mut room =
+            TokenRoom::new(self, composer, snapshot, system, temporaries.messages, counts, most)?;
         let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
         let mut content =

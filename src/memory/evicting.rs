@@ -462,8 +462,8 @@ impl<'a> UnderWay<'a> {
         Self { state, ticket: Some(state.lock().ledger.begin()) }
     }
 
-    /// Ends the append; returns the position before which others may have appended. That is where
-    /// it went itself, unless the conversation began anew meanwhile.
+    /// Ends the append; returns the position before which others may have appended. Its own records
+    /// are known, unless the conversation began anew meanwhile.
     fn arrived(mut self, at: &Range<u64>, batch: Vec<Weighed>) -> (MutexGuard<'a, State>, u64) {
         let (mut state, mut end) = (self.state.lock(), at.start);
         if let Some(ticket) = self.ticket.take() {

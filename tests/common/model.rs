@@ -1151,7 +1151,9 @@ impl Model<'_> {
         }
         let strict = self.settings.groups == ToolGroups::Strict;
         let other = strict.then_some(Failure::ToolGroup);
-        let nothing = (choice.units.is_empty() || strict).then_some(Failure::Provider);
+        let says_nothing = |unit: &Unit| matches!(self.messages[unit.leader()], Message::Custom(_));
+        let nothing = choice.units.iter().all(says_nothing) || strict;
+        let nothing = nothing.then_some(Failure::Provider);
         let failures = [Some(Failure::Budget), other, nothing];
         Err(Outcome::Fails(failures.into_iter().flatten().collect()))
     }

@@ -1,0 +1,109 @@
+//! A turn as it is written: in a slot of its memory, or wherever its owner keeps it.
+
+use std::collections::BTreeSet;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use super::{Checkpoint, Ended, OnConflict};
+use crate::message::Message;
+use crate::record::{Incarnation, SlotVersion};
+
+/// The version of what is written. One that is newer is refused.
+const VERSION: u32 = 1;
+
+/// All of a turn that is worth keeping.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    #[serde(rename = "turn", deserialize_with = "version")]
+    version: u32,
+    /// The id under which its messages are appended.
+    pub(super) id: String,
+    /// The slot in which it is kept.
+    pub(super) slot: String,
+    /// The version of that slot, where it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) kept: Option<SlotVersion>,
+    /// How many of its messages the slot has, and how often it was written.
+    #[serde(default)]
+    pub(super) kept_messages: usize,
+    #[serde(default)]
+    pub(super) saves: u32,
+    /// What was said so far, the question first.
+    pub(super) messages: Vec<Message>,
+    /// What waits for the next place where the model can be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) steers: Vec<Message>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) temporaries: Vec<Message>,
+    /// How many of the messages stood before the temporaries when they were sent first.
+    #[serde(default)]
+    pub(super) behind: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) seen: Option<Seen>,
+    pub(super) rounds: u32,
+    pub(super) most_rounds: u32,
+    #[serde(default)]
+    pub(super) on_conflict: OnConflict,
+    #[serde(default)]
+    pub(super) checkpoint: Checkpoint,
+    /// The tools that may be run again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) repeatable: BTreeSet<String>,
+    /// Whether the calls that wait were handed out.
+    #[serde(default)]
+    pub(super) is_called: bool,
+    /// Whether that was to an earlier owner.
+    #[serde(default)]
+    pub(super) is_adopted: bool,
+    /// How it ended, where it did: what is left is to append it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ended: Option<Ended>,
+}
+
+/// The conversation as the first prompt of the turn saw it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(super) struct Seen {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) incarnation: Option<Incarnation>,
+}
+
+impl Document {
+    pub(super) fn new(question: Message) -> Self {
+        let id = Incarnation::random().to_string();
+        Self {
+            version: VERSION,
+            slot: format!("turn:{id}"),
+            id,
+            kept: None,
+            kept_messages: 0,
+            saves: 0,
+            messages: vec![question],
+            steers: Vec::new(),
+            temporaries: Vec::new(),
+            behind: 0,
+            seen: None,
+            rounds: 0,
+            most_rounds: 25,
+            on_conflict: OnConflict::default(),
+            checkpoint: Checkpoint::default(),
+            repeatable: BTreeSet::new(),
+            is_called: false,
+            is_adopted: false,
+            ended: None,
+        }
+    }
+}
+
+fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
+    match u32::deserialize(from)? {
+        VERSION => Ok(VERSION),
+        other => {
+            let text = format!("a turn of version {other}, and this is version {VERSION}");
+            Err(D::Error::custom(text))
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! What a turn wants next, as a state machine without I/O.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use super::document::Seen;
+use super::unfinished::{Unfinished, told};
+use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted};
+use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
+use crate::composed::Prompt;
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Append, Appended, Expected, Read};
+use crate::message::{Message, ToolMessage};
+use crate::record::{Records, SlotVersion, Snapshot};
+
+/// What a turn wants next, for those who bring their own I/O: [`Turn::step`].
+#[derive(Debug)]
+pub enum Step {
+    /// The slots of the conversation are to be listed, for [`Turn::listed`].
+    List,
+    /// The conversation is to be read, for [`Turn::read`].
+    Read(Read),
+    /// This is to be appended before anything else happens, for [`Turn::saved`].
+    Save(Append),
+    /// The model is to be asked, for [`Turn::answer`].
+    Ask(Ask),
+    /// These tools are to be run, for [`Turn::result`].
+    Call(Vec<Call>),
+    /// This is to be appended, for [`Turn::appended`]: the whole turn.
+    Append(Append),
+    /// All is said, and stored.
+    Done(Done),
+}
+
+/// The names of the slots of turns begin so.
+pub(super) const SLOTS: &str = "turn:";
+
+impl Turn {
+    /// Says what is to be done next. To ask again changes nothing: an answer that got lost is simply
+    /// fetched once more.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with
+    /// [`Checkpoint::Required`]; [`ErrorKind::Forgotten`] where the conversation was begun anew; and
+    /// [`ErrorKind::Adopted`] while somebody else runs the turn.
+    pub fn step(&mut self, composer: &Composer) -> Result<Step> {
+        let mut cache = std::mem::take(&mut self.cache);
+        let step = self.step_cached(composer, &mut cache);
+        self.cache = cache;
+        step
+    }
+
+    pub(super) fn step_cached(
+        &mut self,
+        composer: &Composer,
+        cache: &mut ComposerCache,
+    ) -> Result<Step> {
+        if let Some(done) = &self.done {
+            return Ok(Step::Done(done.clone()));
+        }
+        if self.is_lost {
+            return Ok(self.late());
+        }
+        if self.document.ended.is_some() {
+            return Ok(self.commit());
+        }
+        if self.open().next().is_some() {
+            return self.call();
+        }
+        // Where it has grown larger than a slot, the slot goes on to say that the calls were begun.
+        if self.is_behind()
+            && let Some(save) = self.written_down()?
+        {
+            return Ok(Step::Save(save));
+        }
+        self.ask(composer, cache)
+    }
+
+    /// The slots of the conversation, with their versions.
+    pub fn listed(&mut self, slots: &[(String, SlotVersion)]) {
+        let turns = slots.iter().map(|(name, _)| name);
+        let others = turns.filter(|name| name.starts_with(SLOTS) && **name != self.document.slot);
+        self.listed = Some(others.cloned().collect());
+    }
+
+    /// What was read.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Forgotten`] where it is not the conversation that the turn has seen, and
+    /// [`ErrorKind::Adopted`] where somebody else runs the turn.
+    pub fn read(&mut self, mut snapshot: Snapshot) -> Result<()> {
+        if self.is_lost {
+            return self.read_lost(&snapshot);
+        }
+        if snapshot.rows() < self.wanted {
+            // A memory that answers with less has no more, even where it does not list what it lost.
+            snapshot.start = snapshot.oldest_row();
+        }
+        match self.seen() {
+            Some(seen) if !seen.goes_on_in(&snapshot) => return Err(forgotten()),
+            Some(seen) => snapshot.end = seen.end,
+            None => {
+                let Snapshot { start, end, incarnation, .. } = snapshot;
+                self.document.seen = Some(Seen { start, end, incarnation });
+                self.tell_under_way(&snapshot);
+            }
+        }
+        self.base = Some(snapshot);
+        Ok(())
+    }
+
+    /// What came of a [`Step::Save`].
+    pub fn saved(&mut self, appended: &Appended) {
+        self.document.kept = appended.version.or(self.document.kept);
+        self.document.kept_messages = self.document.messages.len();
+        self.document.saves += 1;
+    }
+
+    /// What came of a [`Step::Append`].
+    pub fn appended(&mut self, appended: &Appended) {
+        let messages = self.document.messages.clone();
+        let ended = if self.is_lost { Some(Ended::Adopted) } else { self.document.ended };
+        self.done = Some(Done {
+            positions: appended.positions.clone(),
+            messages,
+            ended: ended.unwrap_or(Ended::Interrupted),
+            recognised: appended.recognised,
+        });
+    }
+
+    /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else has the
+    /// turn.
+    pub fn lose(&mut self) {
+        self.is_lost = true;
+        self.base = None;
+    }
+
+    /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
+    fn call(&mut self) -> Result<Step> {
+        let calls: Vec<_> = self.open().cloned().collect();
+        let harmless = calls.iter().all(|call| self.is_repeatable(call));
+        let is_written = self.document.kept_messages >= self.document.messages.len();
+        if !harmless && !is_written {
+            if let Some(save) = self.written_down()? {
+                return Ok(Step::Save(save));
+            }
+            if self.document.checkpoint == Checkpoint::Required {
+                let text = "this memory can't keep a note of the turn before a tool runs that is not \
+                            repeatable";
+                return Err(Error::new(ErrorKind::Unsupported, "turn", text));
+            }
+        }
+        self.document.is_called = true;
+        let handed_out = calls.into_iter().map(|call| Call {
+            needs_approval: self.tool(&call).is_some_and(super::Tool::needs_approval),
+            is_kept: self.document.kept.is_some() && !self.is_repeatable(&call),
+            may_have_run: self.document.is_adopted,
+            call,
+        });
+        Ok(Step::Call(handed_out.collect()))
+    }
+
+    /// Returns whether a tool that is not repeatable has had a result since the turn was written down.
+    fn is_behind(&self) -> bool {
+        let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
+        let counts = |result: &ToolMessage| !self.document.repeatable.contains(result.tool_name());
+        self.document.kept.is_some() && new.iter().filter_map(Message::as_tool).any(counts)
+    }
+
+    /// The append that writes the turn to its slot; `None` where the memory can't keep it.
+    fn written_down(&self) -> Result<Option<Append>> {
+        if !self.limits.has_slots() {
+            return Ok(None);
+        }
+        let mut document = self.document.clone();
+        document.is_called = true; // whoever reads it can't know better
+        let content = serde_json::to_vec(&document).map_err(|error| {
+            Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
+        })?;
+        if content.len() > self.limits.slot {
+            return Ok(None);
+        }
+        let expected = self.document.kept.map_or(Expected::Absent, Expected::Is);
+        let mut save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
+        save.id = Some(format!("{SLOTS}{}:{}", self.document.id, self.document.saves));
+        Ok(Some(self.on_what_was_seen(save)))
+    }
+
+    /// The append of the whole turn.
+    fn commit(&mut self) -> Step {
+        if self.document.messages.is_empty() {
+            // Nothing has happened, and nothing is kept.
+            let ended = Ended::Interrupted;
+            let (positions, messages) = (0..0, Vec::new());
+            return Step::Done(Done { positions, messages, ended, recognised: false });
+        }
+        let mut append = Append::new(self.document.messages.iter().cloned());
+        append.id = Some(format!("{SLOTS}{}", self.document.id));
+        if self.document.on_conflict == OnConflict::Fail {
+            append.expected = self.seen().map(|seen| seen.end);
+        }
+        if let Some(version) = self.document.kept {
+            append = append.remove_slot(self.document.slot.as_str(), Expected::Is(version));
+        }
+        Step::Append(self.on_what_was_seen(append))
+    }
+
+    /// The append, only if the conversation goes on that the turn has seen.
+    fn on_what_was_seen(&self, append: Append) -> Append {
+        match self.seen().filter(|_| self.limits.ids > 0) {
+            Some(seen) => append.since(&seen.snapshot()),
+            None => append,
+        }
+    }
+
+    /// Reads what is needed, and composes.
+    fn ask(&mut self, composer: &Composer, cache: &mut ComposerCache) -> Result<Step> {
+        if self.listed.is_none() && self.seen().is_none() && self.limits.has_slots() {
+            return Ok(Step::List);
+        }
+        self.document.messages.append(&mut self.document.steers);
+        if let Some(text) = self.excess_of(&self.document.messages) {
+            return Err(Error::new(ErrorKind::Invalid, "turn", text));
+        }
+        let staged = self.document.messages.len();
+        let Some(base) = &self.base else {
+            return Ok(self.fetch(composer.first_read().saturating_sub(staged)));
+        };
+        let end = base.end;
+        let known = self.staged.len();
+        let new = self.document.messages.get(known..).unwrap_or_default();
+        let new = (end + known as u64..).zip(new).map(|(seq, it)| (seq, UNIX_EPOCH, it.clone()));
+        self.staged.extend(Records::from_rows(new));
+        let mut snapshot = base.clone();
+        snapshot.records.extend(self.staged.clone());
+        snapshot.end = end + staged as u64;
+        if self.document.behind == 0 {
+            self.document.behind = staged;
+        }
+        let behind = end + self.document.behind as u64;
+        let temporaries = Temporaries::before(&self.temporaries, behind);
+        match composer.draft(snapshot, temporaries, Some(cache))? {
+            Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
+            Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),
+        }
+    }
+
+    fn asked(&self, prompt: Prompt) -> Ask {
+        Ask { prompt, tools: Arc::clone(&self.tools), round: self.document.rounds }
+    }
+
+    /// The read of the newest `n` records that the turn may see.
+    fn fetch(&mut self, n: usize) -> Step {
+        self.wanted = n;
+        let mut read = Read::newest(n);
+        match self.seen() {
+            Some(seen) => read.before = Some(seen.end),
+            None => read.slots = self.listed.clone().unwrap_or_default(),
+        }
+        Step::Read(read)
+    }
+
+    /// Tells the model what other turns of the conversation have begun and not ended.
+    fn tell_under_way(&mut self, snapshot: &Snapshot) {
+        let turns = snapshot.slots().iter().filter_map(Unfinished::of);
+        if let Some(note) = told(turns) {
+            self.document.temporaries.insert(0, note.clone());
+            self.temporaries.insert(0, Arc::new(note));
+        }
+    }
+
+    /// What is left to do of a turn that somebody else has.
+    fn late(&self) -> Step {
+        match &self.base {
+            // The calls may stand far back by now.
+            None => {
+                let n = self.document.messages.len().saturating_mul(4).saturating_add(256);
+                Step::Read(Read::newest(n).slots([self.document.slot.as_str()]))
+            }
+            Some(_) => {
+                let new = self.document.messages.get(self.document.kept_messages..);
+                let results = new.unwrap_or_default().iter().filter(|it| it.is_tool());
+                let late: Vec<_> = results.cloned().collect();
+                if late.is_empty() {
+                    let (positions, messages) = (0..0, self.document.messages.clone());
+                    let ended = Ended::Adopted;
+                    return Step::Done(Done { positions, messages, ended, recognised: false });
+                }
+                let id = format!("{SLOTS}{}:late", self.document.id);
+                Step::Append(Append::new(late).with_id(id))
+            }
+        }
+    }
+
+    fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let seen = self.seen();
+        if seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
+            return Err(forgotten());
+        }
+        if snapshot.slot(&self.document.slot).is_some() {
+            return Err(adopted());
+        }
+        // Whoever has ended the turn has stored what its slot showed.
+        let written = self.document.messages.get(..self.document.kept_messages).unwrap_or_default();
+        let call = written.iter().rev().flat_map(Message::tool_calls).next();
+        let mut calls = snapshot.records.messages().flat_map(Message::tool_calls);
+        if !calls.any(|it| Some(it) == call) {
+            return Err(forgotten());
+        }
+        self.base = Some(snapshot.clone());
+        Ok(())
+    }
+}
+
+impl Seen {
+    /// Returns whether this snapshot can be of the conversation that was seen.
+    fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
+        let same = match (self.incarnation, snapshot.incarnation) {
+            (Some(seen), now) => now == Some(seen),
+            // There was none yet, or the memory does not tell.
+            (None, _) => true,
+        };
+        same && snapshot.end >= self.end
+    }
+
+    /// As much of the snapshot as an append needs to be [made on it](Append::since).
+    fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
+        snapshot.incarnation = self.incarnation;
+        snapshot
+    }
+}
+
+fn forgotten() -> Error {
+    let text = "the conversation was deleted, cleared or begun anew since the turn began";
+    Error::new(ErrorKind::Forgotten, "turn", text)
+}

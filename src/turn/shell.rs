@@ -1,0 +1,113 @@
+//! Turns over a memory: what does their reading and writing.
+
+#[cfg(feature = "async")]
+mod asynchronous;
+
+use super::machine::SLOTS;
+use super::{Next, Step, Turn, Unfinished, adopted};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Append, ChatMemory, Expected, Read};
+use crate::message::Message;
+use crate::prompt::MemoryPrompt;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is stored.
+    pub fn turn(&mut self, question: impl Into<Message>) -> Turn {
+        Turn::new(question).temporaries(self.take_temporaries())
+    }
+}
+
+impl MemoryPrompt<dyn ChatMemory> {
+    /// The turns of this conversation that were begun and have not ended. They may still run.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::slots`].
+    pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
+        if !self.memory().limits().has_slots() {
+            return Ok(Vec::new());
+        }
+        let names = names(self.memory().slots()?);
+        let snapshot = self.memory().read_with(&Read::newest(0).slots(names))?;
+        Ok(snapshot.slots().iter().filter_map(Unfinished::of).collect())
+    }
+
+    /// Takes a turn over from whoever began it: to go on with it, or to
+    /// [end](Turn::interrupt) it. Its tools are to be set again.
+    ///
+    /// The one who had it can store nothing of it from now on but late results.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was faster;
+    /// and as [`ChatMemory::append_with`].
+    pub fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
+        let (mut turn, mut take) = taken(unfinished)?;
+        turn.saved(&self.memory().append_with(&mut take)?);
+        Ok(turn)
+    }
+}
+
+impl Turn {
+    /// Does what the turn wants of the memory, and says what else it wants.
+    ///
+    /// Where it fails it can be called again: nothing is lost, and over a memory that
+    /// [recognises](crate::Limits::ids) ids nothing is stored twice.
+    ///
+    /// # Errors
+    ///
+    /// As [`step`](Self::step), and those of the memory.
+    pub fn next(&mut self, prompt: &MemoryPrompt) -> Result<Next> {
+        let memory = prompt.memory();
+        self.set_limits(memory.limits());
+        loop {
+            // The lock is not held while the memory is asked.
+            let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
+            match step {
+                Step::List => self.listed(&memory.slots()?),
+                Step::Read(read) => self.read(memory.read_with(&read)?)?,
+                Step::Save(mut append) => match memory.append_with(&mut append) {
+                    Ok(appended) => self.saved(&appended),
+                    Err(error) => self.failed(error)?,
+                },
+                Step::Append(mut append) => match memory.append_with(&mut append) {
+                    Ok(appended) => self.appended(&appended),
+                    Err(error) => self.failed(error)?,
+                },
+                Step::Ask(ask) => return Ok(Next::Ask(ask)),
+                Step::Call(calls) => return Ok(Next::Call(calls)),
+                Step::Done(done) => return Ok(Next::Done(done)),
+            }
+        }
+    }
+
+    /// Goes on where the slot was lost to somebody else.
+    fn failed(&mut self, error: Error) -> Result<()> {
+        match error.kind() {
+            ErrorKind::SlotConflict if !self.is_lost => {
+                self.lose();
+                Ok(())
+            }
+            ErrorKind::SlotConflict => Err(adopted()),
+            _ => Err(error),
+        }
+    }
+}
+
+/// The turn in the hands of a new owner, and the append that makes it so.
+fn taken(unfinished: Unfinished) -> Result<(Turn, Append)> {
+    let version = unfinished.version;
+    let turn = unfinished.adopted();
+    let slot = turn.document.slot.as_str();
+    let content = serde_json::to_vec(&turn.document).map_err(|error| {
+        Error::new(ErrorKind::Codec, "adopt", "the turn can't be written").with_source(error)
+    })?;
+    let take = Append::default().set_slot(slot, content, Expected::Is(version));
+    let take = take.with_id(format!("{SLOTS}{}:adopt", turn.document.id));
+    Ok((turn, take))
+}
+
+/// The names of the slots of turns.
+fn names<T>(slots: Vec<(String, T)>) -> impl Iterator<Item = String> {
+    slots.into_iter().map(|(name, _)| name).filter(|name| name.starts_with(SLOTS))
+}

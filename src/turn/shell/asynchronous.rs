@@ -1,0 +1,75 @@
+//! The same over an async memory.
+
+use super::super::{Next, Step, Turn, Unfinished};
+use super::{names, taken};
+use crate::error::Result;
+use crate::memory::{AsyncChatMemory, Read};
+use crate::prompt::MemoryPrompt;
+
+/// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions.
+impl MemoryPrompt<dyn AsyncChatMemory> {
+    /// The turns of this conversation that were begun and have not ended. They may still run.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::slots`].
+    pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
+        if !self.memory().limits().has_slots() {
+            return Ok(Vec::new());
+        }
+        let names = names(self.memory().slots().await?);
+        let snapshot = self.memory().read_with(&Read::newest(0).slots(names)).await?;
+        Ok(snapshot.slots().iter().filter_map(Unfinished::of).collect())
+    }
+
+    /// Takes a turn over from whoever began it: to go on with it, or to
+    /// [end](Turn::interrupt) it. Its tools are to be set again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where it has gone on or ended meanwhile,
+    /// or somebody else was faster; and as [`AsyncChatMemory::append_with`].
+    pub async fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
+        let (mut turn, mut take) = taken(unfinished)?;
+        turn.saved(&self.memory().append_with(&mut take).await?);
+        Ok(turn)
+    }
+}
+
+impl Turn {
+    /// Does what the turn wants of the async memory, and says what else it wants. A future that is dropped
+    /// is like a call that fails: it can be made again.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub async fn next_async(&mut self, prompt: &MemoryPrompt<dyn AsyncChatMemory>) -> Result<Next> {
+        let memory = prompt.memory();
+        self.set_limits(memory.limits());
+        loop {
+            // The lock is not held while the memory is asked.
+            let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
+            match step {
+                Step::List => {
+                    let slots = memory.slots().await?;
+                    self.listed(&slots);
+                }
+                Step::Read(read) => {
+                    let snapshot = memory.read_with(&read).await?;
+                    self.read(snapshot)?;
+                }
+                Step::Save(mut append) => match memory.append_with(&mut append).await {
+                    Ok(appended) => self.saved(&appended),
+                    Err(error) => self.failed(error)?,
+                },
+                Step::Append(mut append) => match memory.append_with(&mut append).await {
+                    Ok(appended) => self.appended(&appended),
+                    Err(error) => self.failed(error)?,
+                },
+                Step::Ask(ask) => return Ok(Next::Ask(ask)),
+                Step::Call(calls) => return Ok(Next::Call(calls)),
+                Step::Done(done) => return Ok(Next::Done(done)),
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! What a model can call, and what comes of it.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::message::{Content, ToolCall};
+
+/// Something that a model can call: its name, what it is for, and what it takes.
+///
+/// Nothing here runs it: the turn says [what to call](super::Next::Call), and is told what came of it.
+///
+/// ```
+/// use memory_prompt::turn::Tool;
+/// use serde_json::json;
+///
+/// let weather = Tool::new("weather", "The weather of a city.")
+///     .parameters(json!({
+///         "type": "object",
+///         "properties": {"city": {"type": "string"}},
+///         "required": ["city"],
+///     }))
+///     .repeatable(); // to ask twice does no harm
+/// assert!(weather.is_repeatable());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tool {
+    name: String,
+    description: String,
+    parameters: Value,
+    repeatable: bool,
+    needs_approval: bool,
+}
+
+impl Tool {
+    /// A tool that takes nothing, and that must not be run twice for one call.
+    pub fn new(name: impl Into<String>, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            description: description.into(),
+            parameters: json!({"type": "object", "properties": {}}),
+            repeatable: false,
+            needs_approval: false,
+        }
+    }
+
+    /// The tool with what it takes, as a JSON schema of an object.
+    #[must_use]
+    pub fn parameters(mut self, schema: impl Into<Value>) -> Self {
+        self.parameters = schema.into();
+        self
+    }
+
+    /// The tool, which may be run again for the same call: nothing is written down before it runs.
+    #[must_use]
+    pub fn repeatable(mut self) -> Self {
+        self.repeatable = true;
+        self
+    }
+
+    /// The tool, which somebody must approve of before it runs.
+    #[must_use]
+    pub fn needing_approval(mut self) -> Self {
+        self.needs_approval = true;
+        self
+    }
+
+    /// The name by which the model calls it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What the model is told that it is for.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What it takes, as a JSON schema.
+    pub fn schema(&self) -> &Value {
+        &self.parameters
+    }
+
+    /// Returns true where it may be run again for the same call.
+    pub fn is_repeatable(&self) -> bool {
+        self.repeatable
+    }
+
+    /// Returns true where somebody must approve of it before it runs.
+    pub fn needs_approval(&self) -> bool {
+        self.needs_approval
+    }
+}
+
+/// A call that waits for its result.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub(super) call: ToolCall,
+    pub(super) needs_approval: bool,
+    pub(super) is_kept: bool,
+    pub(super) may_have_run: bool,
+}
+
+impl Call {
+    /// The id by which its result is recognised.
+    pub fn id(&self) -> &str {
+        &self.call.id
+    }
+
+    /// The name of the tool.
+    pub fn name(&self) -> &str {
+        &self.call.name
+    }
+
+    /// What the model hands to the tool, as it wrote it: a JSON object, if all is well.
+    pub fn arguments(&self) -> &str {
+        &self.call.arguments
+    }
+
+    /// Reads what the model hands to the tool.
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolError`] for the model, where it wrote something else. It goes into
+    /// [`Turn::result`](super::Turn::result) as it is.
+    pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
+        let text = match self.call.arguments.trim() {
+            "" => "{}",
+            text => text,
+        };
+        serde_json::from_str(text).map_err(|error| ToolError::new(format!("arguments: {error}")))
+    }
+
+    /// Returns true where somebody must approve of it before it runs. Until then the turn can be dropped:
+    /// whoever has the answer [adopts](crate::MemoryPrompt::adopt) it.
+    pub fn needs_approval(&self) -> bool {
+        self.needs_approval
+    }
+
+    /// Returns true where a crash from here on leaves a note of it in the memory.
+    ///
+    /// It is false for a tool that is repeatable, and over a memory without slots.
+    pub fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    /// Returns true where the turn was handed to this owner after the call was handed out to an earlier
+    /// one, who may have run it. A tool that is not repeatable is not to be run again then, unless somebody
+    /// has made sure that it did not run.
+    pub fn may_have_run(&self) -> bool {
+        self.may_have_run
+    }
+}
+
+/// What a tool has to say for itself where it failed: text for the model.
+///
+/// Every error becomes one with `?`, by its own text, so mind what errors say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToolError(String);
+
+impl ToolError {
+    /// A failure that the model is told in these words.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    pub(super) fn into_content(self) -> Content {
+        Content::from(self.0)
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<E: std::error::Error> From<E> for ToolError {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}

@@ -1,0 +1,122 @@
+//! Turns that were begun and have not ended, as their slots show them.
+
+use super::document::Document;
+use super::{Turn, waiting};
+use crate::message::{Message, ToolMessage};
+use crate::record::{Slot, SlotVersion};
+
+/// A turn that was written down before a tool ran and has not ended. It may still run.
+#[derive(Clone, Debug)]
+pub struct Unfinished {
+    pub(super) document: Document,
+    pub(super) version: SlotVersion,
+}
+
+/// A call of an unfinished turn, of a tool that is not repeatable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Begun {
+    /// The id of the call.
+    pub call_id: String,
+    /// The name of the tool.
+    pub tool: String,
+    /// What the model handed to the tool.
+    pub arguments: String,
+    /// What came of it, where the turn has written that down.
+    pub result: Option<String>,
+}
+
+impl Unfinished {
+    /// The turn in this slot; `None` where it is none that this version can read.
+    pub(super) fn of(slot: &Slot) -> Option<Self> {
+        let document = serde_json::from_slice::<Document>(slot.content()).ok()?;
+        Some(Self { document, version: slot.version() })
+    }
+
+    /// The id of the turn.
+    pub fn id(&self) -> &str {
+        &self.document.id
+    }
+
+    /// What was said in it so far, the question first.
+    pub fn messages(&self) -> &[Message] {
+        &self.document.messages
+    }
+
+    /// The calls that were begun, of tools that are not repeatable.
+    pub fn begun(&self) -> Vec<Begun> {
+        let messages = &self.document.messages;
+        let mut begun = Vec::new();
+        for (i, message) in messages.iter().enumerate() {
+            let behind = || messages[i + 1..].iter().take_while(|it| !it.has_tool_calls());
+            for call in message.tool_calls() {
+                if self.document.repeatable.contains(&call.name) {
+                    continue;
+                }
+                let result =
+                    behind().filter_map(Message::as_tool).find(|it| call.is_answered_by(it));
+                begun.push(Begun {
+                    call_id: call.id.clone(),
+                    tool: call.name.clone(),
+                    arguments: call.arguments.clone(),
+                    result: result.map(|it: &ToolMessage| it.content().text().into_owned()),
+                });
+            }
+        }
+        begun
+    }
+
+    /// The turn in the hands of a new owner, under an id of its own.
+    pub(super) fn adopted(self) -> Turn {
+        let mut document = Document::new(Message::user(""));
+        let id = document.id;
+        document = self.document;
+        document.kept_messages = document.messages.len();
+        document.is_adopted = !waiting(&document.messages).is_empty();
+        document.kept = Some(self.version);
+        (document.id, document.saves, document.ended) = (id, 0, None);
+        Turn::of(document)
+    }
+}
+
+/// What the model is told of the calls of these turns; `None` where there are none.
+pub(super) fn told(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
+    let lines: Vec<String> = turns.flat_map(|turn| turn.begun()).map(|call| call.line()).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    let lines = lines.join("\n");
+    let text = format!(
+        "(Begun earlier in this conversation, by a turn that has not ended. Don't do it again.)\n{lines}"
+    );
+    Some(Message::user(text))
+}
+
+impl Begun {
+    fn line(&self) -> String {
+        let Self { tool, arguments, result, .. } = self;
+        let (tool, arguments) = (one_line(tool), one_line(arguments));
+        match result {
+            None => format!("- {tool} {arguments}: its outcome is not known yet"),
+            Some(result) => {
+                format!("- {tool} {arguments}: done, with the result {:?}", short(result))
+            }
+        }
+    }
+}
+
+/// The text on one line, and not too much of it.
+fn one_line(text: &str) -> String {
+    short(text).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+fn short(text: &str) -> String {
+    let mut kept: String = text.chars().take(MOST).collect();
+    if kept.len() < text.len() {
+        kept.push('…');
+    }
+    kept
+}
+
+/// So many characters of arguments and results are told.
+const MOST: usize = 500;

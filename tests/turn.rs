@@ -1,0 +1,643 @@
+//! Turns: what is sent in the middle of one, what is stored at its end, and what is known after a crash.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+#[path = "common/counted.rs"]
+mod counted;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use counted::{cases, counted};
+use memory_prompt::turn::{
+    Ask, Call, Checkpoint, Done, Ended, Keep, Next, OnConflict, Tool, ToolError, Turn,
+};
+use memory_prompt::{
+    Append, Appended, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error,
+    ErrorKind, InMemoryStore, Limits, MemoryId, MemoryPrompt, Message, Provider, Read, Result,
+    SlotVersion, Snapshot, ToolCall, Window,
+};
+use proptest::prelude::*;
+
+fn calls<const N: usize>(named: [(&str, &str); N]) -> Message {
+    Message::ai_calls(named.map(|(id, tool)| ToolCall::new(id, tool, r#"{"n":1}"#)))
+}
+
+fn tools() -> [Tool; 2] {
+    [Tool::new("book", "Books."), Tool::new("look", "Looks.").repeatable()]
+}
+
+fn ask(turn: &mut Turn, prompt: &MemoryPrompt) -> Ask {
+    match turn.next(prompt).unwrap() {
+        Next::Ask(ask) => ask,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn call(turn: &mut Turn, prompt: &MemoryPrompt) -> Vec<Call> {
+    match turn.next(prompt).unwrap() {
+        Next::Call(calls) => calls,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn done(turn: &mut Turn, prompt: &MemoryPrompt) -> Done {
+    match turn.next(prompt).unwrap() {
+        Next::Done(done) => done,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ok(text: &str) -> Result<&str, ToolError> {
+    Ok(text)
+}
+
+fn texts(memory: &(impl ChatMemory + ?Sized)) -> Vec<String> {
+    memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect()
+}
+
+/// A prompt over a conversation that others can hold too.
+fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all());
+    (memory, prompt)
+}
+
+/// A turn that has asked, and whose model wants to book.
+fn booking(prompt: &mut MemoryPrompt) -> Turn {
+    let mut turn = prompt.turn(Message::user("Book it.")).tools(tools());
+    ask(&mut turn, prompt);
+    turn.answer(calls([("c1", "book")])).unwrap();
+    turn
+}
+
+/// The question stayed in memory when the model failed, and the next try asked it twice.
+#[test]
+fn a_turn_that_comes_to_nothing_stores_nothing() {
+    let (memory, mut prompt) = shared();
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = prompt.turn(Message::user("hi"));
+    assert_eq!(ask(&mut turn, &prompt).prompt().len(), 2);
+    assert_eq!(prompt.temporaries().len(), 0);
+    assert_eq!(turn.into_temporaries(), [Message::user("Today is Friday.")]);
+    assert_eq!(memory.end().unwrap(), 0);
+}
+
+#[test]
+fn a_turn_is_stored_whole_and_its_slot_is_gone() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    assert!(memory.slots().unwrap().is_empty());
+    let handed_out = call(&mut turn, &prompt);
+    assert_eq!(handed_out[0].name(), "book");
+    assert!(handed_out[0].is_kept() && !handed_out[0].may_have_run());
+    assert_eq!(memory.slots().unwrap().len(), 1, "it is written down before it runs");
+    assert_eq!(memory.end().unwrap(), 0);
+    turn.result("c1", ok("ref 7XK")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.round(), 1);
+    turn.answer(Message::ai("Booked.")).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.positions, done.ended), (0..4, Ended::Answered));
+    assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK", "Booked."]);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// Nothing is written before the end where all that runs may run again.
+#[test]
+fn a_repeatable_tool_leaves_no_checkpoint() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look"), ("c2", "look")])).unwrap();
+    assert!(call(&mut turn, &prompt).iter().all(|call| !call.is_kept()));
+    turn.result("c2", ok("b")).unwrap();
+    assert_eq!(call(&mut turn, &prompt).len(), 1, "one still waits");
+    turn.result("c1", Err::<&str, _>(ToolError::new("it is dark"))).unwrap();
+    assert!(turn.result("c1", ok("again")).is_err());
+    ask(&mut turn, &prompt);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+/// The process died while the tool ran. The next turn's model did not know, and booked again.
+#[test]
+fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    drop(turn);
+
+    let mut next = prompt.turn(Message::user("Did it work?"));
+    let sent = ask(&mut next, &prompt);
+    let told = sent.prompt().iter().map(|it| it.text().into_owned()).collect::<Vec<_>>();
+    assert_eq!(told[0], "Did it work?");
+    assert!(told[1].contains(r#"book {"n":1}: its outcome is not known yet"#), "{told:?}");
+
+    // Somebody finds out, and goes on with the first turn.
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    assert_eq!(unfinished.begun()[0].tool, "book");
+    let mut adopted = prompt.adopt(unfinished.clone()).unwrap().tools(tools());
+    assert_eq!(prompt.adopt(unfinished).unwrap_err().kind(), ErrorKind::SlotConflict);
+    assert!(call(&mut adopted, &prompt)[0].may_have_run());
+    adopted.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut adopted, &prompt);
+    adopted.answer(Message::ai("Booked.")).unwrap();
+    assert_eq!(done(&mut adopted, &prompt).positions, 0..4);
+    assert!(prompt.unfinished().unwrap().is_empty());
+    assert_eq!(memory.end().unwrap(), 4);
+}
+
+/// What a tool has said is written down before the model is asked: after a crash it is not asked again.
+#[test]
+fn results_are_written_down_before_the_model_is_asked() {
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut turn, &prompt);
+    drop(turn);
+    let begun = prompt.unfinished().unwrap()[0].begun();
+    assert_eq!(begun[0].result.as_deref(), Some("ref 7XK"));
+    let mut next = prompt.turn(Message::user("Did it work?"));
+    let sent = ask(&mut next, &prompt);
+    assert!(sent.prompt()[1].text().contains(r#"done, with the result "ref 7XK""#));
+}
+
+/// A worker seemed dead, another one took its turn over, and then the first came back with the reference.
+#[test]
+fn the_first_owner_of_an_adopted_turn_appends_late_results() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut second = prompt.adopt(unfinished).unwrap().tools(tools());
+    first.result("c1", ok("ref 7XK")).unwrap();
+    assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+    assert_eq!(memory.end().unwrap(), 0);
+
+    call(&mut second, &prompt);
+    second.interrupt(Keep::Said);
+    assert_eq!(done(&mut second, &prompt).ended, Ended::Interrupted);
+    let before = prompt.build().unwrap();
+    assert!(before[2].text().contains("not known"));
+
+    let late = done(&mut first, &prompt);
+    assert_eq!((late.positions, late.ended), (3..4, Ended::Adopted));
+    let after = prompt.build().unwrap();
+    assert_eq!(after[2].text(), "ref 7XK");
+    assert_eq!(after.len(), 3);
+}
+
+#[test]
+fn others_may_append_meanwhile() {
+    let (memory, mut prompt) = shared();
+    for on_conflict in [OnConflict::Behind, OnConflict::Fail] {
+        memory.clear().unwrap();
+        let start = memory.end().unwrap();
+        let mut turn = prompt.turn(Message::user("q")).on_conflict(on_conflict);
+        ask(&mut turn, &prompt);
+        memory.add(Message::user("the other tab")).unwrap();
+        turn.answer(Message::ai("a")).unwrap();
+        if on_conflict == OnConflict::Fail {
+            let error = turn.next(&prompt).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Conflict { .. }), "{error}");
+            assert_eq!(texts(&*memory), ["the other tab"]);
+            turn = turn.on_conflict(OnConflict::Behind); // what was paid for is kept
+        }
+        assert_eq!(done(&mut turn, &prompt).positions, start + 1..start + 3);
+        assert_eq!(texts(&*memory), ["the other tab", "q", "a"]);
+    }
+}
+
+/// All prompts of a turn see the conversation as it was when it began.
+#[test]
+fn what_others_append_is_not_in_the_prompts_of_a_running_turn() {
+    let (memory, mut prompt) = shared();
+    memory.add(Message::user("before")).unwrap();
+    memory.add(Message::ai("yes")).unwrap();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools());
+    let first = ask(&mut turn, &prompt).prompt().to_messages();
+    memory.add(Message::user("the other tab")).unwrap();
+    turn.answer(calls([("c1", "look")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("x")).unwrap();
+    let second = ask(&mut turn, &prompt).prompt().to_messages();
+    assert!(second.starts_with(&first));
+    assert_eq!(second.len(), first.len() + 2);
+}
+
+#[test]
+fn a_conversation_that_was_cleared_or_begun_anew_gets_nothing() {
+    let store = InMemoryStore::new();
+    let id = MemoryId::from("c");
+    for written in [false, true] {
+        for anew in [false, true] {
+            let memory = store.memory("c").unwrap();
+            memory.add_all([Message::user("a"), Message::ai("b")]).unwrap();
+            let mut prompt = MemoryPrompt::new(store.memory("c").unwrap());
+            let mut turn = if written {
+                let mut turn = booking(&mut prompt);
+                call(&mut turn, &prompt);
+                turn.result("c1", ok("x")).unwrap();
+                turn
+            } else {
+                let mut turn = prompt.turn(Message::user("q"));
+                ask(&mut turn, &prompt);
+                turn.answer(Message::ai("a")).unwrap();
+                turn
+            };
+            if anew {
+                store.delete(&id).unwrap();
+                memory.add_all(["x", "y", "z"].map(Message::user)).unwrap();
+            } else {
+                memory.clear().unwrap();
+            }
+            let before = texts(&memory);
+            let error = turn.next(&prompt).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Forgotten, "{written} {anew}: {error}");
+            assert_eq!(texts(&memory), before);
+            assert!(turn.messages().len() >= 2, "what was said is still here");
+            store.delete(&id).unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_interrupted_turn_denies_nothing() {
+    // Nothing has happened.
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    turn.interrupt(Keep::Nothing);
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
+    assert_eq!(memory.end().unwrap(), 0);
+
+    // What was said is kept, and the calls that were not handed out are closed.
+    let mut turn = booking(&mut prompt);
+    turn.interrupt(Keep::Said);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+    assert!(texts(&*memory)[2].starts_with("Not run"));
+
+    // A tool may have run, so nothing is not enough.
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.interrupt(Keep::Nothing);
+    assert_eq!(done(&mut turn, &prompt).positions, 3..6);
+    assert!(texts(&*memory)[5].contains("not known"));
+    assert!(memory.slots().unwrap().is_empty());
+    // When the result comes it takes that place.
+    memory.add(Message::tool("c1", "book", "ref 7XK")).unwrap();
+    let texts: Vec<_> = prompt.build().unwrap().iter().map(|it| it.text().into_owned()).collect();
+    assert!(
+        texts.contains(&"ref 7XK".to_owned()) && !texts.iter().any(|it| it.contains("not known"))
+    );
+}
+
+#[test]
+fn a_steered_turn_goes_on() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look everywhere.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look")])).unwrap();
+    turn.steer("Not in the cellar.").unwrap();
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("nothing")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt().iter().last().unwrap().text(), "Not in the cellar.");
+    // The model ends too early.
+    turn.steer("And the attic?").unwrap();
+    turn.answer(Message::ai("Nowhere.")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt().iter().last().unwrap().text(), "And the attic?");
+    turn.answer(Message::ai("There.")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..7);
+    assert!(turn.steer("too late").is_err());
+    // It is one turn.
+    prompt.configure().window(Window::turns(1));
+    assert_eq!(prompt.build().unwrap().len(), 7);
+    assert_eq!(memory.end().unwrap(), 7);
+}
+
+#[test]
+fn a_limit_of_rounds_closes_the_turn() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools()).max_rounds(2);
+    for i in 0..3 {
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c", "look")])).unwrap();
+        if i < 2 {
+            call(&mut turn, &prompt);
+            turn.result("c", ok("x")).unwrap();
+        }
+    }
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Rounds);
+    assert_eq!(texts(&*memory)[6], "Not run: a turn has at most 2 rounds of calls.");
+}
+
+#[test]
+fn a_tool_that_there_is_not_is_an_error_for_the_model() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "fly"), ("c2", "look")])).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c2"]);
+    #[derive(Debug, serde::Deserialize)]
+    struct Where {
+        #[allow(dead_code)] // it is never read
+        place: String,
+    }
+    let place = handed_out[0].parse::<Where>();
+    turn.result("c2", place.map(|_| "there")).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert_eq!(sent.prompt()[2].text(), "There is no tool \"fly\".");
+    assert!(sent.prompt()[3].text().contains("missing field `place`"));
+    assert!(sent.prompt()[3].as_tool().unwrap().is_error());
+}
+
+/// A memory that fails as it is told, with limits as it is told.
+#[derive(Debug)]
+struct Odd {
+    inner: DefaultChatMemory,
+    limits: Limits,
+    /// The next append is made, and its answer is lost.
+    loses: AtomicBool,
+}
+
+impl Odd {
+    fn new(limits: Limits) -> Arc<Self> {
+        let inner = DefaultChatMemory::new();
+        Arc::new(Self { inner, limits, loses: AtomicBool::new(false) })
+    }
+}
+
+impl ChatMemory for Odd {
+    fn id(&self) -> &MemoryId {
+        self.inner.id()
+    }
+    fn append(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> Result<std::ops::Range<u64>> {
+        self.inner.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.inner.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.inner.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        self.inner.clear()
+    }
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        let appended = self.inner.append_with(append)?;
+        if self.loses.swap(false, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
+        }
+        Ok(appended)
+    }
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.inner.read_with(read)
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.inner.slots()
+    }
+    fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+#[test]
+fn a_lost_answer_stores_nothing_twice() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt);
+    for _ in 0..2 {
+        memory.loses.store(true, Ordering::Relaxed);
+        let error = turn.next(&prompt).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        call(&mut turn, &prompt);
+        if turn.messages().len() == 2 {
+            turn.result("c1", ok("x")).unwrap();
+            memory.loses.store(true, Ordering::Relaxed);
+            assert!(turn.next(&prompt).is_err());
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c2", "book")])).unwrap();
+        }
+    }
+    turn.result("c2", ok("y")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("done")).unwrap();
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(turn.next(&prompt).is_err());
+    assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    assert_eq!(memory.end().unwrap(), 6);
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+#[test]
+fn a_result_that_is_too_large_is_an_error_for_the_model() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(400).with_batch(900));
+    let mut prompt = MemoryPrompt::new(memory);
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", Ok("x".repeat(500))).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    assert!(sent.prompt()[2].text().starts_with("The result is too large: a message has 5"));
+    assert!(sent.prompt()[2].as_tool().unwrap().is_error());
+    turn.answer(Message::ai("Oh.")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+
+    let mut turn = prompt.turn(Message::user("q".repeat(500)));
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn a_memory_without_slots_says_so_before_anything_runs() {
+    let memory = Odd::new(Limits::default());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt);
+    assert!(!call(&mut turn, &prompt)[0].is_kept());
+    turn = turn.checkpoint(Checkpoint::Required);
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Unsupported);
+    turn = turn.checkpoint(Checkpoint::WherePossible);
+    turn.result("c1", ok("x")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("done")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
+#[test]
+fn a_turn_that_was_written_goes_on_where_it_was() {
+    let (_, mut prompt) = shared();
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("x")).unwrap();
+    let written = serde_json::to_string(&turn).unwrap();
+    let sent = ask(&mut turn, &prompt).prompt().to_messages();
+    let mut again: Turn = serde_json::from_str(&written).unwrap();
+    assert_eq!(ask(&mut again, &prompt).prompt().to_messages(), sent);
+    let newer = written.replacen("\"turn\":1", "\"turn\":2", 1);
+    let error = serde_json::from_str::<Turn>(&newer).unwrap_err().to_string();
+    assert!(error.starts_with("a turn of version 2, and this is version 1"), "{error}");
+    assert!(!format!("{turn:?}").contains("Book it"));
+}
+
+/// What happens in a turn of the property below.
+#[derive(Clone, Debug)]
+enum Event {
+    /// The model calls so many tools: `true` for one that is not repeatable.
+    Calls(Vec<bool>),
+    /// It fails, and is asked again.
+    Fails,
+    /// The user says something into the turn.
+    Steers,
+    /// Another tab appends.
+    Other,
+    /// The turn is kept outside and goes on in another process.
+    Moves,
+    /// The owner dies, and somebody adopts the turn if it was written down.
+    Dies,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let event = prop_oneof![
+        4 => proptest::collection::vec(any::<bool>(), 1..4).prop_map(Event::Calls),
+        1 => Just(Event::Fails),
+        1 => Just(Event::Steers),
+        1 => Just(Event::Other),
+        1 => Just(Event::Moves),
+        1 => Just(Event::Dies),
+    ];
+    proptest::collection::vec(event, 0..8)
+}
+
+fn providers() -> impl Strategy<Value = Option<Provider>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Provider::OpenAi)),
+        Just(Some(Provider::Anthropic)),
+        Just(Some(Provider::Gemini)),
+        Just(Some(Provider::Mistral)),
+    ]
+}
+
+/// How often each call that must not run twice has run, by its id.
+type Ran = std::collections::BTreeMap<String, u32>;
+
+/// Runs the calls that wait. One that may have run is run only if it did not.
+fn run(turn: &mut Turn, handed_out: &[Call], ran: &mut Ran, backwards: bool) {
+    let mut order: Vec<_> = handed_out.iter().collect();
+    if backwards {
+        order.reverse();
+    }
+    for call in order {
+        if call.name() == "book" {
+            let times = ran.entry(call.id().to_owned()).or_default();
+            if *times == 0 || !call.may_have_run() {
+                *times += 1;
+            }
+        }
+        turn.result(call.id(), Ok(format!("result of {}", call.id()))).unwrap();
+    }
+}
+
+counted! {
+    #![cases(cases(400), ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_in_turns_all_is_kept_and_nothing_runs_twice(
+        turns in proptest::collection::vec(events(), 1..4), provider in providers(),
+        temporaries in 0usize..3, last in proptest::option::of(1usize..30), backwards in any::<bool>(),
+    ) {
+        let (memory, mut prompt) = shared();
+        if let Some(provider) = provider {
+            prompt.configure().for_provider(provider);
+        }
+        if let Some(n) = last {
+            prompt.configure().window(Window::last(n));
+        }
+        let (mut ids, mut ran) = (0, Ran::new());
+        for (number, events) in turns.iter().enumerate() {
+            let question = format!("question {number}");
+            for i in 0..temporaries {
+                prompt.add_temporary(Message::user(format!("temporary {i}")));
+            }
+            let mut turn = prompt.turn(Message::user(question.as_str())).tools(tools());
+            let mut before: Option<Vec<Message>> = None;
+            let mut died = false;
+            for event in events {
+                let Next::Ask(sent) = turn.next(&prompt).unwrap() else { panic!("it asks") };
+                let sent = sent.prompt();
+                // Without a window that moves, each prompt extends the one before.
+                if let Some(before) = before.filter(|_| last.is_none() && provider.is_none()) {
+                    prop_assert!(sent.to_messages().starts_with(&before));
+                }
+                before = Some(sent.to_messages());
+                match event {
+                    Event::Fails => {}
+                    Event::Steers => turn.steer(format!("steered {number}")).unwrap(),
+                    Event::Other => {
+                        memory.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+                    }
+                    Event::Moves => {
+                        let written = serde_json::to_vec(&turn).unwrap();
+                        turn = serde_json::from_slice::<Turn>(&written).unwrap().tools(tools());
+                    }
+                    Event::Dies => {
+                        let own = turn.id().to_owned();
+                        drop(turn);
+                        let kept = prompt.unfinished().unwrap().into_iter().find(|it| it.id() == own);
+                        if let Some(unfinished) = kept {
+                            turn = prompt.adopt(unfinished).unwrap().tools(tools());
+                            before = None;
+                        } else {
+                            died = true;
+                            turn = prompt.turn(Message::user("never said"));
+                            break;
+                        }
+                    }
+                    Event::Calls(tools) => {
+                        let named = tools.iter().map(|once| {
+                            ids += 1;
+                            ToolCall::new(format!("c{ids}"), if *once { "book" } else { "look" }, "{}")
+                        });
+                        turn.answer(Message::ai_calls(named)).unwrap();
+                        let Next::Call(handed_out) = turn.next(&prompt).unwrap() else { panic!("it calls") };
+                        prop_assert_eq!(handed_out.len(), tools.len());
+                        run(&mut turn, &handed_out, &mut ran, backwards);
+                    }
+                }
+            }
+            if died {
+                continue;
+            }
+            let Next::Ask(sent) = turn.next(&prompt).unwrap() else { panic!("it asks") };
+            let sent = sent.prompt().clone();
+            turn.answer(Message::ai(format!("answer {number}"))).unwrap();
+            let conflict = events.iter().any(|it| matches!(it, Event::Other));
+            let Next::Done(done) = turn.next(&prompt).unwrap() else { panic!("it is done") };
+            prop_assert_eq!(done.text(), format!("answer {number}"));
+            let all = memory.all().unwrap();
+            let stored: Vec<_> = all.messages().cloned().collect();
+            prop_assert!(stored.ends_with(&done.messages));
+            let asked = stored.iter().filter(|it| it.text() == question).count();
+            prop_assert_eq!(asked, 1);
+            if last.is_none() && temporaries == 0 && !conflict && prompt.unfinished().unwrap().is_empty() {
+                let next = prompt.build().unwrap();
+                prop_assert!(next.to_messages().starts_with(&sent.to_messages()[..sent.durable()]));
+            }
+        }
+        if memory.end().unwrap() == 0 {
+            return Ok(()); // all of them died before anything happened
+        }
+        // No call is without its result.
+        let built = prompt.window(Window::all()).preview().unwrap();
+        prop_assert!(built.report().repaired.is_empty());
+        prop_assert!(built.report().left_out.is_empty());
+        prop_assert!(ran.values().all(|times| *times == 1), "{ran:?}");
+    }
+}
