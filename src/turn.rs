@@ -51,8 +51,8 @@
 //! Before a tool runs that is not [repeatable](Tool::repeatable), the turn is written to a slot of
 //! the memory, and again with the results before the model is asked: whatever dies in between, the
 //! next turn finds it, and its model is told that the call was begun. It is left to its owner, who
-//! may still run: only [`adopt`](MemoryPrompt::adopt) takes it over. Without such calls nothing is
-//! written before the end.
+//! may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls
+//! nothing is written before the end.
 //!
 //! A memory without slots keeps no such note. [`Call::is_kept`] says so, and
 //! [`Checkpoint::Required`] makes it an error.
@@ -177,8 +177,8 @@ pub enum Ended {
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
-    /// Somebody else has [adopted](MemoryPrompt::adopt) it. What it found out since was appended as
-    /// late results; the rest of its messages is here and nowhere else.
+    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it. What it found out since was
+    /// appended as late results; the rest of its messages is here and nowhere else.
     Adopted,
 }
 

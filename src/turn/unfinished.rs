@@ -79,7 +79,7 @@ impl Unfinished {
     }
 }
 
-/// What the model is told of the calls of these turns; `None` where there are none.
+/// Returns what the model is told of the calls of these turns; `None` where there are none.
 pub(super) fn told(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
     let lines: Vec<String> = turns.flat_map(|turn| turn.begun()).map(|call| call.line()).collect();
     if lines.is_empty() {
