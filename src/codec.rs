@@ -5,8 +5,8 @@
 //! | [`Codec::Json`] | `{"v":1,"message":{"role":"user","content":"hi"}}` | `{"v":1,"messages":[…]}` |
 //! | [`Codec::Bincode`] | `B1 01`, then a list of one | `B1 01`, then a list |
 //!
-//! JSON is for people, other systems and databases that can look into it; bincode is smaller and faster.
-//! [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
+//! JSON is for people, other systems and databases that can look into it; bincode is smaller and
+//! faster. [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
 //!
 //! ```
 //! use memory_prompt::{Codec, Message, codec};
@@ -24,23 +24,23 @@
 //! # What is promised
 //!
 //! - What a released version has written can be read by every later one.
-//! - In JSON, fields and kinds that this version does not know are kept and written again. What only
-//!   the envelope holds is ignored.
-//! - No input makes a decoder panic, and none makes it allocate more than 256 times the length of the
-//!   input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes about what
-//!   it is long; 256 is for tens of thousands of the emptiest objects there can be.)
+//! - In JSON, fields and kinds that this version does not know are kept and written again. What
+//!   only the envelope holds is ignored.
+//! - No input makes a decoder panic, and none makes it allocate more than 256 times the length of
+//!   the input and 2 MiB, even if every length in the input is a lie. (What a person wrote takes
+//!   about what it is long; 256 is for tens of thousands of the emptiest objects there can be.)
 //!
 //! # What an error tells
 //!
-//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field it is.
-//! Never what was said: no error here, nor its causes, quotes a text, a number or an unknown name, so that
-//! errors can go where conversations must not.
+//! What is wrong and where: the line and column in JSON, the byte in bincode, and which known field
+//! it is. Never what was said: no error here, nor its causes, quotes a text, a number or an unknown
+//! name, so that errors can go where conversations must not.
 //!
 //! # Numbers
 //!
 //! Attributes and unknown fields hold what [`serde_json::Value`] holds: integers from `i64::MIN` to
-//! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may be nested
-//! 100 levels deep. Tool-call arguments are text and survive byte for byte.
+//! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may
+//! be nested 100 levels deep. Tool-call arguments are text and survive byte for byte.
 
 mod envelope;
 
@@ -59,7 +59,7 @@ const VERSION: u8 = 1;
 /// The first byte of bincode: a continuation byte in UTF-8, so no text begins with it.
 const MAGIC: u8 = 0xB1;
 
-/// How messages are written. They are read by [`decode`], whatever they were written in.
+/// A way to write messages. They are read by [`decode`], whatever they were written in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Codec {
@@ -71,12 +71,12 @@ pub enum Codec {
 }
 
 impl Codec {
-    /// The bytes of one message.
+    /// Returns the bytes of one message.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than 100
-    /// levels, or, for JSON, code put a known field among the extra ones or a known part into
+    /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than
+    /// 100 levels, or, for JSON, code put a known field among the extra ones or a known part into
     /// [`Part::Other`](crate::Part::Other).
     pub fn encode(self, message: &Message) -> Result<Vec<u8>> {
         match self {
@@ -85,7 +85,7 @@ impl Codec {
         }
     }
 
-    /// The bytes of several messages, for example of a whole conversation.
+    /// Returns the bytes of several messages, for example of a whole conversation.
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl Codec {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they hold more
-/// or less than one message. The error says where, and does not quote what is there.
+/// [`ErrorKind::Codec`] if the bytes are empty, cut off, damaged, of a later version, or if they
+/// hold more or less than one message. The error says where, and does not quote what is there.
 pub fn decode(bytes: &[u8]) -> Result<Message> {
     let mut messages = decode_all(bytes)?;
     match messages.pop() {
@@ -143,12 +143,12 @@ fn unknown_version(version: u64) -> Error {
               an envelope as it must be"
             .to_owned(),
         later @ 1..=255 => format!("this is version {later}; versions up to {VERSION} can be read"),
-        // No version, more likely, but a number of somebody's.
+        // So large a number is hardly a version of this format.
         _ => format!("this is a later version; versions up to {VERSION} can be read"),
     })
 }
 
-// ---- JSON ----------------------------------------------------------------------------------------
+// ---- JSON ---------------------------------------------------------------------------------------
 
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -157,7 +157,7 @@ enum Written<'a> {
     All { v: u8, messages: &'a [&'a Message] },
 }
 
-/// What people have who have JSON of their own.
+/// The hint for JSON that has no envelope, and so is likely somebody's own.
 const BARE: &str = "messages without an envelope are read with serde_json, as `Message` or \
                     `Vec<Message>`; with one they are {\"v\":1,\"messages\":[..]}";
 
@@ -172,7 +172,7 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
         return Err(codec(format!("this is a list, and an envelope is an object: {BARE}")));
     }
     let envelope = serde_json::from_str::<Envelope>(text).map_err(|error| {
-        // Whatever is wrong with it: if it is of another version, then that is what is wrong.
+        // Whatever else is wrong: an envelope of another version is an error of its version.
         match version(text) {
             Some(other) if other != u64::from(VERSION) => unknown_version(other),
             _ => codec(error.to_string()).with_source(error),
@@ -191,11 +191,11 @@ fn version(text: &str) -> Option<u64> {
     serde_json::from_str::<Version>(text).ok()?.0
 }
 
-// ---- bincode -------------------------------------------------------------------------------------
+// ---- bincode ------------------------------------------------------------------------------------
 //
 // bincode 2.0.1 is the last release that works (3.0.0 is an empty crate), and nobody maintains it.
-// Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain serde
-// data, and the encoding (little-endian varints) is a page of code.
+// Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain
+// serde data, and the encoding (little-endian varints) is a page of code.
 
 fn to_bincode(messages: &[&Message]) -> Result<Vec<u8>> {
     let mut out = vec![MAGIC, VERSION];
@@ -239,7 +239,7 @@ fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
     }
 }
 
-/// What has not been read yet: so an error can say how far reading came.
+/// The bytes that are not read yet, so that an error can say how far reading came.
 struct Rest<'a>(&'a [u8]);
 
 impl Reader for Rest<'_> {
@@ -265,12 +265,12 @@ impl Reader for Rest<'_> {
     }
 }
 
-/// bincode allocates what a length says before it looks whether so many bytes are there, and a failed
-/// allocation ends the process. It asks a limit first, where there is one.
+/// bincode allocates what a length says before it looks whether so many bytes are there, and a
+/// failed allocation ends the process. It asks a limit first, where there is one.
 ///
-/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read. So 8
-/// times the input is enough for any honest one. The limit is a type, so there are a few of them, each
-/// 8 times the one before, and a lie can cost 64 times the input at most.
+/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read.
+/// So 8 times the input is enough for any honest one. The limit is a type, so there are a few of
+/// them, each 8 times the one before, and a lie can cost 64 times the input at most.
 fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeError> {
     macro_rules! first_that_fits {
         ($($bits:literal)*) => {

@@ -1,7 +1,8 @@
 //! The composer: a pure function from history, temporaries and configuration to a [`Prompt`].
 //!
-//! Nothing here does I/O, takes a lock, reads a clock or logs. [`MemoryPrompt`](crate::MemoryPrompt)
-//! is a thin shell around it; whoever brings their own I/O uses it alone:
+//! Nothing here does I/O, takes a lock, reads a clock or logs.
+//! [`MemoryPrompt`](crate::MemoryPrompt) is a thin shell around it; whoever brings their own I/O
+//! uses it alone:
 //!
 //! ```
 //! use memory_prompt::{Composer, Message, Snapshot, Window};
@@ -61,10 +62,10 @@ pub struct Composer {
     provider: Option<Provider>,
 }
 
-/// Where temporary messages stand.
+/// The place of temporary messages in a prompt.
 ///
-/// Wherever that is, they split no tool group, and a temporary tool result that answers a call at the
-/// end of the history stands directly behind it.
+/// Wherever that is, they split no tool group, and a temporary tool result that answers a call at
+/// the end of the history stands directly behind it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -91,26 +92,26 @@ impl<'a> Temporaries<'a> {
         Self { messages, before: None }
     }
 
-    /// Those of a turn: they stay where its first prompt had them, behind what was there before this
-    /// position.
+    /// Returns those of a turn: they stay where its first prompt had them, behind what was there
+    /// before this position.
     pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
         Self { messages, before: Some(position) }
     }
 }
 
-/// What [`Composer::compose`] answers.
+/// The outcome of [`Composer::compose`]: a prompt, or the demand for more records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Composition {
     /// The prompt.
     Ready(Prompt),
-    /// The snapshot does not reach back far enough: read this many of the newest records and compose
-    /// again.
+    /// The snapshot does not reach back far enough: read this many of the newest records and
+    /// compose again.
     ReadMore(usize),
 }
 
 impl Composer {
-    /// The defaults: no system message of its own, the last 10 messages, nothing truncated, tool
-    /// groups repaired, temporaries at the end.
+    /// Returns a composer with the defaults: no system message of its own, the last 10 messages,
+    /// nothing truncated, tool groups repaired, temporaries at the end.
     pub fn new() -> Self {
         Self::default()
     }
@@ -138,8 +139,8 @@ impl Composer {
         self.window(Window::last(n))
     }
 
-    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set, the
-    /// budget alone decides how much of the history is sent.
+    /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set,
+    /// the budget alone decides how much of the history is sent.
     pub fn max_tokens(
         &mut self,
         budget: impl Into<Budget>,
@@ -196,13 +197,13 @@ impl Composer {
         self
     }
 
-    /// How many of the newest records a first read should ask for.
+    /// Returns the number of newest records that a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
-    /// Whether composing counts or cuts anything that the next prompt may send again.
+    /// Returns whether composing counts or cuts anything that the next prompt may send again.
     pub(crate) fn uses_cache(&self) -> bool {
         self.limit.is_some() || self.truncate.is_some()
     }
@@ -238,9 +239,9 @@ impl Composer {
     /// # Errors
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
-    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a token
-    /// budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter returns;
-    /// with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
+    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a
+    /// token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter
+    /// returns; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
         self.draft(snapshot, Temporaries::last(temporaries), None)
     }
@@ -279,7 +280,7 @@ impl Composer {
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
-        // How many records before the history are not sent.
+        // The number of records before the history that are not sent.
         let before = |content: &Content| content.report.older + content.report.over_budget;
         let content = self.content(&snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &content {
@@ -287,10 +288,11 @@ impl Composer {
             Err(Stop::ReadMore(_)) => false,
             Err(Stop::Failed(_)) => true,
         };
-        // A system record that opens the history is the system message if the prompt reaches back to it.
+        // A system record that opens the history is the system message if the prompt reaches back
+        // to it.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
-                // It may be the one that is missing.
+                // Only the first row was not read, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
             }
             if let Some(mut opened) = system::opening_record(&snapshot) {
@@ -307,7 +309,8 @@ impl Composer {
         }
         match content {
             Ok(content) => Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records))),
-            // Rows that can't be read come on top of the records that it takes.
+            // `n` counts records; rows that can't be read take up places in a read too, so they are
+            // added.
             Err(Stop::ReadMore(n)) => {
                 let missing = n.saturating_sub(snapshot.records.len()).max(1);
                 Ok(Composition::ReadMore(snapshot.rows().saturating_add(missing)))
@@ -316,7 +319,7 @@ impl Composer {
         }
     }
 
-    /// The content of the prompt, in terms of the records of this snapshot.
+    /// Composes the content of the prompt, whose pieces name records of this snapshot by place.
     fn content(
         &self,
         snapshot: &Snapshot,
@@ -355,7 +358,7 @@ impl Composer {
         choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Content>> {
-        // What a processor decides is its own affair each time.
+        // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
         let mut assembly = Assembly::new(self, snapshot, system, choice, cuts);
@@ -381,5 +384,5 @@ impl fmt::Debug for Composer {
     }
 }
 
-/// How many records a prompt with a token budget reads at first.
+/// The number of records that a prompt with a token budget reads at first.
 const FIRST_READ: usize = 64;

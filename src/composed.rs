@@ -1,4 +1,4 @@
-//! What a build returns: the messages, shared, beside the report.
+//! The result of a build: the messages, shared, beside the report.
 
 mod pieces;
 mod prefix;
@@ -21,8 +21,8 @@ pub use report::{
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
-/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request that
-/// failed is sent again with the same prompt. As JSON it is the list of its messages.
+/// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request
+/// that failed is sent again with the same prompt. As JSON it is the list of its messages.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -37,11 +37,11 @@ pub use report::{
 /// ```
 #[derive(Clone)]
 pub struct Prompt {
-    /// Made in its place, and moved as a pointer from then on.
+    /// Boxed, so that it is made in its place and moved as a pointer from then on.
     content: Box<Content>,
 }
 
-/// What a [`Prompt`] holds.
+/// The content of a [`Prompt`].
 #[derive(Clone, Default)]
 pub(crate) struct Content {
     /// The records that were read; none until the prompt is done.
@@ -51,7 +51,7 @@ pub(crate) struct Content {
     pub(crate) report: Report,
 }
 
-/// Where a message of a prompt came from.
+/// The origin of a message of a prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Origin {
@@ -77,7 +77,7 @@ pub enum Origin {
 }
 
 impl Prompt {
-    /// Takes the records of which the content was made.
+    /// Returns a prompt of this content; takes the records of which it was made.
     pub(crate) fn new(mut content: Box<Content>, of: &mut Records) -> Self {
         let Content { records, pieces, .. } = &mut *content;
         mem::swap(records, of);
@@ -85,60 +85,62 @@ impl Prompt {
         Self { content }
     }
 
-    /// The same prompt, whose report names temporaries that were dropped before it.
+    /// Returns the same prompt, whose report names temporaries that were dropped before it.
     pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
         self.content.report.dropped_temporaries = roles;
         self
     }
 
-    /// How many messages there are.
+    /// Returns the number of messages.
     pub fn len(&self) -> usize {
         self.content.pieces.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no messages.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The messages, in order.
+    /// Returns the messages, in order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
         Iter { cells: [].iter(), walk: self.walk(), left: self.len() }
     }
 
-    /// The `i`th message.
+    /// Returns the `i`th message.
     pub fn get(&self, i: usize) -> Option<&Message> {
         self.iter().nth(i)
     }
 
-    /// The messages, each with where it came from.
+    /// Returns the messages, each with its origin.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
         self.walk().map(|held| (held.origin(), held.message()))
     }
 
-    /// The system message, which is the first where there is one.
+    /// Returns the system message, which is the first where there is one.
     pub fn system(&self) -> Option<&Message> {
         self.get(0).filter(|message| message.is_system())
     }
 
-    /// The durable boundary: how many of the first messages will be sent again by the next prompt,
-    /// in the same place and byte for byte, as long as the window does not move.
+    /// Returns the durable boundary: the number of first messages that the next prompt will send
+    /// again, in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and results of the newest calls of which some may still come, are not durable, nor is
-    /// what stands behind them. Once something else was said behind a call, a result that comes all the same
-    /// changes the prompt where the call stands, once: [`Break::LateResult`](crate::Break::LateResult). For a [`Provider`](crate::Provider) that wants turns neither is a message at
-    /// the end that a later one may be joined to. A provider's cache mark belongs here.
+    /// Temporaries, and results of the newest calls of which some may still come, are not durable,
+    /// nor is what stands behind them. Once something else was said behind a call, a result that
+    /// comes all the same changes the prompt where the call stands, once: [`Break::LateResult`].
+    /// For a [`Provider`](crate::Provider) that wants user and model to take turns, a message at
+    /// the end that a later one may be joined to is not durable either. A provider's cache mark
+    /// belongs at this boundary.
     pub fn durable(&self) -> usize {
         self.content.durable
     }
 
-    /// What the build did.
+    /// Returns the report of what the build did.
     pub fn report(&self) -> &Report {
         &self.content.report
     }
 
-    /// Copies of the messages.
+    /// Returns copies of the messages.
     pub fn to_messages(&self) -> Vec<Message> {
         self.iter().cloned().collect()
     }
@@ -200,11 +202,11 @@ impl FusedIterator for Iter<'_> {}
 impl Index<usize> for Prompt {
     type Output = Message;
 
-    /// The `i`th message.
+    /// Returns the `i`th message.
     ///
     /// # Panics
     ///
-    /// Where there are not so many, as a slice does; [`Prompt::get`] does not.
+    /// Where there is no such message, as a slice does; [`Prompt::get`] does not.
     #[expect(clippy::panic, reason = "the contract of Index")]
     fn index(&self, i: usize) -> &Message {
         match self.get(i) {
@@ -225,7 +227,8 @@ impl<'a> IntoIterator for &'a Prompt {
 }
 
 impl PartialEq for Prompt {
-    /// Equal messages in equal places with equal reports, whatever they share.
+    /// Returns whether equal messages stand in equal places with equal reports, whatever they
+    /// share.
     fn eq(&self, other: &Self) -> bool {
         self.durable() == other.durable()
             && self.report() == other.report()

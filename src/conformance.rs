@@ -1,12 +1,12 @@
 //! The contract as a kit of tests, for every backend: those of this crate and your own.
 //!
-//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is one
-//! named test, and one macro expands them all for a backend. What a backend must bring is a
+//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`] is a law, each law is
+//! one named test, and one macro expands them all for a backend. What a backend must bring is a
 //! [`Fixture`]; what else it can do, it says by implementing more traits and naming their groups:
 //!
 //! | group | the fixture | its laws |
 //! |---|---|---|
-//! | `memory` | [`Fixture`] | one conversation: order, batches, snapshots, eviction, hostile text … |
+//! | `memory` | [`Fixture`] | one conversation: order, batches, snapshots, eviction, any text … |
 //! | `store` | [`StoreFixture`] | many conversations: ids, deleting, purging |
 //! | `ids` | [`Fixture`] | appends that are recognised by an id |
 //! | `slots` | [`Fixture`] | slots, single records, incarnations |
@@ -15,10 +15,13 @@
 //! | `shared` | [`SharedFixture`] | reopening, and writers in several processes |
 //! | `damage` | [`DamageFixture`] | rows that can't be read |
 //! | `faults` | [`FaultFixture`] | errors at any moment |
-//! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks ([`conformance_async!`](crate::conformance_async!)) |
-//! | `shared_slots`, `slot_faults`, `asynchronous_ids` | as `shared`, `faults`, `asynchronous` | the same, of slots and ids |
+//! | `asynchronous` | [`AsyncFixture`] | futures that are dropped, many tasks |
+//! | `shared_slots` | as `shared` | the same, of slots and ids |
+//! | `slot_faults` | as `faults` | the same, of slots and ids |
+//! | `asynchronous_ids` | as `asynchronous` | the same, of slots and ids |
 //!
-//! A memory of five methods names `memory`, and of the last row nothing.
+//! A memory of five methods names `memory`, and of the last three rows nothing. An async backend
+//! names its groups in [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -46,22 +49,25 @@
 //! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
 //! ```
 //!
-//! A backend that needs a server is given the attribute that its tests shall have, so that a plain
+//! A backend that needs a server is given the attribute that its tests should have, so that a plain
 //! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
 //!
 //! ```text
-//! memory_prompt::conformance!(#[ignore = "needs a server"] remote: RemoteFixture, [memory, store, shared]);
+//! memory_prompt::conformance!(
+//!     #[ignore = "needs a server"] remote: RemoteFixture, [memory, store, shared]
+//! );
 //! ```
 //!
 //! # Environment
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `MEMORY_PROMPT_LAWS` | a file to which each law that held adds a line `backend<TAB>law` | none |
+//! | `MEMORY_PROMPT_LAWS` | a file; each law that held adds a line `backend<TAB>law` | none |
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
 //! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | [`Fixture::CASES`] |
 
-// The kit is test code in a library's clothes: a law that does not hold panics, and that is its result.
+// The kit is test code in a library's clothes: a law that does not hold panics, and that is its
+// result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 #[cfg(feature = "tokio")]
@@ -92,39 +98,42 @@ pub use countdown::Countdown;
 use crate::memory::ChatMemory;
 use crate::store::ChatMemoryStore;
 
-/// A backend under test, with a place of its own for its data: what other fixtures do, it does not see.
+/// A backend under test, with a place of its own for its data: what other fixtures do, it does not
+/// see.
 pub trait Fixture: Sized + Send + Sync + 'static {
     /// The backend's name, for people and for counting.
     const BACKEND: &'static str;
 
-    /// How many lists of operations are tried, unless the environment says.
+    /// The number of lists of operations that are tried, unless the environment says.
     const CASES: u32 = 32;
 
-    /// A new place with nothing in it.
+    /// Returns a new place with nothing in it.
     fn new() -> Self;
 
-    /// The conversation under this id; the same one each time that the id is the same.
+    /// Returns the conversation under this id; the same one each time that the id is the same.
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory>;
 }
 
 /// A backend that keeps many conversations.
 pub trait StoreFixture: Fixture {
-    /// The store in which [`Fixture::memory`] keeps its conversations.
+    /// Returns the store in which [`Fixture::memory`] keeps its conversations.
     fn store(&self) -> Arc<dyn ChatMemoryStore>;
 }
 
 /// A backend whose data outlives the process, and can be used from several.
 pub trait SharedFixture: Fixture {
-    /// What another process needs to know to find this place.
+    /// Returns what another process needs to know to find this place.
     fn address(&self) -> String;
 
-    /// The place at this address, through connections of its own. The data stay when it is dropped.
+    /// Returns the place at this address, through connections of its own. The data stay when it is
+    /// dropped.
     fn attach(address: &str) -> Self;
 }
 
 /// A backend whose rows the tests can get at, behind its back.
 pub trait DamageFixture: Fixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// message.
     fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8]);
 }
 

@@ -1,6 +1,6 @@
-//! Compose what a language model is sent: the last messages of any chat memory, in whole tool groups,
-//! shortened without breaking a character, under one system message, with temporary messages for one
-//! use.
+//! Compose what a language model is sent: the last messages of any chat memory, in whole tool
+//! groups, shortened without breaking a character, under one system message, with temporary
+//! messages for one use.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
@@ -29,18 +29,19 @@
 //!
 //! | word | meaning |
 //! |---|---|
-//! | [`Message`] | what was said: system, user, AI, tool or custom; plain immutable data |
+//! | [`Message`] | what was said: system, user, ai, tool or custom; plain immutable data |
 //! | [`Record`] | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
-//! | tool group | an AI message with tool calls and the results that answer it, wherever they stand: indivisible |
+//! | tool group | an ai message with calls and the results that answer it: indivisible |
 //! | turn | a user message, or several in a row, and all that follows up to the next one |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
-//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to [`Prompt`].
-//! It writes nothing, changes no stored message, and costs what is sent, not what was ever said. What
-//! comes out shares its messages with the memory. A build that fails changes nothing.
+//! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
+//! [`Prompt`]. It writes nothing, changes no stored message, and costs what is sent, not what was
+//! ever said. What comes out shares its messages with the memory. A build that fails changes
+//! nothing.
 //!
 //! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it is usable alone by those who bring
 //! their own I/O.
@@ -49,8 +50,8 @@
 //!
 //! It decides what is sent: [windows](Window), [tool groups](ToolGroups), [truncation](Truncate),
 //! [token budgets](Budget), the system message, [temporaries](Placement), and what a
-//! [provider](Provider) takes. It keeps conversations in a
-//! memory of your choice, and tells in a [`Report`] what it left out and why.
+//! [provider](Provider) takes. It keeps conversations in a memory of your choice, and tells in a
+//! [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise, search or retry.
 //!
@@ -59,15 +60,17 @@
 //! | the conversation | the window |
 //! |---|---|
 //! | is short, or the provider does not cache prompts | [`Window::last`], the default |
-//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`], which keeps the question |
-//! | is long, and the provider caches prompts | [`Window::stepped_for`] with the provider's prices |
-//! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`]; with [`Budget::stepped`] where prompts are cached |
+//! | is an agent's, with tool loops | [`Window::turns`], or [`Window::last`] |
+//! | is long, and prompts are cached | [`Window::stepped_for`] with the provider's prices |
+//! | must fit into a number of tokens | [`MemoryPrompt::max_tokens`] |
+//! | must fit, and prompts are cached | [`MemoryPrompt::max_tokens`] with [`Budget::stepped`] |
 //! | has an end | [`Window::all`] |
 //!
 //! # In a configuration file
 //!
-//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A value
-//! that the setting's own method would refuse is refused with its reason, and an unknown field by name.
+//! Every setting is written and read by serde, in JSON, TOML, YAML and what else people write. A
+//! value that the setting's own method would refuse is refused with its reason, and an unknown
+//! field by name.
 //!
 //! ```
 //! use memory_prompt::{
@@ -116,21 +119,22 @@
 //! None is on by default, and none changes what others do.
 //!
 //! - **`async-openai`** adds `client::async_openai`, prompts and answers as that crate's types.
-//! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k, which
-//!   it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
+//! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k,
+//!   which it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
 //! - **`cassandra`** adds `CassandraStore`: conversations in Apache Cassandra, beyond one machine.
-//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a prompt
-//!   as its chat history.
+//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
+//!   prompt as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
-//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers too.
-//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster; **`redis-tls`**
-//!   reaches it by TLS.
-//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for any
-//!   executor.
-//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones in
-//!   async code.
+//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
+//!   too.
+//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster;
+//!   **`redis-tls`** reaches it by TLS.
+//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for
+//!   any executor.
+//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones
+//!   in async code.
 //! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
 //!   own.
 

@@ -44,14 +44,14 @@ use read::Picked;
 /// One conversation, shared by whoever talks in it.
 ///
 /// Five methods are required. Four more have defaults for a memory that keeps messages and nothing
-/// else: ids of appends, slots and times of its own want [`append_with`](Self::append_with),
-/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) written.
+/// else. One that has ids of appends, slots and times writes [`append_with`](Self::append_with),
+/// [`read_with`](Self::read_with), [`slots`](Self::slots) and [`limits`](Self::limits) too.
 /// Everything else is in [`ChatMemoryExt`], which works on every memory.
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
-/// on your memory by one macro; `examples/own_backend.rs` shows how.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
+/// them on your memory by one macro; `examples/own_backend.rs` shows how.
 ///
 /// - **Order** is the order of append. Positions (`seq`) count from 0, ascend by one, and are never
 ///   used again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
@@ -62,42 +62,42 @@ use read::Picked;
 /// - **A read** is a consistent snapshot: no duplicates and no gaps, whatever is appended
 ///   meanwhile. `n` larger than the history returns what there is, `n = 0` returns no records, and
 ///   an empty memory is legal everywhere.
-/// - **An error** leaves the memory as it was, and the batch with the caller. Where the answer of a
+/// - **An error** leaves the memory as it was, and the batch with the caller. Where the reply of a
 ///   server got lost, and with it the knowledge whether the change was made, the error is
-///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend does
-///   not repeat an append by itself unless it knows that it was not done.
+///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend
+///   does not repeat an append by itself unless it knows that it was not done.
 /// - **A slot** is a small named document beside the records, with a version that is never used
-///   again. Slots are written and removed by appends, [with them or not at all](Append), and read by
-///   name in the snapshot of a read; a read that names none transfers none. Writing one creates the
-///   conversation and is activity like an append of messages; removing one is activity and creates
-///   none but under an id. `clear` removes all. `evict` leaves them: a summary of what was evicted
-///   stays, and may refer to positions before `start`. The system message is the oldest slot, and
-///   goes its own way: `System` messages write it, and every snapshot has it.
-/// - **The id of an append** is recognised where it comes again, whatever has been appended, evicted
-///   or cleared since: at least the newest 64 ids of a conversation are. The same id changes nothing,
-///   takes the messages and returns what the first append returned, even if its expectations no
-///   longer hold.
-/// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists names
-///   it, and after a delete and a new beginning it is another one.
+///   again. Slots are written and removed by appends, [with them or not at all](Append), and read
+///   by name in the snapshot of a read; a read that names none transfers none. Writing one creates
+///   the conversation and is activity like an append of messages; removing one is activity and
+///   creates none but under an id. `clear` removes all. `evict` leaves them: a summary of what was
+///   evicted stays, and may refer to positions before `start`. The system message is the oldest
+///   slot, and goes its own way: `System` messages write it, and every snapshot has it.
+/// - **The id of an append** is recognised where it comes again, whatever has been appended,
+///   evicted or cleared since: at least the newest 64 ids of a conversation are. The same id
+///   changes nothing, takes the messages and returns what the first append returned, even if its
+///   expectations no longer hold.
+/// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
+///   names it, and after a delete and a new beginning it is another one.
 /// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
 ///
 /// # What composing makes of records
 ///
-/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider takes.
-/// So a memory need not repair anything:
+/// A memory keeps what happened, in the order in which it happened; a prompt is what a provider
+/// takes. So a memory need not repair anything:
 ///
 /// - A tool result may be appended whenever it comes. It is sent behind its call: see
 ///   [`ToolGroups`](crate::ToolGroups).
-/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private)) may
-///   stand anywhere. Nobody is sent them, and they take no place in a window.
-/// - A memory that has no slot for the system message may keep it as its first record: it is the system
-///   message of every prompt that reaches back to it.
+/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private))
+///   may stand anywhere. Nobody is sent them, and they take no place in a window.
+/// - A memory that has no slot for the system message may keep it as its first record: it is the
+///   system message of every prompt that reaches back to it.
 ///
 /// # Example
 ///
 /// A memory of your own is as long as `examples/custom_memory.rs`.
 pub trait ChatMemory: Debug + Send + Sync {
-    /// The id of the conversation.
+    /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
@@ -111,11 +111,12 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) where the conversation does not end at
-    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed. The
-    /// batch is then as it was.
+    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
+    /// The batch is then as it was.
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position `before`.
+    /// Reads the system message and the newest `n` records, or the newest `n` before the position
+    /// `before`.
     ///
     /// # Errors
     ///
@@ -138,11 +139,11 @@ pub trait ChatMemory: Debug + Send + Sync {
 
     /// Appends the messages of `append` with all that goes with them, and takes them out of it.
     ///
-    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else it is
-    /// activity and, unless it only removes or [closes](Append::closing) and has no id, begins the
-    /// conversation.
+    /// An append with neither messages, slot changes nor a time of activity changes nothing. Else
+    /// it is activity and, unless it only removes or [closes](Append::closing) and has no id,
+    /// begins the conversation.
     ///
-    /// Unless it is written, it calls [`append`](Self::append), says in its answer that ids are not
+    /// The default calls [`append`](Self::append), says in what it returns that ids are not
     /// recognised, and refuses what needs more.
     ///
     /// # Errors
@@ -159,11 +160,11 @@ pub trait ChatMemory: Debug + Send + Sync {
         self.append(&mut append.messages, append.expected).map(Appended::new)
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
+    /// for.
     ///
-    /// Unless it is written, slots are refused, and single records are read one stretch after the
-    /// other: they are then not of one moment, and may be missing though the snapshot's `start` is
-    /// before them.
+    /// The default refuses slots, and reads single records one stretch after the other: they are
+    /// then not of one moment, and may be missing though the snapshot's `start` is before them.
     ///
     /// # Errors
     ///
@@ -187,8 +188,8 @@ pub trait ChatMemory: Debug + Send + Sync {
         Ok(picked.into(snapshot))
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system message
-    /// is not among them.
+    /// Returns the names of all slots with their versions, in the order of the names' bytes; the
+    /// system message is not among them.
     ///
     /// # Errors
     ///
@@ -198,14 +199,15 @@ pub trait ChatMemory: Debug + Send + Sync {
         Err(unsupported("slots", "slots", "slots"))
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
-    /// It asks nobody.
+    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
+    /// recognises ids. It asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// The memory that a pointer shares already: whoever takes any memory takes this one as it is
-    /// and puts no pointer around it. Only pointers have one; to a memory of its own kind leave it.
+    /// Returns the memory that a pointer shares already: whoever takes any memory takes this one as
+    /// it is and puts no pointer around it. Only pointers have one; a memory of your own keeps the
+    /// default.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
     where

@@ -1,4 +1,4 @@
-//! The five kinds of message: plain immutable data.
+//! The five roles of messages: plain immutable data.
 //!
 //! A [`Message`] is what was said, and nothing else. When it was said and where it stands in the
 //! conversation is the business of a [`Record`](crate::Record), so two messages with the same
@@ -30,17 +30,20 @@
 //! {"role":"custom","attributes":{"k":"v"}}
 //! ```
 //!
-//! - What is empty is left out; null is read as if it were left out. The order of the fields is free.
-//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer whose
-//!   order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}` and
-//!   `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
-//! - Fields, roles, types of parts and levels of detail that this version does not know are kept, and
-//!   written again. So is a known name in a place that has no use for it.
-//! - A known field that is missing, has a wrong type or stands there twice is an error that names it.
-//!   In attributes and unknown fields, which are kept unseen, the last of two equal keys counts.
+//! - What is empty is left out; null is read as if it were left out. The order of the fields is
+//!   free.
+//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer
+//!   whose order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}`
+//!   and `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
+//! - Fields, roles, types of parts and levels of detail that this version does not know are kept,
+//!   and written again. So is a known name in a place that has no use for it.
+//! - A known field that is missing, has a wrong type or stands there twice is an error that names
+//!   it. In attributes and unknown fields, which are kept unseen, the last of two equal keys
+//!   counts.
 //!
-//! In bincode, and any other format that serde does not call human-readable, messages have a compact shape
-//! of their own. For bytes that must read in years to come, use [`codec`](crate::codec).
+//! In bincode, and any other format that serde does not call human-readable, messages have a
+//! compact shape of their own. For bytes that must read in years to come, use
+//! [`codec`](crate::codec).
 
 mod ai;
 mod binary;
@@ -73,25 +76,25 @@ pub use user::UserMessage;
 /// Messages are immutable: a changed message is a new one. They are `Send + Sync` and small on the
 /// stack (40 bytes), with everything rare behind one pointer.
 ///
-/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers. What
-/// holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their place, and
-/// errors name places; so log those, and messages only where a conversation may be read.
+/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers.
+/// What holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their
+/// place, and errors name places; so log those, and messages only where a conversation may be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Message {
-    /// What the model is told to be. A conversation has at most one, and it is sent first.
+    /// The instructions to the model. A conversation has at most one, and it is sent first.
     System(SystemMessage),
-    /// What the user said.
+    /// A message of the user.
     User(UserMessage),
-    /// What the model answered: text, reasoning, tool calls.
+    /// An answer of the model: text, reasoning, tool calls.
     Ai(AiMessage),
-    /// What a tool returned for one call.
+    /// The result of a tool for one call.
     Tool(ToolMessage),
     /// Anything else: the application's own records, or a role that this version does not know.
     Custom(CustomMessage),
 }
 
-/// The kind of a message, without its content.
+/// The role of a message, without its content.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -112,27 +115,27 @@ pub enum Role {
 }
 
 impl Message {
-    /// A system message.
+    /// Returns a system message.
     pub fn system(text: impl Into<String>) -> Self {
         Self::System(SystemMessage::new(text))
     }
 
-    /// A user message: a text, or a list of [`Part`]s.
+    /// Returns a user message: a text, or a list of [`Part`]s.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::User(UserMessage::new(content))
     }
 
-    /// An answer of the model in plain text.
+    /// Returns an answer of the model in plain text.
     pub fn ai(text: impl Into<String>) -> Self {
         Self::Ai(AiMessage::new(text))
     }
 
-    /// An answer of the model that consists of tool calls alone.
+    /// Returns an answer of the model that consists of tool calls alone.
     pub fn ai_calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Self::Ai(AiMessage::from_parts(calls.into_iter().map(AiPart::ToolCall)))
     }
 
-    /// The result of the tool `name` for the call `call_id`.
+    /// Returns the result of the tool `name` for the call `call_id`.
     pub fn tool(
         call_id: impl Into<String>,
         name: impl Into<String>,
@@ -141,12 +144,12 @@ impl Message {
         Self::Tool(ToolMessage::new(call_id, name, content))
     }
 
-    /// A message of the application's own, which consists of attributes.
+    /// Returns a message of the application's own, which consists of attributes.
     pub fn custom(attributes: impl IntoIterator<Item = (String, serde_json::Value)>) -> Self {
         Self::Custom(CustomMessage::new(attributes))
     }
 
-    /// The kind of this message.
+    /// Returns the role of this message.
     pub fn role(&self) -> Role {
         match self {
             Self::System(_) => Role::System,
@@ -157,7 +160,8 @@ impl Message {
         }
     }
 
-    /// Each text in this message, in order: the one of a plain message, or those of its parts.
+    /// Returns each text in this message, in order: the one of a plain message, or those of its
+    /// parts.
     ///
     /// Reasoning, tool-call arguments and attributes are not text in this sense.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
@@ -173,8 +177,8 @@ impl Message {
         one.into_iter().chain(content).chain(ai.iter().filter_map(AiPart::as_text))
     }
 
-    /// All text of this message in one piece: borrowed where there is only one, else joined without
-    /// a separator. Empty where there is none.
+    /// Returns all text of this message in one piece: borrowed where there is only one, else joined
+    /// without a separator. Empty where there is none.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
         match self {
@@ -186,22 +190,22 @@ impl Message {
         }
     }
 
-    /// The tool calls of this message, in order; none unless it is an `Ai` message.
+    /// Returns the tool calls of this message, in order; none unless it is an `Ai` message.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.as_ai().into_iter().flat_map(AiMessage::tool_calls)
     }
 
-    /// Whether the model asks for a tool here.
+    /// Returns whether the model asks for a tool here.
     pub fn has_tool_calls(&self) -> bool {
         self.as_ai().is_some_and(AiMessage::has_tool_calls)
     }
 
-    /// The `Ai` message, where it is one.
+    /// Returns the `Ai` message, where it is one.
     pub fn as_ai(&self) -> Option<&AiMessage> {
         if let Self::Ai(m) = self { Some(m) } else { None }
     }
 
-    /// The `Tool` message, where it is one.
+    /// Returns the `Tool` message, where it is one.
     pub fn as_tool(&self) -> Option<&ToolMessage> {
         if let Self::Tool(m) = self { Some(m) } else { None }
     }
@@ -212,30 +216,31 @@ impl Message {
         matches!(self, Self::User(m) if !m.is_steered())
     }
 
-    /// Returns whether this is a record of the application alone, which no provider is ever sent: see
-    /// [`CustomMessage::is_private`].
+    /// Returns whether this is a record of the application alone, which no provider is ever sent:
+    /// see [`CustomMessage::is_private`].
     pub fn is_private(&self) -> bool {
         matches!(self, Self::Custom(m) if m.is_private())
     }
 
-    /// Whether this is a `User` message.
+    /// Returns whether this is a `User` message.
     pub fn is_user(&self) -> bool {
         matches!(self, Self::User(_))
     }
 
-    /// Whether this is a `System` message.
+    /// Returns whether this is a `System` message.
     pub fn is_system(&self) -> bool {
         matches!(self, Self::System(_))
     }
 
-    /// Whether this is a `Tool` message.
+    /// Returns whether this is a `Tool` message.
     pub fn is_tool(&self) -> bool {
         matches!(self, Self::Tool(_))
     }
 }
 
 impl Role {
-    /// The name of the role in this crate's JSON: `system`, `user`, `assistant`, `tool`, `custom`.
+    /// Returns the name of the role in this crate's JSON: `system`, `user`, `assistant`, `tool`,
+    /// `custom`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::System => "system",

@@ -53,9 +53,9 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
-    /// How many of the first of them a build that did not succeed has seen.
+    /// The number of first temporaries that a build which did not succeed has seen.
     seen: usize,
-    /// The kinds of those that were dropped with a memory, for the next report.
+    /// The roles of those that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
     /// Held for no longer than a composition takes, and only where it is of use.
     cache: Mutex<ComposerCache>,
@@ -73,29 +73,29 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// The prompt with this system message, which takes the place of the memory's.
+    /// Sets the system message, which takes the place of the memory's.
     #[must_use]
     pub fn system(mut self, text: impl Into<String>) -> Self {
         self.configure().system(text);
         self
     }
 
-    /// The prompt with the last `n` messages of the history; 10 unless set.
+    /// Sends the last `n` messages of the history; 10 unless set.
     #[must_use]
     pub fn max_messages(mut self, n: usize) -> Self {
         self.configure().max_messages(n);
         self
     }
 
-    /// The prompt with this window on the history.
+    /// Sets the window on the history.
     #[must_use]
     pub fn window(mut self, window: Window) -> Self {
         self.configure().window(window);
         self
     }
 
-    /// The prompt with at most so many tokens in all: see [`Budget`]. Where no window was set, the
-    /// budget alone decides how much of the history is sent.
+    /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
+    /// alone decides how much of the history is sent.
     #[must_use]
     pub fn max_tokens(
         mut self,
@@ -106,55 +106,56 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self
     }
 
-    /// The prompt with long messages shortened; off unless set.
+    /// Shortens long messages; off unless set.
     #[must_use]
     pub fn truncate(mut self, truncate: impl Into<Option<Truncate>>) -> Self {
         self.configure().truncate(truncate);
         self
     }
 
-    /// The prompt with tool groups treated like this.
+    /// Sets how tool groups are treated.
     #[must_use]
     pub fn tool_groups(mut self, tool_groups: ToolGroups) -> Self {
         self.configure().tool_groups(tool_groups);
         self
     }
 
-    /// The prompt with temporary messages in this place.
+    /// Sets where temporary messages stand.
     #[must_use]
     pub fn temporaries_at(mut self, placement: Placement) -> Self {
         self.configure().temporaries_at(placement);
         self
     }
 
-    /// The prompt for this provider: nothing is sent that it refuses. See [`Provider`].
+    /// Names the provider that the prompt is for: nothing is sent that it refuses. See
+    /// [`Provider`].
     #[must_use]
     pub fn for_provider(mut self, provider: Provider) -> Self {
         self.configure().for_provider(provider);
         self
     }
 
-    /// The prompt for no provider in particular, as it is unless one was named.
+    /// Goes back to a prompt for no provider in particular, as it is unless one was named.
     #[must_use]
     pub fn no_provider(mut self) -> Self {
         self.configure().no_provider();
         self
     }
 
-    /// The configuration, to be changed from the next build on.
+    /// Returns the configuration, for changes that hold from the next build on.
     pub fn configure(&mut self) -> &mut Composer {
-        // With another counter or truncation it would be counted and cut otherwise.
+        // Another counter or truncation would count and cut otherwise than the cache says.
         self.cache = Mutex::default();
         &mut self.composer
     }
 
-    /// The configuration.
+    /// Returns the configuration.
     pub fn composer(&self) -> &Composer {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds once a
-    /// round, add it before each.
+    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds
+    /// once a round, add it before each.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.
@@ -163,12 +164,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self
     }
 
-    /// The messages that wait for the next build.
+    /// Returns the messages that wait for the next build.
     pub fn temporaries(&self) -> impl ExactSizeIterator<Item = &Message> {
         self.temporaries.iter().map(AsRef::as_ref)
     }
 
-    /// Takes back the messages that wait for the next build, for example those of a build that failed.
+    /// Takes back the messages that wait for the next build, for example those of a build that
+    /// failed.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -191,15 +193,15 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.temporaries.clear();
     }
 
-    /// What earlier prompts counted and cut.
+    /// Returns what earlier prompts counted and cut.
     pub(crate) fn cache(&self) -> &Mutex<ComposerCache> {
         &self.cache
     }
 
-    /// What all shells do with what they read when they asked for `n` records.
+    /// Composes a prompt from what a shell has read when it asked for `n` records.
     fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
         if snapshot.rows() < n {
-            // A memory that answers with less has no more, even where it does not list what it lost.
+            // A memory that returns fewer has no more, even where it does not list what it lost.
             snapshot.start = snapshot.oldest_row();
         }
         if self.composer.uses_cache() {
@@ -210,12 +212,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// A build begins: what it does not spend belongs to this memory from now on.
+    /// Begins a build: temporaries that it does not spend belong to this memory from now on.
     fn begin_build(&mut self) {
         self.seen = self.temporaries.len();
     }
 
-    /// A build has succeeded and spends the temporaries.
+    /// Spends the temporaries, for a build has succeeded.
     fn spend(&mut self, prompt: Prompt) -> Prompt {
         self.seen = 0;
         self.temporaries.clear();
@@ -229,14 +231,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
         mem::replace(&mut self.memory, memory)
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
     }
 }
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// A prompt over this memory, with the defaults of [`Composer::new`].
+    /// Returns a prompt over this memory, with the defaults of [`Composer::new`].
     ///
     /// To keep a handle on the memory, hand in an `Arc` of it, or ask for it with
     /// [`memory`](Self::memory).
@@ -289,12 +291,12 @@ impl MemoryPrompt<dyn ChatMemory> {
         }
     }
 
-    /// Puts another memory in the place of this one and returns the old one. The configuration stays,
-    /// and so do temporaries that no build has seen.
+    /// Puts another memory in the place of this one and returns the old one. The configuration
+    /// stays, and so do temporaries that no build has seen.
     ///
-    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps another
-    /// user's: they are dropped, and the next [report](crate::Report::dropped_temporaries) says so. To keep
-    /// them, [take](Self::take_temporaries) them first.
+    /// Temporaries of a build that failed were meant for the conversation that is left, perhaps
+    /// another user's: they are dropped, and the next [report](crate::Report::dropped_temporaries)
+    /// says so. To keep them, [take](Self::take_temporaries) them first.
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
         self.replace_memory(share(memory))
     }

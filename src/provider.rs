@@ -1,4 +1,4 @@
-//! Providers, and what each of them refuses.
+//! Providers, and the rules of each.
 
 mod rules;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use rules::{Blank, Ids, Opens, Rules};
 
-/// Whom a prompt is for: the composer then sends nothing that this provider answers with 400.
+/// The provider that a prompt is for: the composer then sends nothing that it refuses with
+/// status 400.
 ///
 /// | | OpenAI chat | OpenAI Responses | Anthropic | Gemini | Mistral, strict templates | Ollama |
 /// |---|---|---|---|---|---|---|
@@ -24,29 +25,30 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// # What the composer does about it
 ///
 /// A window that opens in the middle of a turn is sent with the question of that turn before it, as
-/// [`starting_with_user`](crate::Window::starting_with_user) does. A window that cuts nothing off leaves
-/// nothing out for that: where the conversation itself begins with an answer (a greeting, an agent that
-/// nobody asked), or has no user message at all, a user message `(start of the conversation)` is put
-/// before it. Where that would be all there is to send, and no system message stands before it, the build is
-/// an error.
+/// [`starting_with_user`](crate::Window::starting_with_user) does. A window that cuts nothing off
+/// leaves nothing out for that: where the conversation itself begins with an answer (a greeting, an
+/// agent that nobody asked), or has no user message at all, a user message
+/// `(start of the conversation)` is put before it. Where that would be all there is to send, and no
+/// system message stands before it, the build is an error.
 ///
 /// All else is repaired in copies, and each repair is in the [`Report`](crate::Report):
 ///
 /// - A user message that is blank becomes `(empty message)`, a silent tool result `(no output)`; an
 ///   answer that says nothing is left out, and so are blank texts beside others.
-/// - Neighbours of one side become one message, their texts as paragraphs of one text, media as parts;
-///   for Anthropic and Gemini answers with calls that stand side by side do, with all results behind.
-/// - A system message among the records stays in its place for OpenAI and Ollama, and is left out for the
-///   others.
+/// - Neighbours of one side become one message, their texts as paragraphs of one text, media as
+///   parts; for Anthropic and Gemini answers with calls that stand side by side do, with all
+///   results behind.
+/// - A system message among the records stays in its place for OpenAI and Ollama, and is left out
+///   for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids are replaced, at the call and its result alike.
 ///
 /// Reasoning is never edited. Behind the last text or call of an answer, where it is refused, it is
 /// left out.
 ///
-/// Temporaries are never dropped, nor is a word of theirs changed: one that is blank is an error, and
-/// so is a tool result that answers no call. Where neighbours must be one message, a temporary may
-/// become a paragraph or part of its neighbour; its call ids follow the rule too.
+/// Temporaries are never dropped, nor is a word of theirs changed: one that is blank is an error,
+/// and so is a tool result that answers no call. Where neighbours must be one message, a temporary
+/// may become a paragraph or part of its neighbour; its call ids follow the rule too.
 ///
 /// With [`ToolGroups::Strict`](crate::ToolGroups::Strict) every repair is an error of kind
 /// [`Provider`](crate::ErrorKind::Provider) instead, which names the message and the rule; only
@@ -54,14 +56,14 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// [`ToolGroups::Off`](crate::ToolGroups::Off) calls and results are the caller's own business, and
 /// the other rules hold.
 ///
-/// How a prompt *ends* is the caller's business too: some models continue an answer at the end, others
-/// refuse it.
+/// How a prompt *ends* is the caller's business too: some models continue an answer at the end,
+/// others refuse it.
 ///
 /// # Sources
 ///
-/// The providers' references and clients' sources, and public reports of the errors, as of 2026; for
-/// Mistral its own `mistral-common` validator and the chat templates that it publishes, which vLLM and
-/// llama.cpp run.
+/// The providers' references and clients' sources, and public reports of the errors, as of 2026;
+/// for Mistral its own `mistral-common` validator and the chat templates that it publishes, which
+/// vLLM and llama.cpp run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

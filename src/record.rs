@@ -1,9 +1,9 @@
 //! Records: messages as a memory holds them, in blocks that are shared and never copied.
 //!
-//! A memory that hands out its newest ten messages must not touch ten reference counts, and a prompt
-//! that is kept must not keep the next append waiting. So messages live in blocks of write-once
-//! cells: a reader holds the block and the range that was filled when it looked, a writer fills the
-//! next cell beside it.
+//! A memory that hands out its newest ten messages must not touch ten reference counts, and a
+//! prompt that is kept must not keep the next append waiting. So messages live in blocks of
+//! write-once cells: a reader holds the block and the range that was filled when it looked, a
+//! writer fills the next cell beside it.
 
 mod cursor;
 mod extra;
@@ -44,8 +44,8 @@ pub struct Records {
     runs: Few<Run>,
 }
 
-/// What a memory answers when it is read: its system message, its newest records, and where the
-/// conversation begins and ends; slots and single records where they were asked for.
+/// A conversation as a memory shows it to a reader: its system message, its newest records, and
+/// where it begins and ends; slots and single records where they were asked for.
 ///
 /// A memory of your own makes one with [`Snapshot::new`], and sets what else it has.
 #[derive(Clone, Default)]
@@ -62,8 +62,8 @@ pub struct Snapshot {
     /// The rows among those that were asked for which the memory holds and can't read. They do not
     /// hide the others.
     pub unreadable: Vec<Unreadable>,
-    /// Which life of the conversation this is: another one after a delete and a new beginning. None
-    /// where the memory does not know, or where there is no conversation.
+    /// The life of the conversation: another one after a delete and a new beginning. `None` where
+    /// the memory does not know, or where there is no conversation.
     pub incarnation: Option<Incarnation>,
     pub(crate) extra: Option<Box<Extra>>,
 }
@@ -73,67 +73,69 @@ pub struct Snapshot {
 pub struct Unreadable {
     /// Its position.
     pub seq: u64,
-    /// Why it can't be read.
+    /// The reason why it can't be read.
     pub error: Arc<Error>,
 }
 
 impl<'a> Record<'a> {
-    /// The position since the conversation began.
+    /// Returns the position since the conversation began.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
-    /// The message.
+    /// Returns the message.
     pub fn message(&self) -> &'a Message {
         &self.entry.message
     }
 
-    /// When the message was appended, to the millisecond.
+    /// Returns the time when the message was appended, to the millisecond.
     pub fn appended_at(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis())
     }
 
-    /// The time of append in milliseconds since 1970.
+    /// Returns the time of append in milliseconds since 1970.
     pub(crate) fn millis(&self) -> u64 {
         self.entry.at
     }
 
-    /// Whether this is the record behind `mark`: the same one, not an equal one.
+    /// Returns whether this is the record behind `mark`: the same one, not an equal one.
     pub(crate) fn is(&self, mark: &Mark) -> bool {
         let (block, cell) = self.cell();
         mark.cell == cell && std::ptr::addr_eq(mark.block.as_ptr(), Arc::as_ptr(block))
     }
 
-    /// What tells this record from all others, and keeps nothing of it in memory.
+    /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
     pub(crate) fn mark(self) -> Mark {
         let (block, cell) = self.cell();
         Mark { block: Arc::downgrade(block), cell }
     }
 
-    /// The block in which it lies, and where.
+    /// Returns the block in which it lies, and where.
     fn cell(&self) -> (&'a Block, usize) {
         (&self.run.block, self.run.from + places(self.seq - self.run.seq))
     }
 }
 
-/// The identity of a record. The address of its block is used for nothing else as long as this is held,
-/// though its messages may be gone.
+/// The identity of a record. As long as it is held, the address of its block is used for nothing
+/// else, though the messages may be gone.
 pub(crate) struct Mark {
     block: Weak<[Cell]>,
     cell: usize,
 }
 
 impl Records {
-    /// Records from rows `(position, time of append, message)`, in ascending order of positions.
+    /// Returns records from rows `(position, time of append, message)`, in ascending order of
+    /// positions.
     ///
-    /// This is how a memory of your own answers a read. Rows that are not in ascending order are
-    /// sorted.
+    /// This is how a memory of your own returns what was asked for. Rows that are not in ascending
+    /// order are sorted.
     ///
     /// ```
     /// use std::time::UNIX_EPOCH;
     /// use memory_prompt::{Message, Records};
     ///
-    /// let records = Records::from_rows([(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))]);
+    /// let rows = [(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))];
+    /// let records = Records::from_rows(rows);
     /// assert_eq!(records.len(), 2);
     /// assert_eq!(records.iter().map(|r| r.seq()).collect::<Vec<_>>(), [7, 8]);
     /// ```
@@ -160,7 +162,7 @@ impl Records {
         records
     }
 
-    /// No records.
+    /// Returns no records.
     pub(crate) const fn none() -> Self {
         Self { runs: Few::none() }
     }
@@ -191,24 +193,24 @@ impl Records {
         (before, behind)
     }
 
-    /// How many there are.
+    /// Returns the number of records.
     #[inline]
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len).sum()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.runs.is_empty()
     }
 
-    /// The records, oldest first; `.rev()` gives the newest first.
+    /// Returns the records, oldest first; `.rev()` gives the newest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         self.runs.iter().flat_map(Run::iter)
     }
 
-    /// Whether each message from the `skip`th record on is `wanted`.
+    /// Returns whether each message from the `skip`th record on is `wanted`.
     #[inline]
     pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
         let (mut skip, mut i) = (skip, 0);
@@ -224,7 +226,7 @@ impl Records {
         true
     }
 
-    /// The places of the records of each block.
+    /// Returns the places of the records of each block.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
         self.runs.iter().scan(0, |start, run| {
             let places = *start..*start + run.len;
@@ -233,7 +235,7 @@ impl Records {
         })
     }
 
-    /// Lets go of these [blocks](Self::blocks).
+    /// Frees these [blocks](Self::blocks).
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
         let mut start = 0;
         let runs = mem::take(&mut self.runs).into_iter().filter(|run| {
@@ -244,7 +246,7 @@ impl Records {
         self.runs = runs.collect();
     }
 
-    /// The `i`th record.
+    /// Returns the `i`th record.
     #[inline]
     pub(crate) fn get(&self, mut i: usize) -> Option<Record<'_>> {
         for run in self.runs.iter() {
@@ -256,24 +258,24 @@ impl Records {
         None
     }
 
-    /// The record at this position.
+    /// Returns the record at this position.
     pub(crate) fn find(&self, seq: u64) -> Option<Record<'_>> {
         let run =
             self.runs.iter().find(|run| (run.seq..run.seq + run.len as u64).contains(&seq))?;
         run.record(places(seq - run.seq))
     }
 
-    /// The messages, oldest first.
+    /// Returns the messages, oldest first.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
         self.iter().map(|record| record.message())
     }
 
-    /// The oldest of them.
+    /// Returns the oldest record.
     pub fn first(&self) -> Option<Record<'_>> {
         self.runs.get(0)?.record(0)
     }
 
-    /// The newest of them.
+    /// Returns the newest record.
     pub fn last(&self) -> Option<Record<'_>> {
         self.iter().next_back()
     }
@@ -286,7 +288,7 @@ impl From<Run> for Records {
 }
 
 impl Snapshot {
-    /// A conversation at these positions, of which these records were asked for.
+    /// Returns a conversation at these positions, of which these records were asked for.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory):
     ///
@@ -304,18 +306,19 @@ impl Snapshot {
         Self { records, start: positions.start, end: positions.end, ..Self::default() }
     }
 
-    /// The snapshot with this system message.
+    /// Returns the snapshot with this system message.
     #[must_use]
     pub fn with_system(mut self, system: Option<Arc<Message>>) -> Self {
         self.system = system;
         self
     }
 
-    /// A conversation of these messages, from position 0 on: for composing without a memory.
+    /// Returns a conversation of these messages, from position 0 on: for composing without a
+    /// memory.
     ///
-    /// The `System` messages that open it become the system message, joined as paragraphs of one text
-    /// where there are several; the first keeps its name and attributes. A later one is a record in its
-    /// place.
+    /// The `System` messages that open it become the system message, joined as paragraphs of one
+    /// text where there are several; the first keeps its name and attributes. A later one is a
+    /// record in its place.
     ///
     /// ```
     /// use memory_prompt::{Message, Snapshot};
@@ -345,27 +348,28 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
-    /// The position of the oldest of these records.
+    /// Returns the position of the oldest of these records.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {
         self.records.runs.get(0).map_or(self.end, |run| run.seq)
     }
 
-    /// The position of the oldest row that was read, whether or not it could be made sense of; none
-    /// where no row was.
+    /// Returns the position of the oldest row that was read, whether or not it could be made sense
+    /// of; none where no row was.
     pub(crate) fn covered(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.seq());
         let unreadable = self.unreadable.iter().map(|row| row.seq).min();
         readable.into_iter().chain(unreadable).min()
     }
 
-    /// How many rows were read, those included that made no sense.
+    /// Returns the number of rows that were read, unreadable ones included.
     #[inline]
     pub(crate) fn rows(&self) -> usize {
         self.records.len() + self.unreadable.len()
     }
 
-    /// The position of the oldest row that was read, readable or not; the end where no row was.
+    /// Returns the position of the oldest row that was read, readable or not; the end where no row
+    /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
         if self.unreadable.is_empty() { self.oldest() } else { self.covered().unwrap_or(self.end) }
@@ -378,7 +382,7 @@ impl Snapshot {
     }
 }
 
-/// How many of the first rows share a block.
+/// Returns how many of the first rows share a block.
 fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
     let mut bytes = 0_usize;
     let fits = rows.iter().take_while(|(_, _, message)| {
@@ -388,7 +392,7 @@ fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
     fits.count().max(1)
 }
 
-/// A number of records in memory, from a difference of positions.
+/// Returns a number of records in memory, from a difference of positions.
 pub(crate) fn places(positions: u64) -> usize {
     usize::try_from(positions).unwrap_or(usize::MAX)
 }
@@ -400,7 +404,7 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
 }
 
 impl PartialEq for Records {
-    /// Equal positions with equal messages, whatever blocks they lie in.
+    /// Returns whether equal messages stand at equal positions, whatever blocks they lie in.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self
@@ -412,7 +416,7 @@ impl PartialEq for Records {
 
 // What is printed goes to logs, which are no place for conversations: positions, roles and numbers.
 
-/// How many bytes of text a message has.
+/// Returns the bytes of text that a message has.
 fn text_bytes(message: &Message) -> usize {
     message.texts().map(str::len).sum()
 }

@@ -1,12 +1,25 @@
 //! Many conversations by id: the [`ChatMemoryStore`] contract, and the places to keep them.
 //!
-//! | store | feature | for | what survives once an append has returned |
-//! |---|---|---|---|
-//! | [`InMemoryStore`] | always there | tests, and one process | nothing outlives the process |
-//! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool | a power cut; a crash of the process alone, and ten to fifty times faster, with `Durability::Process` |
-//! | `RedisStore` | `redis` | several machines that share conversations; TTL; a Redis Cluster | what the server's settings say: a crash of the server with `appendonly yes` and `appendfsync always`, all but the last second or two with `everysec`; the loss of a machine if its replica had it, which `replicas` waits for |
-//! | `PostgresStore` | `postgres` | where the application's data already lives | what a commit survives: a crash of the server's machine, and its loss where there is a synchronous standby |
-//! | `CassandraStore` | `cassandra` | conversations beyond one machine | the loss of any minority of replicas; a power cut of all of them with `commitlog_sync: batch` or `group` |
+//! | store | feature | for |
+//! |---|---|---|
+//! | [`InMemoryStore`] | always there | tests, and one process |
+//! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool |
+//! | `RedisStore` | `redis` | several machines that share conversations; TTL; a Redis Cluster |
+//! | `PostgresStore` | `postgres` | where the application's data already lives |
+//! | `CassandraStore` | `cassandra` | conversations beyond one machine |
+//!
+//! Once an append has returned, it survives:
+//!
+//! - in memory: nothing that ends the process;
+//! - SQLite: a power cut; or a crash of the process alone, and ten to fifty times faster, with
+//!   `Durability::Process`;
+//! - Redis: what the server's settings say. That is a crash of the server with `appendonly yes` and
+//!   `appendfsync always`, all but the last second or two with `everysec`, and the loss of a
+//!   machine if its replica had it, which `replicas` waits for;
+//! - PostgreSQL: what a commit survives, a crash of the server's machine, and its loss where there
+//!   is a synchronous standby;
+//! - Cassandra: the loss of any minority of replicas; a power cut of all of them with
+//!   `commitlog_sync: batch` or `group`.
 //!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!
@@ -65,39 +78,40 @@ use crate::record::Incarnation;
 ///
 /// # Contract
 ///
-/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of them
-/// on your store by one macro.
+/// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
+/// them on your store by one macro.
 ///
-/// - **A memory** is handed out for any id, at no cost: nothing is written before the first append, so
-///   asking for a memory creates no conversation. Two memories for one id are one conversation.
-/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the bytes.
-///   An id that the backend can't hold is refused when the memory is asked for.
-/// - **A conversation exists** from its first append on, even if that was a system message alone, and
-///   until it is deleted or purged. One that was cleared or evicted still exists: its positions go on.
-/// - **Ids are listed** in an order of the backend's own that does not change. An id that exists all
-///   the while is listed once, whatever else comes and goes.
+/// - **A memory** is handed out for any id, at no cost: nothing is written before the first append,
+///   so asking for a memory creates no conversation. Two memories for one id are one conversation.
+/// - **Ids** are opaque: ids that differ in one byte are different conversations, whatever the
+///   bytes. An id that the backend can't hold is refused when the memory is asked for.
+/// - **A conversation exists** from its first append on, even if that was a system message alone,
+///   and until it is deleted or purged. One that was cleared or evicted still exists: its positions
+///   go on.
+/// - **Ids are listed** in an order of the backend's own that does not change. An id that exists
+///   all the while is listed once, whatever else comes and goes.
 /// - **Delete** forgets a conversation and its positions. Memories that were handed out for it stay
 ///   usable: the next append begins a new conversation at 0.
-/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is another
-///   one, and none that there was before.
+/// - **An incarnation** is one life of a conversation: after a delete and a new beginning it is
+///   another one, and none that there was before.
 /// - **Purge** deletes the conversations to which nothing was appended since a time, and no other:
 ///   not one that is appended to meanwhile.
 ///
-/// Four methods are required. Of the others, those that can't be made of these are errors that name the
-/// method to write.
+/// Four methods are required. The others have defaults. Those that can't be made of the four return
+/// an error that names the method to write.
 ///
-/// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text as
-/// an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores behind
-/// `dyn`.
+/// Every store here has a method [`memory`](InMemoryStore::memory) of its own that takes any text
+/// as an id and returns its own kind of memory, behind an `Arc` too; the one here is for stores
+/// behind `dyn`.
 pub trait ChatMemoryStore: Debug + Send + Sync {
-    /// The memory of the conversation under this id.
+    /// Returns the memory of the conversation under this id.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] where the store can't hold such an id.
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>>;
 
-    /// The next `n` ids after this one, or the first `n`.
+    /// Returns the next `n` ids after this one, or the first `n`.
     ///
     /// `after` need not exist (any more). Fewer than `n` are returned only at the end, and `n = 0`
     /// returns none.
@@ -116,8 +130,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
 
     /// Deletes each conversation whose last append is older than this time; returns how many.
     ///
-    /// The times of append are those of the clocks of whoever appended. An append of a system message
-    /// counts; reading, evicting and clearing do not.
+    /// The times of append are those of the clocks of whoever appended. An append of a system
+    /// message counts; reading, evicting and clearing do not.
     ///
     /// # Errors
     ///
@@ -125,9 +139,10 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// then be deleted and others not yet, but none by half.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
 
-    /// The next `n` ids that begin with this text, after this one, or the first `n` of them.
+    /// Returns the next `n` ids that begin with this text, after this one, or the first `n` of
+    /// them.
     ///
-    /// As [`ids`](Self::ids), in the same order. Unless it is written, all ids are listed and looked at.
+    /// As [`ids`](Self::ids), in the same order. The default lists all ids and looks at each.
     ///
     /// # Errors
     ///
@@ -153,8 +168,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         Ok(found)
     }
 
-    /// Where the conversation under this id begins and ends and when it was last active; none where
-    /// there is no conversation.
+    /// Returns where the conversation under this id begins and ends and when it was last active;
+    /// `None` where there is no conversation.
     ///
     /// # Errors
     ///
@@ -165,11 +180,11 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
         Err(unsupported("info"))
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
-    /// begin meanwhile may stay.
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
+    /// that begin meanwhile may stay.
     ///
     /// End the prefix where a part of the ids ends: `"user:1"` is a prefix of `"user:12:chat"` too,
-    /// `"user:1:"` is not. Unless it is written, they are listed and deleted one by one.
+    /// `"user:1:"` is not. The default lists them and deletes them one by one.
     ///
     /// # Errors
     ///
@@ -208,7 +223,7 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     }
 }
 
-/// How many ids are looked at at a time.
+/// The number of ids that are looked at at a time.
 const PAGE: usize = 256;
 
 /// Refuses the prefix of all ids, which is more likely a variable that was not set.
@@ -225,7 +240,7 @@ fn unsupported(method: &'static str) -> Error {
     Error::new(ErrorKind::Unsupported, method, text)
 }
 
-/// The error of restoring what is there.
+/// Returns the error of restoring a conversation that is there.
 fn exists(backend: &str, id: &MemoryId) -> Error {
     let text = format!("{backend}: there is a conversation {id:?} already");
     Error::new(ErrorKind::Exists, "restore", text)
@@ -275,8 +290,8 @@ macro_rules! forward {
     )*};
 }
 
-// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come before
-// that of the store itself, which takes any text.
+// Not every `Arc<S>` and `Box<S>`: the method `memory` of the trait, which takes an id, would come
+// before that of the store itself, which takes any text.
 forward! {
     impl[S: ChatMemoryStore + ?Sized] for &S,
     impl['a] for Box<dyn ChatMemoryStore + 'a>,

@@ -1,9 +1,9 @@
 //! Measuring and cutting text without breaking a character.
 //!
-//! What a reader takes for one character may be many scalar values: `é` written with a combining accent, a
-//! Hangul syllable, a family emoji. A cut between them shows as a broken character, or as another one. So
-//! whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between *extended grapheme clusters*
-//! ([UAX #29](https://www.unicode.org/reports/tr29/)).
+//! What a reader takes for one character may be many scalar values: `é` written with a combining
+//! accent, a Hangul syllable, a family emoji. A cut between them shows as a broken character, or as
+//! another one. So whatever a limit counts ([`Unit`]), a [`Cut`] falls on a boundary between
+//! *extended grapheme clusters* ([UAX #29](https://www.unicode.org/reports/tr29/)).
 //!
 //! ```
 //! use std::num::NonZeroUsize;
@@ -22,19 +22,21 @@
 //!
 //! # What holds for every cut
 //!
-//! - The result, marker included, measures at most the limit. It is never empty, unless the text was.
+//! - The result, marker included, measures at most the limit. It is never empty, unless the text
+//!   was.
 //! - A text that fits comes back borrowed and unchanged; so cutting twice equals cutting once.
 //! - What is kept are whole clusters of the original text: a prefix of it, a suffix of it, or both.
 //!
 //! # What it costs
 //!
-//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the very most, and
-//! usually little more than what it keeps. Three things read further:
+//! A cut reads what its limit can hold, not the text behind it: the limit times 128 bytes at the
+//! very most, and usually little more than what it keeps. Three things read further:
 //! - a marker that says how much was left out has to count it, all of it;
-//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because flags are
-//!   pairs and only the start of the run tells which;
-//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or an emoji behind
-//!   more combining marks than that is taken for a part of what stands before the marks, so it is not kept.
+//! - a [tail](Keep::Tail) that starts in a run of flags walks back to where the run starts, because
+//!   flags are pairs and only the start of the run tells which;
+//! - a tail looks back 4 KiB further for what could join with its first character. A consonant or
+//!   an emoji behind more combining marks than that is taken for a part of what stands before the
+//!   marks, so it is not kept.
 
 mod class;
 mod walk;
@@ -46,14 +48,14 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use walk::{half_flag_at, walk, walk_back};
 
-/// A cluster counts as one grapheme for each so many scalar values that it holds or begins, so that "1000
-/// characters" can't be megabytes of combining marks.
+/// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
+/// that "1000 characters" can't be megabytes of combining marks.
 const SCALARS_PER_GRAPHEME: usize = 32;
 
-/// What stands for the number left out in a marker.
+/// The placeholder in a marker for the number left out.
 const LEFT_OUT: &str = "{left_out}";
 
-/// What a length counts. Whatever the unit, a cut falls on a grapheme boundary.
+/// The unit that a length counts. Whatever it is, a cut falls on a grapheme boundary.
 ///
 /// ```
 /// use memory_prompt::text::{Unit, count};
@@ -70,8 +72,8 @@ const LEFT_OUT: &str = "{left_out}";
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Unit {
-    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one for each 32
-    /// scalar values that it holds or begins.
+    /// Extended grapheme clusters: what a reader takes for one character. A cluster counts as one
+    /// for each 32 scalar values that it holds or begins.
     #[default]
     Graphemes,
     /// Unicode scalar values, Rust's `char`.
@@ -83,17 +85,17 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// What one cluster counts.
+    /// Returns the measure of one cluster.
     fn of_cluster(self, cluster: &str) -> usize {
         match self {
-            // Cheap for all but freaks: so few bytes can't hold more scalar values.
+            // Nearly every cluster: so few bytes can't hold more scalar values.
             Self::Graphemes if cluster.len() <= SCALARS_PER_GRAPHEME => 1,
             Self::Graphemes => cluster.chars().count().div_ceil(SCALARS_PER_GRAPHEME),
             Self::Scalars | Self::Utf16 | Self::Bytes => count(cluster, self),
         }
     }
 
-    /// The most bytes that a text of this measure can have.
+    /// Returns the most bytes that a text of this measure can have.
     fn most_bytes(self, measure: usize) -> usize {
         measure.saturating_mul(match self {
             Self::Graphemes => SCALARS_PER_GRAPHEME * 4,
@@ -104,11 +106,12 @@ impl Unit {
     }
 }
 
-/// Which end of a text survives a cut.
+/// The end of a text that survives a cut.
 ///
-/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of a
-/// failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better choice, or
-/// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user just said.
+/// The order often stands at the end of what a user pastes ("… Translate this."), and the reason of
+/// a failure at the end of a log: where either may happen, [`Ends`](Self::Ends) is the better
+/// choice, or [`Truncate::sparing_question`](crate::Truncate::sparing_question) for what the user
+/// just said.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
@@ -142,7 +145,7 @@ pub fn count(text: &str, unit: Unit) -> usize {
     }
 }
 
-/// Whether a text measures at most `limit`.
+/// Returns whether a text measures at most `limit`.
 ///
 /// The cost depends on the limit, not on the length of the text.
 ///
@@ -158,7 +161,7 @@ pub fn fits(text: &str, limit: usize, unit: Unit) -> bool {
         || text.len() <= unit.most_bytes(limit) && walk(text, limit, unit).bytes == text.len()
 }
 
-/// How a text that is too long is cut: the limit, the end that is kept, and what marks the gap.
+/// A way to cut a text that is too long: the limit, the end that is kept, and what marks the gap.
 ///
 /// ```
 /// use std::borrow::Cow;
@@ -190,7 +193,7 @@ impl Cut {
         Self { limit, unit, keep: Keep::Head, marker: String::new(), counts: false }
     }
 
-    /// The same cut with another limit.
+    /// Returns the same cut with another limit.
     #[must_use]
     pub const fn limited(mut self, limit: NonZeroUsize) -> Self {
         self.limit = limit;
@@ -206,12 +209,12 @@ impl Cut {
 
     /// Marks the gap. The marker counts within the limit.
     ///
-    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and with thousands
-    /// separated by commas. To know that, a cut must measure the whole text.
+    /// In it, `{left_out}` stands for how much of the text is gone, in the unit of the limit and
+    /// with thousands separated by commas. To know that, a cut must measure the whole text.
     ///
-    /// A marker that would leave room for no character of the text is left out itself. Where no character fits
-    /// even so, the marker alone is the result if it fits, else `…`, or `.` where that is too long. An empty
-    /// marker is none.
+    /// A marker that would leave room for no character of the text is left out itself. Where no
+    /// character fits even so, the marker alone is the result if it fits, else `…`, or `.` where
+    /// that is too long. An empty marker is none.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -229,22 +232,22 @@ impl Cut {
         self
     }
 
-    /// The most that a result may measure.
+    /// Returns the most that a result may measure.
     pub const fn limit(&self) -> NonZeroUsize {
         self.limit
     }
 
-    /// What the limit counts.
+    /// Returns the unit that the limit counts.
     pub const fn unit(&self) -> Unit {
         self.unit
     }
 
-    /// The end that is kept.
+    /// Returns the end that is kept.
     pub const fn keeps(&self) -> Keep {
         self.keep
     }
 
-    /// The marker as it was set, placeholder and all.
+    /// Returns the marker as it was set, placeholder and all.
     pub fn marker_template(&self) -> Option<&str> {
         (!self.marker.is_empty()).then_some(self.marker.as_str())
     }
@@ -259,8 +262,8 @@ impl Cut {
 
     /// Decides where a text that comes in several pieces is cut, or `None` when all of it fits.
     ///
-    /// The pieces, such as the text parts of a message with pictures between them, share the limit. They are
-    /// measured one by one: no character reaches from one into the next.
+    /// The pieces, such as the text parts of a message with pictures between them, share the limit.
+    /// They are measured one by one: no character reaches from one into the next.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -281,16 +284,18 @@ impl Cut {
         if pieces.iter().map(|piece| piece.len()).sum::<usize>() <= limit {
             return None;
         }
-        // Only a marker that tells it needs the total. Without, whether all fits shows as the cut is made.
+        // Only a marker that says how much is left out needs the total. Without one, the cut itself
+        // shows whether all fits.
         let total = self.counts.then(|| self.measure(pieces));
         if total.is_some_and(|total| total <= limit) {
             return None;
         }
         let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
 
-        // The more is left out, the wider may be the number that says so, and the less room is left. Start with the
-        // least number that it can be, and make room for a wider one until what is then left out fits in it. Not
-        // until it is just as wide: two ends may keep more of less room.
+        // The more is left out, the wider the number in the marker may be, and the less room is
+        // left for text. Start with the smallest number that it can be, and make room for a wider
+        // one until the number that results fits. It may then be narrower than its room: two ends
+        // may keep more of less room.
         let mut left_out = total.map_or(0, |total| total - limit);
         let mut width =
             if self.marker.is_empty() { limit } else { count(&self.rendered(left_out), self.unit) };
@@ -319,7 +324,7 @@ impl Cut {
         Some(kept.plan(marker))
     }
 
-    /// What stands for a text of which nothing fits.
+    /// Returns the text in the place of one of which nothing fits.
     fn alone(&self, total: usize) -> String {
         let limit = self.limit.get();
         [self.rendered(total), "…".to_owned()]
@@ -336,7 +341,7 @@ impl Cut {
         pieces.iter().map(|piece| count(piece, self.unit)).sum()
     }
 
-    /// What is kept within `budget`, where `marker` will stand in the gap.
+    /// Returns the ends that are kept within `budget`, where `marker` will stand in the gap.
     fn select(&self, pieces: &[&str], budget: usize, marker: &str) -> Kept {
         let (head, tail) = match self.keep {
             Keep::Head => (self.front(pieces, budget), self.back(pieces, 0)),
@@ -354,7 +359,7 @@ impl Cut {
         kept
     }
 
-    /// The longest beginning of the pieces within `budget`: where it ends, and its measure.
+    /// Returns the longest beginning of the pieces within `budget`: where it ends, and its measure.
     fn front(&self, pieces: &[&str], budget: usize) -> (At, usize) {
         let mut end = At { piece: 0, byte: 0 };
         let mut measure = 0;
@@ -371,7 +376,7 @@ impl Cut {
         (end, measure)
     }
 
-    /// The longest end of the pieces within `budget`: where it starts, and its measure.
+    /// Returns the longest end of the pieces within `budget`: where it starts, and its measure.
     fn back(&self, pieces: &[&str], budget: usize) -> (At, usize) {
         let mut start = At {
             piece: pieces.len().saturating_sub(1),
@@ -391,7 +396,8 @@ impl Cut {
         (start, measure)
     }
 
-    /// Whether all fits after all: what is between the two ends measures no more than they leave of the limit.
+    /// Returns whether all fits after all: what is between the two ends measures no more than they
+    /// leave of the limit.
     fn gap_fits(&self, pieces: &[&str], kept: &Kept) -> bool {
         let Kept { head, tail, measure } = kept;
         let mut room = self.limit.get() - measure;
@@ -411,9 +417,9 @@ impl Cut {
 
     /// Gives up a regional indicator that would pair with another one across the gap.
     ///
-    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew. That is also the
-    /// one way in which a text can measure more than the sum of its parts: any other join at the gap makes one
-    /// cluster of two, which is why no result needs to be measured.
+    /// Half a flag at the gap would make a flag that never was, and pair all flags behind it anew.
+    /// That is also the one way in which a text can measure more than the sum of its parts: any
+    /// other join at the gap makes one cluster of two, which is why no result needs to be measured.
     fn part_flags(&self, pieces: &[&str], kept: &mut Kept, marker: &str) {
         let mut front = &pieces[kept.head.piece][..kept.head.byte];
         let mut back = &pieces[kept.tail.piece][kept.tail.byte..];
@@ -449,23 +455,23 @@ pub struct At {
     pub byte: usize,
 }
 
-/// Where a text that came in pieces is cut. See [`Cut::plan`].
+/// The places where a text that came in pieces is cut. See [`Cut::plan`].
 ///
 /// Pieces before the head's and behind the tail's are whole; pieces between the two are gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Where the kept beginning ends.
+    /// The place where the kept beginning ends.
     pub head: At,
-    /// Where the kept end starts.
+    /// The place where the kept end starts.
     pub tail: At,
-    /// What stands in the gap; may be empty. It ends the head's piece, if anything is kept there, and else starts
-    /// the tail's.
+    /// The text in the gap; may be empty. It ends the head's piece, if anything is kept there, and
+    /// else starts the tail's.
     pub marker: String,
 }
 
 impl Plan {
-    /// What becomes of a piece: its text, marker included, or `None` where it is gone.
+    /// Returns what is left of a piece: its text, marker included, or `None` where it is gone.
     ///
     /// `text` is the piece with that index among those that the plan was made for.
     pub fn piece<'a>(&self, index: usize, text: &'a str) -> Option<Cow<'a, str>> {
@@ -473,7 +479,7 @@ impl Plan {
         if index < head.piece || index > tail.piece {
             return Some(Cow::Borrowed(text));
         }
-        // `get` and not an index: a text that the plan was not made for shall not panic.
+        // `get` and not an index: a text that the plan was not made for must not panic.
         let front = text.get(..head.byte).filter(|_| index == head.piece).unwrap_or_default();
         let back = text.get(tail.byte..).filter(|_| index == tail.piece).unwrap_or_default();
         let gap = if head.byte > 0 { head.piece } else { tail.piece };
@@ -500,7 +506,7 @@ impl Kept {
     }
 }
 
-/// A number with its thousands separated.
+/// Returns a number with its thousands separated.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);

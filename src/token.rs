@@ -10,7 +10,8 @@
 //! use memory_prompt::{Message, TokenCounter};
 //!
 //! assert_eq!(Estimate.count_text("How far is the moon?")?, 6);
-//! assert_eq!(Estimate.count(&Message::user("How far is the moon?"))?, 10); // with the message's own 4
+//! // With the 4 of the message itself:
+//! assert_eq!(Estimate.count(&Message::user("How far is the moon?"))?, 10);
 //!
 //! let words = |text: &str| text.split_whitespace().count();
 //! assert_eq!(words.count_text("How far is the moon?")?, 5);
@@ -36,7 +37,7 @@ pub use message::{Overhead, media_tokens};
 use crate::error::Result;
 use crate::message::{Message, Part};
 
-/// Says how many tokens something is.
+/// A counter of the tokens of texts and messages.
 ///
 /// Only [`count_text`](Self::count_text) must be written. A closure `Fn(&str) -> usize` is a
 /// counter, and an `Arc` of a counter is one; a counter that can fail is a type of its own.
@@ -80,7 +81,7 @@ use crate::message::{Message, Part};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 pub trait TokenCounter: Send + Sync {
-    /// How many tokens this text is, alone.
+    /// Returns the number of tokens of this text, alone.
     ///
     /// # Errors
     ///
@@ -88,11 +89,12 @@ pub trait TokenCounter: Send + Sync {
     /// [`ErrorKind::Count`](crate::ErrorKind::Count).
     fn count_text(&self, text: &str) -> Result<usize>;
 
-    /// How many tokens this text is, or `None` where it is more than `limit`.
+    /// Returns the number of tokens of this text, or `None` where that is more than `limit`.
     ///
     /// It agrees with `count_text(text)? <= limit`, and costs what the limit is and not what the
     /// text is: where the text is long for the limit, a beginning of it is counted first, and a
-    /// longer one only if that does not settle it. A counter that can stop by itself overrides this.
+    /// longer one only if that does not settle it. A counter that can stop by itself overrides
+    /// this.
     ///
     /// ```
     /// use memory_prompt::TokenCounter;
@@ -120,8 +122,8 @@ pub trait TokenCounter: Send + Sync {
         Ok((tokens <= limit).then_some(tokens))
     }
 
-    /// How many tokens this message is: its text, names, tool calls, reasoning and media, and the
-    /// [overhead](Self::overhead) of a message.
+    /// Returns the number of tokens of this message: its text, names, tool calls, reasoning and
+    /// media, and the [overhead](Self::overhead) of a message.
     ///
     /// - A tool call counts its name and its arguments, as they are written; a result its tool's
     ///   name. Call ids, attributes and fields that this version does not know count nothing.
@@ -149,7 +151,8 @@ pub trait TokenCounter: Send + Sync {
         message::count(self, message)
     }
 
-    /// How many tokens a part that is not text is: [`media_tokens`], unless overridden.
+    /// Returns the number of tokens of a part that is not text: [`media_tokens`], unless
+    /// overridden.
     ///
     /// ```
     /// use memory_prompt::token::Estimate;
@@ -167,8 +170,8 @@ pub trait TokenCounter: Send + Sync {
         Ok(media_tokens(part))
     }
 
-    /// What messages cost beside what is in them: the [default](Overhead::default), unless
-    /// overridden.
+    /// Returns the tokens that messages cost beside their content: the
+    /// [default](Overhead::default), unless overridden.
     ///
     /// ```
     /// use memory_prompt::TokenCounter;
@@ -181,7 +184,7 @@ pub trait TokenCounter: Send + Sync {
     }
 }
 
-/// By how many tokens a beginning of a text may count more than the whole text.
+/// The number of tokens that a beginning of a text may count more than the whole text.
 ///
 /// Byte-pair encoding needs a handful; see the [contract](TokenCounter#contract).
 ///

@@ -13,12 +13,12 @@ use crate::message::{
 };
 use crate::text::{Cut, Keep, Plan, Unit};
 
-/// How messages that are too long are shortened.
+/// A truncation: the way in which messages that are too long are shortened.
 ///
 /// The limit holds for the text of one message as a whole: texts of several parts share it. Only
-/// text of user, assistant and tool messages is cut; tool calls, ids, media and reasoning are never
-/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters), and
-/// text never becomes empty.
+/// text of user, ai and tool messages is cut; tool calls, ids, media and reasoning are never
+/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters),
+/// and text never becomes empty.
 ///
 /// ```
 /// use memory_prompt::{Keep, Message, Truncate};
@@ -32,8 +32,8 @@ use crate::text::{Cut, Keep, Plan, Unit};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// A [processor](Self::processor) decides by itself what becomes of a message. It is code: serialising a
-/// `Truncate` that has one is an error.
+/// A [processor](Self::processor) decides by itself what becomes of a message. It is code:
+/// serialising a `Truncate` that has one is an error.
 #[derive(Clone)]
 pub struct Truncate {
     cut: Cut,
@@ -44,8 +44,8 @@ pub struct Truncate {
 
 /// Decides what becomes of a message of the history on its way into a prompt.
 ///
-/// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to keep
-/// the message as it is.
+/// A closure `Fn(&Message) -> Option<Message>` is one: it returns the replacement, or `None` to
+/// keep the message as it is.
 ///
 /// # Contract
 ///
@@ -74,7 +74,8 @@ pub struct Truncate {
 /// }
 ///
 /// let truncate = Truncate::default().processor(FirstLines(3));
-/// let shout = Truncate::default().processor(|m: &Message| Some(Message::user(m.text().to_uppercase())));
+/// let shout = |message: &Message| Some(Message::user(message.text().to_uppercase()));
+/// let shout = Truncate::default().processor(shout);
 /// ```
 pub trait TruncateProcessor: Send + Sync {
     /// Says what becomes of `message`.
@@ -89,7 +90,7 @@ pub trait TruncateProcessor: Send + Sync {
     ) -> Result<Verdict, Box<dyn StdError + Send + Sync>>;
 }
 
-/// What a [`TruncateProcessor`] decides.
+/// The decision of a [`TruncateProcessor`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
@@ -101,24 +102,25 @@ pub enum Verdict {
     Drop,
 }
 
-/// What a [`TruncateProcessor`] is told beside the message.
+/// The context that a [`TruncateProcessor`] is told beside the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TruncateContext {
     /// The configured limit.
     pub limit: usize,
-    /// What the limit counts.
+    /// The unit that the limit counts.
     pub unit: Unit,
-    /// The kind of the message.
+    /// The role of the message.
     pub role: Role,
     /// Its position since the conversation began.
     pub seq: u64,
 }
 
 impl Truncate {
-    /// At most `limit` characters as a reader sees them (extended grapheme clusters, UAX #29).
+    /// Cuts to at most `limit` characters as a reader sees them (extended grapheme clusters, UAX
+    /// #29).
     ///
-    /// A cluster of more than 32 scalar values counts as one character for each 32 that it holds or
+    /// A cluster of more than 32 scalar values counts as several: one for each 32 that it holds or
     /// begins.
     ///
     /// # Errors
@@ -128,7 +130,7 @@ impl Truncate {
         Self::new(limit, Unit::Graphemes)
     }
 
-    /// At most `limit` of `unit`. Whatever the unit, a cut falls between two characters.
+    /// Cuts to at most `limit` of `unit`. Whatever the unit, a cut falls between two characters.
     ///
     /// # Errors
     ///
@@ -143,43 +145,43 @@ impl Truncate {
         Self { cut, processor: None, bounded: false, spares_question: false }
     }
 
-    /// The same with this end of the text kept; [`Keep::Head`] unless set.
+    /// Keeps this end of the text; [`Keep::Head`] unless set.
     #[must_use]
     pub fn keep(mut self, keep: Keep) -> Self {
         self.cut = self.cut.keep(keep);
         self
     }
 
-    /// The same with a marker where text was left out, for example
-    /// `… [{left_out} characters left out] …`. It counts within the limit.
+    /// Puts a marker where text was left out, for example `… [{left_out} characters left out] …`.
+    /// It counts within the limit.
     #[must_use]
     pub fn marker(mut self, marker: impl Into<String>) -> Self {
         self.cut = self.cut.marker(marker);
         self
     }
 
-    /// The same with each message handed to `processor`, which decides in place of the cut.
+    /// Hands each message to `processor`, which decides in place of the cut.
     #[must_use]
     pub fn processor(mut self, processor: impl TruncateProcessor + 'static) -> Self {
         self.processor = Some(Arc::new(processor));
         self
     }
 
-    /// The same with the limit enforced on what the processor returns, too.
+    /// Enforces the limit on what the processor returns, too.
     #[must_use]
     pub fn bounded(mut self) -> Self {
         self.bounded = true;
         self
     }
 
-    /// The same with the newest question left whole: the user messages with which the newest turn
-    /// begins are not shortened, so that the order at the end of a pasted page is not lost.
+    /// Leaves the newest question whole: the user messages with which the newest turn begins are
+    /// not shortened, so that the order at the end of a pasted page is not lost.
     ///
-    /// Once the next turn begins, the question is shortened like any other message, and the prompt's
-    /// cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where a
-    /// [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit first, and below
-    /// that only where that is too much. [`Keep::Ends`] beside this keeps the order at its end even then; where
-    /// a cache matters more, it is the better choice alone.
+    /// Once the next turn begins, the question is shortened like any other message, and the
+    /// prompt's cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where
+    /// a [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit
+    /// first, and below that only where that is too much. [`Keep::Ends`] beside this keeps the
+    /// order at its end even then; where a cache matters more, it is the better choice alone.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -200,7 +202,7 @@ impl Truncate {
         self
     }
 
-    /// A shortened copy of `message`, or `None` where it fits. The processor is not asked.
+    /// Returns a shortened copy of `message`, or `None` where it fits. The processor is not asked.
     pub fn shorten(&self, message: &Message) -> Option<Message> {
         match message {
             Message::User(m) => {
@@ -216,13 +218,14 @@ impl Truncate {
         }
     }
 
-    /// The limit.
+    /// Returns the limit.
     pub fn limit(&self) -> usize {
         self.cut.limit().get()
     }
 
-    /// The next shorter one: first the question is no longer spared; then each has half the limit of the one
-    /// before, enforced on what a processor returns too. `None` at a limit of 1.
+    /// Returns the next shorter truncation: first the question is no longer spared; then each has
+    /// half the limit of the one before, enforced on what a processor returns too. `None` at a
+    /// limit of 1.
     pub(crate) fn shorter(&self) -> Option<Self> {
         if self.spares_question {
             return Some(Self { spares_question: false, ..self.clone() });
@@ -237,12 +240,13 @@ impl Truncate {
         self.spares_question
     }
 
-    /// Whether a processor decides, and not the cut alone.
+    /// Returns whether a processor decides, and not the cut alone.
     pub(crate) fn has_processor(&self) -> bool {
         self.processor.is_some()
     }
 
-    /// Whether a message is kept whatever it says, since it has no more bytes than the limit has units.
+    /// Returns whether a message is kept whatever it says, since it has no more bytes than the
+    /// limit has units.
     pub(crate) fn surely_keeps(&self, message: &Message) -> bool {
         self.processor.is_none()
             && match message {
@@ -253,7 +257,7 @@ impl Truncate {
             }
     }
 
-    /// What becomes of the record at `seq`: kept (`None`), replaced, or dropped.
+    /// Decides whether the record at `seq` is kept, replaced or dropped.
     pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
         let Some(processor) = &self.processor else {
             return Ok(self.shorten(message).map_or(Verdict::Keep, Verdict::Replace));
@@ -323,14 +327,16 @@ impl Truncate {
     }
 }
 
-/// The part as `plan` leaves it; `None` for a text of which nothing is left. `place` counts texts.
+/// Returns the part as `plan` leaves it; `None` for a text of which nothing is left. `place` counts
+/// texts.
 fn cut_part(part: &Part, plan: &Plan, place: &mut impl Iterator<Item = usize>) -> Option<Part> {
     let Part::Text(TextPart { text, extra }) = part else { return Some(part.clone()) };
     let text = plan.piece(place.next()?, text)?.into_owned();
     Some(Part::Text(TextPart { text, extra: extra.clone() }))
 }
 
-/// Whether `new` may stand in the place of `old`: the same role, calls and answered call.
+/// Returns whether `new` may stand in the place of `old`: it has the same role, calls and answered
+/// call.
 fn same_shape(old: &Message, new: &Message) -> bool {
     let answered = |m: &Message| m.as_tool().map(|tool| tool.call_id().to_owned());
     old.role() == new.role()
@@ -339,7 +345,7 @@ fn same_shape(old: &Message, new: &Message) -> bool {
 }
 
 impl Default for Truncate {
-    /// The first 1000 characters.
+    /// Keeps the first 1000 characters.
     fn default() -> Self {
         const LIMIT: NonZeroUsize = NonZeroUsize::MIN.saturating_add(999);
         Self::of(Cut::new(LIMIT, Unit::Graphemes))

@@ -1,8 +1,9 @@
-//! Turns: a question, all that is called and said until it is answered, and one append of the whole.
+//! Turns: a question, all that is called and said until it is answered, and one append of the
+//! whole.
 //!
-//! A turn stages what happens and stores it once it is done, so that a model that fails, a tab that is
-//! closed and a process that dies leave no half of it in the memory. It does no I/O of its own: it says
-//! what it wants next, and [`next`](Turn::next) does what concerns the memory.
+//! A turn stages what happens and stores it once it is done, so that a model that fails, a tab that
+//! is closed and a process that dies leave no half of it in the memory. It does no I/O of its own:
+//! it says what it wants next, and [`next`](Turn::next) does what concerns the memory.
 //!
 //! ```
 //! use memory_prompt::turn::{Next, Tool, ToolError, Turn};
@@ -47,10 +48,11 @@
 //!
 //! # What happened is never denied
 //!
-//! Before a tool runs that is not [repeatable](Tool::repeatable), the turn is written to a slot of the
-//! memory, and again with the results before the model is asked: whatever dies in between, the next turn
-//! finds it, and its model is told that the call was begun. It is left to its owner, who may still run:
-//! only [`adopt`](MemoryPrompt::adopt) takes it over. Without such calls nothing is written before the end.
+//! Before a tool runs that is not [repeatable](Tool::repeatable), the turn is written to a slot of
+//! the memory, and again with the results before the model is asked: whatever dies in between, the
+//! next turn finds it, and its model is told that the call was begun. It is left to its owner, who
+//! may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls
+//! nothing is written before the end.
 //!
 //! A memory without slots keeps no such note. [`Call::is_kept`] says so, and
 //! [`Checkpoint::Required`] makes it an error.
@@ -81,27 +83,28 @@ pub use unfinished::{Begun, Unfinished};
 
 /// A question on its way to an answer.
 ///
-/// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with all
-/// that was said so far, but without its tools, which are code: set them again.
+/// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
+/// all that was said so far, but without its tools, which are code: set them again.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
     limits: Limits,
     /// The slots of the conversation, once they were listed.
     listed: Option<Vec<String>>,
-    /// What the first prompt of the turn has read, and how many records were asked for.
+    /// The snapshot that the first prompt of the turn has read, and the number of records that were
+    /// asked for.
     base: Option<Snapshot>,
     wanted: usize,
     /// The messages that stand behind it, as records.
     staged: Records,
     temporaries: Vec<Arc<Message>>,
     cache: ComposerCache,
-    /// Whether somebody else has the slot.
+    /// True where somebody else has the slot.
     is_lost: bool,
     done: Option<Done>,
 }
 
-/// What a turn wants next of its owner.
+/// The next thing that a turn wants of its owner.
 #[derive(Debug)]
 pub enum Next {
     /// The model is to be asked: [`Turn::answer`].
@@ -121,31 +124,31 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// What the model is sent.
+    /// Returns the prompt that the model is sent.
     pub fn prompt(&self) -> &Prompt {
         &self.prompt
     }
 
-    /// What it can call.
+    /// Returns the tools that it can call.
     pub fn tools(&self) -> &[Tool] {
         &self.tools
     }
 
-    /// How often the model has called tools in this turn.
+    /// Returns how often the model has called tools in this turn.
     pub fn round(&self) -> u32 {
         self.round
     }
 }
 
-/// What became of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Done {
-    /// Where its messages stand in the memory.
+    /// The positions of its messages in the memory.
     pub positions: Range<u64>,
     /// Its messages: the question, calls and results, and the answer.
     pub messages: Vec<Message>,
-    /// How it ended.
+    /// The way in which it ended.
     pub ended: Ended,
     /// True where the memory recognises the append, should it come again after a lost answer.
     pub recognised: bool,
@@ -163,7 +166,7 @@ impl Done {
     }
 }
 
-/// How a turn ended.
+/// The way in which a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -174,12 +177,12 @@ pub enum Ended {
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
-    /// Somebody else has [adopted](MemoryPrompt::adopt) it. What it found out since was appended as late
-    /// results; the rest of its messages is here and nowhere else.
+    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it. What it found out since was
+    /// appended as late results; the rest of its messages is here and nowhere else.
     Adopted,
 }
 
-/// What a turn does where others have appended since its first prompt.
+/// The rule for a turn where others have appended since its first prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -192,7 +195,8 @@ pub enum OnConflict {
     Fail,
 }
 
-/// What a turn does before a tool that is not repeatable, over a memory that can't keep a note of it.
+/// The rule for a turn before a tool that is not repeatable, over a memory that can't keep a note
+/// of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -204,22 +208,23 @@ pub enum Checkpoint {
     Required,
 }
 
-/// What is kept of a turn that is interrupted.
+/// The part that is kept of a turn that is interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Keep {
-    /// What was said so far. Calls without a result are closed: a tool that may have run has an unknown
-    /// outcome, which a late result replaces.
+    /// Everything that was said so far. Calls without a result are closed: a tool that may have run
+    /// has an unknown outcome, which a late result replaces.
     Said,
-    /// Nothing, if nothing has happened: where a tool that is not repeatable may have run, what was said is
-    /// kept all the same.
+    /// Nothing, if nothing has happened: where a tool that is not repeatable may have run, what was
+    /// said is kept all the same.
     Nothing,
 }
 
 impl Turn {
     /// A turn that begins with this question.
     ///
-    /// [`MemoryPrompt::turn`](crate::MemoryPrompt::turn) makes one with the temporaries of the prompt.
+    /// [`MemoryPrompt::turn`](crate::MemoryPrompt::turn) makes one with the temporaries of the
+    /// prompt.
     pub fn new(question: impl Into<Message>) -> Self {
         Self::of(Document::new(question.into()))
     }
@@ -241,8 +246,8 @@ impl Turn {
         }
     }
 
-    /// The turn with what the model can call. A call of anything else is answered with an error, for the
-    /// model; where no tools are set, every call is handed out.
+    /// The turn with what the model can call. A call of anything else is answered with an error,
+    /// for the model; where no tools are set, every call is handed out.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
         self.tools = tools.into_iter().collect();
@@ -285,7 +290,7 @@ impl Turn {
         &self.document.id
     }
 
-    /// What was said so far, the question first.
+    /// Returns what was said so far, the question first.
     pub fn messages(&self) -> &[Message] {
         &self.document.messages
     }
@@ -300,8 +305,8 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where it is not the answer of a model, and where the model was not to be asked:
-    /// calls wait for their results, or the turn is over.
+    /// [`ErrorKind::Invalid`] where it is not the answer of a model, and where the model was not to
+    /// be asked: calls wait for their results, or the turn is over.
     pub fn answer(&mut self, answer: impl Into<Message>) -> Result<()> {
         let Message::Ai(answer) = answer.into() else {
             return Err(Error::invalid("answer", "it is not the message of a model"));
@@ -360,8 +365,8 @@ impl Turn {
         Ok(())
     }
 
-    /// Adds a message of the user to the running turn. The model is told at the next place where that is
-    /// possible: with the results of the calls that run, or instead of the end.
+    /// Adds a message of the user to the running turn. The model is told at the next place where
+    /// that is possible: with the results of the calls that run, or instead of the end.
     ///
     /// # Errors
     ///
@@ -376,7 +381,8 @@ impl Turn {
 
     /// Ends the turn: the next step stores what is kept of it.
     ///
-    /// What a broken stream has brought of an answer can be handed to [`answer`](Self::answer) before.
+    /// What a broken stream has brought of an answer can be handed to [`answer`](Self::answer)
+    /// before.
     pub fn interrupt(&mut self, keep: Keep) {
         if self.is_over() {
             return;
@@ -410,8 +416,8 @@ impl Turn {
             || others.any(|(i, _)| Some(i) != newest || self.document.is_called)
     }
 
-    /// What the memory takes at most: [`ChatMemory::limits`](crate::ChatMemory::limits). For those who
-    /// bring their own I/O; [`next`](Self::next) asks the memory.
+    /// Sets what the memory takes at most: [`ChatMemory::limits`](crate::ChatMemory::limits). For
+    /// those who bring their own I/O; [`next`](Self::next) asks the memory.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
     }

@@ -1,4 +1,4 @@
-//! Which records are sent: index arithmetic, and nothing else.
+//! The choice of the records that are sent: index arithmetic, and nothing else.
 
 mod groups;
 mod matches;
@@ -13,33 +13,33 @@ pub(crate) use turns::{Row, last_row};
 use crate::error::{Error, Result};
 use crate::record::{Snapshot, places};
 
-/// Which records of the history are sent.
+/// A choice of the records of the history that are sent, by recency.
 ///
 /// | window | sends | for |
 /// |---|---|---|
 /// | [`last(n)`](Self::last) | the last `n` messages | short conversations; the default, with 10 |
-/// | [`turns(n)`](Self::turns) | the last `n` turns, each from its user message on | agents with tool loops |
+/// | [`turns(n)`](Self::turns) | the last `n` turns, each whole | agents with tool loops |
 /// | [`all()`](Self::all) | everything | conversations with an end |
-/// | [`stepped(low, step)`](Self::stepped) | at least the last `low`, and up to `step - 1` more | long conversations with a provider that caches prompts |
-/// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, with the cheapest step | the same, by the provider's prices |
+/// | [`stepped(low, step)`](Self::stepped) | `low` to `low + step - 1` messages | cached prompts |
+/// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, at the lowest price | the same |
 ///
 /// The system message and temporaries are not counted, and neither are the application's own
 /// [records](crate::CustomMessage::is_private), which nobody is sent.
 ///
 /// # What stays besides
 ///
-/// - **Tool groups** are whole. A window that would open on the results of an older call leaves them out;
-///   one that ends in a group larger than itself sends all of it. A result that came late takes the group
-///   of its call along, from wherever that stands.
-/// - **The question.** In a long tool loop the window may hold calls and results and no user message. The
-///   question of the newest turn is then sent before it (of a question in several pieces the newest, up
-///   to half of the window), and the oldest messages give way, so that `last(n)` still sends `n`. Only the
-///   newest group and the question stay in any case. In a `stepped` window nothing gives way.
-///   [`exactly`](Self::exactly) switches this off.
+/// - **Tool groups** are whole. A window that would open on the results of an older call leaves
+///   them out; one that ends in a group larger than itself sends all of it. A result that came late
+///   takes the group of its call along, from wherever that stands.
+/// - **The question.** In a long tool loop the window may hold calls and results and no user
+///   message. The question of the newest turn is then sent before it (of a question in several
+///   pieces the newest, up to half of the window), and the oldest messages give way, so that
+///   `last(n)` still sends `n`. Only the newest group and the question stay in any case. In a
+///   `stepped` window nothing gives way. [`exactly`](Self::exactly) switches this off.
 ///
 /// Both are looked for among the 64 records before the window and four times as many as it reads at
-/// first, and past the application's own records a window looks no further than 1,024 of them. Where such a
-/// search ends without success, the [report](crate::Report::search_ended) says so.
+/// first, and past the application's own records a window looks no further than 1,024 of them.
+/// Where such a search ends without success, the [report](crate::Report::search_ended) says so.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
@@ -73,7 +73,7 @@ enum Kind {
     Stepped { low: usize, step: usize },
 }
 
-/// What a provider asks for a token of the prompt, in any unit: only the ratio counts.
+/// The prices of a provider for a token of the prompt, in any unit: only the ratio counts.
 ///
 /// ```
 /// use memory_prompt::{Prices, Window};
@@ -90,18 +90,18 @@ pub struct Prices {
     pub read: f64,
 }
 
-/// Where a window opens among the records of a snapshot.
+/// The place where a window opens among the records of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Opening {
     /// The place of the first record that the window covers.
     pub(crate) covers: usize,
     /// The place of the first record that is sent: behind tool results on which no window opens.
     pub(crate) start: usize,
-    /// Whether records of the application took so much room that the search for others ended.
+    /// True where records of the application took so much room that the search for others ended.
     pub(crate) ended: bool,
 }
 
-/// Why composing stops before there is a prompt.
+/// The reason why composing stops before there is a prompt.
 pub(crate) enum Stop {
     /// It takes this many of the newest records to go on.
     ReadMore(usize),
@@ -115,37 +115,38 @@ impl From<Error> for Stop {
 }
 
 impl Window {
-    /// The last `n` messages; none with `n = 0`.
+    /// Sends the last `n` messages; none with `n = 0`.
     pub const fn last(n: usize) -> Self {
         Self::of(Kind::Last(n))
     }
 
-    /// The last `n` turns, each whole.
+    /// Sends the last `n` turns, each whole.
     ///
     /// A turn is a user message and all that follows it up to the next one. User messages in a row,
     /// with no answer between them, begin one turn together, and a
-    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user message,
-    /// a greeting for example, belongs to the first turn, unless it is longer than some hundred messages.
+    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user
+    /// message, a greeting for example, belongs to the first turn, unless it is longer than some
+    /// hundred messages.
     ///
-    /// In a history without any user message each answer with its tool results is a turn of its own,
-    /// and so is any other message. To know that, all of it is read: take [`last`](Self::last) for an
-    /// agent that nobody asks anything.
+    /// In a history without any user message each answer with its tool results is a turn of its
+    /// own, and so is any other message. To know that, all of it is read: take [`last`](Self::last)
+    /// for an agent that nobody asks anything.
     pub const fn turns(n: usize) -> Self {
         Self::of(Kind::Turns(n))
     }
 
-    /// Everything.
+    /// Sends everything.
     pub const fn all() -> Self {
         Self::of(Kind::All)
     }
 
-    /// At least the last `low` messages, and up to `step - 1` more: the start of the window moves
-    /// only once every `step` messages.
+    /// Sends at least the last `low` messages, and up to `step - 1` more: the start of the window
+    /// moves only once every `step` messages.
     ///
-    /// In between prompts only grow at their end, so the provider's prompt cache serves all that was
-    /// sent before. The start is `floor(p / step) * step`, where `p` is the position of the `low`th
-    /// newest message: a pure function of where the conversation stands, the same in every process.
-    /// Where it falls into a tool group, the whole group is sent.
+    /// In between prompts only grow at their end, so the provider's prompt cache serves all that
+    /// was sent before. The start is `floor(p / step) * step`, where `p` is the position of the
+    /// `low`th newest message: a pure function of where the conversation stands, the same in every
+    /// process. Where it falls into a tool group, the whole group is sent.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Window {
         Ok(Self::of(Kind::Stepped { low, step }))
     }
 
-    /// A [`stepped`](Self::stepped) window with the step that costs least at these prices:
+    /// Returns a [`stepped`](Self::stepped) window with the step that costs least at these prices:
     /// `2 * sqrt(low * (write - read) / read)` messages, and at least 1.
     ///
     /// A longer step pays for more messages at the price of reading, a shorter one pays for the
@@ -192,25 +193,26 @@ impl Window {
         Self { kind, starting_with_user: false, exactly: false }
     }
 
-    /// The same window, for a model that wants the user to speak first.
+    /// Returns the same window for a model that wants the user to speak first.
     ///
-    /// Where the window opens in the middle of a turn, the question of that turn is sent before it; the
-    /// oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn would be left
-    /// behind its question, or the question is too far away, the rest of the turn is left out. With a
-    /// [`Provider`](crate::Provider) that refuses anything else this is done without being asked for.
+    /// Where the window opens in the middle of a turn, the question of that turn is sent before it;
+    /// the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
+    /// would be left behind its question, or the question is too far away, the rest of the turn is
+    /// left out. With a [`Provider`](crate::Provider) that refuses anything else this is done
+    /// without being asked for.
     #[must_use]
     pub const fn starting_with_user(self) -> Self {
         Self { starting_with_user: true, ..self }
     }
 
-    /// The same window without a question put before it, and without others giving way. Tool groups stay
-    /// whole all the same.
+    /// Returns the same window without a question put before it, and without others giving way.
+    /// Tool groups stay whole all the same.
     #[must_use]
     pub const fn exactly(self) -> Self {
         Self { exactly: true, ..self }
     }
 
-    /// How many of the newest records to read at first.
+    /// Returns the number of newest records to read at first.
     pub(crate) const fn first_read(&self) -> usize {
         match self.kind {
             Kind::Last(n) => n,
@@ -221,7 +223,7 @@ impl Window {
         }
     }
 
-    /// How many records this window sends, where it is nothing but the newest.
+    /// Returns the number of records that this window sends, where it is nothing but the newest.
     pub(crate) const fn newest(&self) -> Option<usize> {
         match self.kind {
             Kind::Last(n) if !self.starting_with_user => Some(n),
@@ -229,7 +231,7 @@ impl Window {
         }
     }
 
-    /// How many messages are sent at most, where the window says so and has others give way.
+    /// Returns the most messages that are sent, where the window says so and has others give way.
     pub(crate) const fn most(&self) -> Option<usize> {
         match self.kind {
             Kind::Last(n) if !self.exactly => Some(n),
@@ -237,8 +239,8 @@ impl Window {
         }
     }
 
-    /// How many messages of a question in pieces are put before the window: up to half of it, and
-    /// at least the last.
+    /// Returns how many messages of a question in several pieces are put before the window: up to
+    /// half of it, and at least the last.
     pub(crate) const fn half(&self) -> usize {
         let n = match self.kind {
             Kind::Last(n) => n,
@@ -248,8 +250,8 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Where this window opens in `snapshot`, before tool groups are looked at. `bound` is how far before
-    /// the first turn a greeting belongs to it.
+    /// Returns the place where this window opens in `snapshot`, before tool groups are looked at. A
+    /// greeting of up to `bound` records belongs to the first turn.
     pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
         let have = snapshot.records.len();
         match self.kind {
@@ -273,35 +275,36 @@ impl Window {
         }
     }
 
-    /// Whether the start stays in its place while the conversation grows. Such a start moves back to
-    /// the call of a tool group: forward would be forward for one prompt and back for the next.
+    /// Returns whether the start stays in its place while the conversation grows. Such a start
+    /// moves back to the call of a tool group: one that moves forward would be back again in the
+    /// next prompt.
     pub(crate) const fn is_stable(&self) -> bool {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
-    /// Whether the window opens on the beginning of a turn.
+    /// Returns whether the window opens on the beginning of a turn.
     pub(crate) const fn is_turns(&self) -> bool {
         matches!(self.kind, Kind::Turns(_))
     }
 
-    /// Whether the user has to speak first.
+    /// Returns whether the user has to speak first.
     pub(crate) const fn wants_user_first(&self) -> bool {
         self.starting_with_user
     }
 
-    /// Whether nothing is put before the window.
+    /// Returns whether nothing is put before the window.
     pub(crate) const fn is_exact(&self) -> bool {
         self.exactly
     }
 
-    /// Whether this window sends no history at all, not even a question.
+    /// Returns whether this window sends no history at all, not even a question.
     pub(crate) const fn sends_nothing(&self) -> bool {
         matches!(self.kind, Kind::Last(0) | Kind::Turns(0))
     }
 }
 
 impl Default for Window {
-    /// The last 10 messages.
+    /// Sends the last 10 messages.
     fn default() -> Self {
         Self::last(10)
     }
@@ -327,7 +330,8 @@ impl std::fmt::Display for Window {
     }
 }
 
-/// The next read when `have` records were not enough: doubling keeps the sum of all reads linear.
+/// Returns the size of the next read when `have` records were not enough: doubling keeps the sum of
+/// all reads linear.
 pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
 }
@@ -338,10 +342,11 @@ impl Opening {
     }
 }
 
-/// So many records of the application a window looks past.
+/// The most records of the application that a window looks past.
 const PASSED: usize = 1024;
 
-/// The place of the `n`th newest record that a provider may be sent, looked for past a number of others.
+/// Returns the place of the `n`th newest record that a provider may be sent, looked for past a
+/// number of others.
 fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Opening, Stop> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);

@@ -17,18 +17,18 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// An async memory or store as a blocking one, with a runtime of its own.
 ///
-/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside a
-/// runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime, one
-/// background thread, so they are served while the caller waits, even where the caller's runtime has
-/// that one thread only.
+/// It may be called from anywhere: from a thread that has nothing to do with async, and from inside
+/// a runtime of any kind, whose thread then waits. Connections live on this adapter's own runtime,
+/// one background thread, so they are served while the caller waits, even where the caller's
+/// runtime has that one thread only.
 ///
-/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on a
-/// thread that drives tasks. Async code is better off with the async memory itself.
+/// Calls from inside a runtime cost a thread each, some ten microseconds: tokio forbids to wait on
+/// a thread that drives tasks. Async code is better off with the async memory itself.
 ///
 /// ```
 /// use memory_prompt::{Blocking, ChatMemoryExt, InMemoryStore, Message, Unblock};
 ///
-/// // What a network backend would do here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
+/// // A network backend goes here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
 /// let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) })?;
 /// let memory = store.memory("support:u1001:c2002")?;
 /// memory.add(Message::user("hi"))?;
@@ -68,7 +68,7 @@ impl<T> Blocking<T> {
         Ok(Self { inner, engine })
     }
 
-    /// What this adapter wraps.
+    /// Returns the memory or store that this adapter wraps.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
@@ -82,14 +82,14 @@ impl<T> Blocking<T> {
         self.engine.wait(future)
     }
 
-    /// Something else on the same runtime.
+    /// Wraps something else on the same runtime.
     pub(crate) fn beside<U>(&self, inner: U) -> Blocking<U> {
         Blocking { inner, engine: Arc::clone(&self.engine) }
     }
 }
 
 impl<S: AsyncChatMemoryStore> Blocking<S> {
-    /// The memory of the conversation under this id, on the same runtime.
+    /// Returns the memory of the conversation under this id, on the same runtime.
     ///
     /// # Errors
     ///

@@ -22,11 +22,11 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
 /// so the executor goes on meanwhile.
 ///
-/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is then
-/// done or not done, and the batch is still with the caller. (So that it can be, the batch is copied.) It
-/// is not done later, though: work that no thread has taken up yet is dropped with its future, and a later
-/// change of the same conversation, through this adapter or another one of its store, waits until what
-/// was left running has ended. A purge waits for nobody, and nobody for it.
+/// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is
+/// then done or not done, and the batch is still with the caller. (So that it can be, the batch is
+/// copied.) It is not done later, though: work that no thread has taken up yet is dropped with its
+/// future, and a later change of the same conversation, through this adapter or another one of its
+/// store, waits until what was left running has ended. A purge waits for nobody, and nobody for it.
 ///
 /// Outside a tokio runtime every operation is an error.
 ///
@@ -54,7 +54,7 @@ type LeftRunning = Mutex<Vec<(Scope, Receiver<()>)>>;
 #[derive(Clone)]
 enum Scope {
     One(MemoryId),
-    /// Those whose ids begin so.
+    /// The conversations whose ids begin with this text.
     Prefix(String),
 }
 
@@ -72,19 +72,19 @@ impl Scope {
 }
 
 impl<T> Unblock<T> {
-    /// This memory or store, for async code.
+    /// Wraps this memory or store for async code.
     pub fn new(inner: T) -> Self {
         Self { inner: Arc::new(inner), left: Arc::default() }
     }
 
-    /// What this adapter wraps.
+    /// Returns the memory or store that this adapter wraps.
     pub fn get_ref(&self) -> &T {
         &self.inner
     }
 }
 
 impl<T> Clone for Unblock<T> {
-    /// Another handle on the same memory or store.
+    /// Returns another handle on the same memory or store.
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), left: Arc::clone(&self.left) }
     }
@@ -97,7 +97,7 @@ impl<T: Debug> Debug for Unblock<T> {
 }
 
 impl<S: ChatMemoryStore> Unblock<S> {
-    /// The memory of the conversation under this id, for async code.
+    /// Returns the memory of the conversation under this id, for async code.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl<T: Send + Sync + 'static> Unblock<T> {
         })
     }
 
-    /// Changes these conversations, after all changes of them that were left running.
+    /// Runs a change of these conversations after all changes of them that were left running.
     fn change<'a, R: Send + 'static>(
         &'a self,
         operation: &'static str,

@@ -15,7 +15,8 @@
 //! };
 //!
 //! // One of the choices of its response.
-//! let answer = ChatCompletionResponseMessage { content: Some("Hello.".to_owned()), ..Default::default() };
+//! let content = Some("Hello.".to_owned());
+//! let answer = ChatCompletionResponseMessage { content, ..Default::default() };
 //! # let mut answer = answer;
 //! # answer.role = async_openai::types::chat::Role::Assistant;
 //! prompt.add(client::async_openai::answer(&answer)?)?;
@@ -36,7 +37,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::wire::openai;
 
-/// A view of messages as the messages of a request.
+/// Returns a view of messages as the messages of a request.
 ///
 /// # Errors
 ///
@@ -51,7 +52,7 @@ pub fn messages(view: &openai::Messages<'_>) -> Result<Vec<ChatCompletionRequest
     serde_json::from_value(value).map_err(refused)
 }
 
-/// The message of a response, to be remembered.
+/// Returns the message of a response, to be remembered.
 ///
 /// # Errors
 ///
@@ -60,7 +61,7 @@ pub fn answer(message: &ChatCompletionResponseMessage) -> Result<Message> {
     openai::answer(&json(message)?).map(Message::from)
 }
 
-/// The messages of a request that somebody else made.
+/// Returns the messages of a request that somebody else made.
 ///
 /// # Errors
 ///

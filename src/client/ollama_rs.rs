@@ -19,8 +19,8 @@
 //!
 //! # What is lost
 //!
-//! What [`wire::ollama`](crate::wire::ollama) loses, and what these types have no field for: the ids
-//! of calls, and which call a tool message answers. Calls get ids of their position in the
+//! What [`wire::ollama`](crate::wire::ollama) loses, and what these types have no field for: the
+//! ids of calls, and which call a tool message answers. Calls get ids of their position in the
 //! conversation, and results are taken to come in the order of the calls.
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 use crate::wire::ollama;
 
-/// A view of messages as the messages of a request.
+/// Returns a view of messages as the messages of a request.
 ///
 /// # Errors
 ///
@@ -49,7 +49,8 @@ pub fn messages(view: &ollama::Messages<'_>) -> Result<Vec<ChatMessage>> {
     serde_json::from_value(value).map_err(refused)
 }
 
-/// The message of a response, to be remembered, with calls named after the response's `created_at`.
+/// Returns the message of a response, to be remembered, with calls named after the response's
+/// `created_at`.
 ///
 /// # Errors
 ///
@@ -73,21 +74,21 @@ pub struct History {
 }
 
 impl History {
-    /// The history that this prompt composes.
+    /// Returns the history that this prompt composes.
     pub fn new(prompt: MemoryPrompt) -> Self {
         Self { prompt, failed: None }
     }
 
-    /// The prompt, for example to add temporaries.
+    /// Returns the prompt, for example to add temporaries.
     pub fn prompt(&mut self) -> &mut MemoryPrompt {
         &mut self.prompt
     }
 
-    /// Whether all that was pushed is stored, and the prompt can be composed.
+    /// Checks that all that was pushed is stored, and that the prompt can be composed.
     ///
     /// # Errors
     ///
-    /// The first error since the last call, or what keeps the prompt from being composed.
+    /// The first error since the last call, or the one that keeps the prompt from being composed.
     pub fn check(&mut self) -> Result<()> {
         match self.failed.take() {
             Some(error) => Err(error),
@@ -115,7 +116,7 @@ impl History {
         self.prompt.add(message).map(drop)
     }
 
-    /// The result of the first call that waits for one.
+    /// Returns the result of the first call that waits for one.
     fn result(&self, content: &str) -> Result<Message> {
         let mut n = 16;
         loop {

@@ -1,5 +1,5 @@
-//! The envelope of JSON, read field by field, so that every error says what is wrong and none says what
-//! was said.
+//! The envelope of JSON, read field by field, so that every error says what is wrong and none says
+//! what was said.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAcce
 
 use crate::message::{Message, refuse};
 
-/// What stands in an envelope, as far as this version knows it.
+/// The fields of an envelope, as far as this version knows them.
 #[derive(Default)]
 pub(super) struct Envelope {
     pub(super) v: Option<u64>,

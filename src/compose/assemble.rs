@@ -1,4 +1,4 @@
-//! Putting the pieces together: system message, history, temporaries.
+//! Puts the parts of a prompt together: system message, history, temporaries.
 
 use std::mem;
 use std::sync::Arc;
@@ -22,14 +22,15 @@ pub(super) struct Assembly<'a> {
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
     pub(super) content: Box<Content>,
-    /// Where the history begins in the prompt, and where its last user message stands.
+    /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
-    /// Where that and the temporaries stand for good, in a turn that has gone on behind them.
+    /// The places where that and the temporaries stand for good, in a turn that has gone on behind
+    /// them.
     kept: Option<Kept>,
     /// The places of the question that is not cut.
     spared: Row,
-    /// How many records from before the window are sent.
+    /// The number of records from before the window that are sent.
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
     /// among the temporaries.
@@ -47,7 +48,7 @@ struct Kept {
 
 /// The tool group behind which nothing stands so far.
 struct OpenGroup<'a> {
-    /// Where its results begin in the prompt.
+    /// The index in the prompt at which its results begin.
     results_at: usize,
     waiting: Waiting<'a>,
 }
@@ -72,7 +73,7 @@ impl Waiting<'_> {
 }
 
 impl<'a> Assembly<'a> {
-    /// A prompt that so far consists of its system message.
+    /// Begins a prompt with its system message.
     pub(super) fn new(
         composer: &'a Composer,
         snapshot: &'a Snapshot,
@@ -110,8 +111,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// The records of the window, and what is sent before them. Temporaries stand before the record at the
-    /// position `temporaries`, where there is one.
+    /// Adds the records of the window, and what is sent before them. Temporaries stand before the
+    /// record at the position `temporaries`, where there is one.
     pub(super) fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
@@ -169,15 +170,16 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The temporary messages, and what the end of the history still waits for.
+    /// Adds the temporary messages, and the results that calls at the end of the history still
+    /// lack.
     pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
         let report = &mut self.content.report;
         report.temporaries = temporaries.len();
         report.no_user_message = report.sent > 0
             && self.last_user.is_none()
             && !temporaries.iter().any(|message| message.is_user());
-        // Results that are still to come may be written among those that are there: in the order of
-        // the calls, on some wires.
+        // Some formats write results in the order of the calls: one that is still to come may stand
+        // before those that are there, so none of them is durable yet.
         let waiting = self.open.as_ref().filter(|open| !open.waiting.0.is_empty());
         self.content.durable = waiting.map_or(self.content.pieces.len(), |open| open.results_at);
         self.note();
@@ -224,7 +226,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The whole, as the provider takes it.
+    /// Finishes the prompt: shapes it for the provider and completes the report.
     pub(super) fn finish(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
         if let Some(provider) = self.composer.provider {
             let strict = self.composer.tool_groups == ToolGroups::Strict;
@@ -251,8 +253,8 @@ impl<'a> Assembly<'a> {
         self.composer.checks_groups()
     }
 
-    /// The next records before the place `halt`, as far as they are sent as they are and whatever stands
-    /// around them.
+    /// Shares the next records before the place `halt`, as far as each is sent as it is, whatever
+    /// stands around it.
     fn share_plain(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
@@ -279,8 +281,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A record that is no call: with `unless_sent`, results whose group is not sent are left out for
-    /// that reason.
+    /// Sends or reports a record that is no call. With `unless_sent`, results whose group is not
+    /// sent are left out for that reason.
     fn other(&mut self, place: usize, record: Record<'a>, unless_sent: Option<Why>) -> Result<()> {
         match record.message() {
             message if message.is_private() => {
@@ -314,7 +316,8 @@ impl<'a> Assembly<'a> {
         }
     }
 
-    /// A system message among the records: it stays in its place where the provider takes that.
+    /// Sends a system message among the records in its place where the provider takes that; else
+    /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
         if self.composer.provider.is_some_and(|provider| provider.rules().late_system) {
             self.settle()?;
@@ -326,7 +329,7 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// One record that belongs to no group.
+    /// Sends one record that belongs to no group.
     fn message(&mut self, place: usize, record: Record<'a>) -> Result<()> {
         match self.judge(place, record)? {
             Some(member) => self.send(&member),
@@ -335,7 +338,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The record as it is sent: shared where it fits, else a copy; none where the processor dropped it.
+    /// Returns the record as it is sent: shared where it fits, else as a truncated copy; `None`
+    /// where the processor dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
         let message = record.message();
         let truncate = self.composer.truncate.as_ref();
@@ -380,7 +384,7 @@ impl<'a> Assembly<'a> {
         self.content.report.sent += 1;
     }
 
-    /// A message with tool calls and the results that answer it: all of it, or nothing.
+    /// Sends a tool group: all of it, or nothing.
     ///
     /// For a provider that takes neighbouring answers as one, those that stand side by side go
     /// together: all their calls, and then all results.
@@ -418,8 +422,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// The members of a group as they are sent, its calls first; none where the processor dropped one of
-    /// them, which leaves out all.
+    /// Returns the members of a group as they are sent, its calls first; `None` where the processor
+    /// dropped one of them, which leaves out all.
     fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
         let head = self.choice.matches.groups().get(group).map(|it| it.head);
         let places = head.into_iter().chain(self.choice.matches.results_of(group));
@@ -438,7 +442,7 @@ impl<'a> Assembly<'a> {
         Ok(None)
     }
 
-    /// The first group behind this one that is not joined to it.
+    /// Returns the first group behind this one that is not joined to it.
     fn neighbours(&self, group: usize) -> usize {
         let joins = self.composer.provider.is_some_and(|provider| provider.rules().joins_calls);
         let groups = self.choice.matches.groups();
@@ -457,7 +461,7 @@ impl<'a> Assembly<'a> {
         end
     }
 
-    /// Answers what nothing has answered, since something comes behind it.
+    /// Closes the calls that nothing has answered, since another message comes behind them.
     fn settle(&mut self) -> Result<()> {
         let Some(OpenGroup { waiting, .. }) = self.open.take() else { return Ok(()) };
         let mut pieces = mem::take(&mut self.content.pieces);
@@ -466,7 +470,7 @@ impl<'a> Assembly<'a> {
         closed
     }
 
-    /// Answers in `pieces` what nothing has answered.
+    /// Adds a result to `pieces` for each call that nothing has answered.
     fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (seq, call) in waiting.0 {
             if self.composer.tool_groups == ToolGroups::Strict {
@@ -482,8 +486,9 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// Says at the end which results have arrived, where they were sent further up and an answer of the
-    /// model would be last: the model has not seen them, and many refuse to go on from their own words.
+    /// Says at the end which results have arrived, where they were sent further up and an answer of
+    /// the model would be last: the model has not seen them, and many refuse to go on from their
+    /// own words.
     fn note(&mut self) {
         if !self.checks_groups() {
             return;
@@ -491,7 +496,7 @@ impl<'a> Assembly<'a> {
         let records = &self.snapshot.records;
         let matches = &self.choice.matches;
         let newest = (0..records.len()).rev().zip(records.iter().rev());
-        // What nobody is sent stands between nothing.
+        // Messages that are never sent part nothing.
         let newest = newest.filter(|(place, record)| match record.message() {
             Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
             message => !self.composer.never_sends(message),
@@ -523,7 +528,7 @@ impl<'a> Assembly<'a> {
         self.content.pieces.push(Arc::new(Message::user(text)), Origin::Note);
     }
 
-    /// A result without its call.
+    /// Leaves out a result without its call; an error where tool groups are strict.
     fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
         if self.composer.tool_groups == ToolGroups::Strict {
             let seq = record.seq();
@@ -537,7 +542,8 @@ impl<'a> Assembly<'a> {
         Ok(())
     }
 
-    /// A temporary result without its call.
+    /// Reports a temporary result without its call; an error where tool groups are strict or a
+    /// provider is named.
     fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
         let text = format!("temporary {index} answers call {id:?}, which nothing made");
         if self.composer.tool_groups == ToolGroups::Strict {
@@ -562,7 +568,7 @@ impl Content {
     fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
         let truncated = &mut self.report.truncated;
         if truncated.is_empty() {
-            // Where one message is long, others are too.
+            // Where one message is too long, others often are too.
             truncated.reserve(MORE);
             self.pieces.reserve(MORE);
         }
@@ -571,13 +577,13 @@ impl Content {
     }
 }
 
-/// What stands for a result that nobody recorded.
+/// Returns the stand-in for a result that nobody recorded.
 pub(super) fn no_result(call: &ToolCall) -> Message {
     let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
     Message::Tool(result.with_error(true))
 }
 
-/// What a result is called in a note: by its tool, else by its call.
+/// Returns the name of a result in a note: that of its tool, else the id of its call.
 fn called(tool: &ToolMessage) -> String {
     match tool.tool_name() {
         "" => format!("{:?}", tool.call_id()),
@@ -585,7 +591,7 @@ fn called(tool: &ToolMessage) -> String {
     }
 }
 
-/// For how many cut messages room is made with the first.
+/// The number of truncated messages for which room is made with the first one.
 const MORE: usize = 16;
 
 const NO_RESULT: &str = "No result was recorded for this call.";

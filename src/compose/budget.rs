@@ -20,13 +20,14 @@ use room::TokenRoom;
 /// A number of tokens that a prompt may have, and what gives way when it has more.
 ///
 /// The budget bounds everything that is sent: system message, history, temporaries and what the
-/// provider adds for the reply. The oldest tool groups and messages leave first, and no more of them than
-/// the budget demands. The newest user message and the newest group stay; where they alone are too much,
-/// the build fails with [`ErrorKind::Budget`], or cuts them where truncation is on.
+/// provider adds for the reply. The oldest tool groups and messages leave first, and no more of
+/// them than the budget demands. The newest user message and the newest group stay; where they
+/// alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them where truncation is
+/// on.
 ///
-/// A tool group or message that has more than half of all the room for history, and does not fit beside
-/// what is newer, is left out alone: one page that is too long does not silence everything before it. The
-/// [report](crate::Report::left_out) names it.
+/// A tool group or message that has more than half of all the room for history, and does not fit
+/// beside what is newer, is left out alone: one page that is too long does not silence everything
+/// before it. The [report](crate::Report::left_out) names it.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -53,35 +54,36 @@ pub(super) struct Limit {
 }
 
 impl Budget {
-    /// At most `tokens` for the whole prompt.
+    /// Returns a budget of at most `tokens` for the whole prompt.
     pub const fn new(tokens: usize) -> Self {
         Self { tokens, reserve: 0, marks: None, cut_first: false }
     }
 
-    /// The same budget, with so many tokens kept free for the answer and for tool definitions.
+    /// Returns the same budget with this many tokens kept free for the answer and for tool
+    /// definitions.
     ///
-    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each build is an
-    /// error.
+    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each
+    /// build is an error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
         Self { reserve: tokens, ..self }
     }
 
-    /// The same budget for a provider that caches prompts: the start of the history moves seldom, and
-    /// then so far that the history has between `low` and `high` tokens.
+    /// Returns the same budget for a provider that caches prompts: the start of the history moves
+    /// seldom, and then so far that the history has between `low` and `high` tokens.
     ///
     /// In between prompts only grow at their end. The start is a pure function of the history, the
-    /// same in every process: of all places that leave between `low` and `high` tokens it is the one
-    /// whose position can be halved most often, for that place stays the same while the
+    /// same in every process: of all places that leave between `low` and `high` tokens it is the
+    /// one whose position can be halved most often, for that place stays the same while the
     /// conversation moves past it. On average a move covers more than half of the room between the
-    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the budget
-    /// for the system message and temporaries; where those need more, the start moves for that one
-    /// build.
+    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the
+    /// budget for the system message and temporaries; where those need more, the start moves for
+    /// that one build.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the budget
-    /// without its reserve.
+    /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the
+    /// budget without its reserve.
     pub fn stepped(self, low: usize, high: usize) -> Result<Self> {
         let stepped = Self { marks: Some((low, high)), ..self };
         stepped.check()?;
@@ -101,9 +103,9 @@ impl Budget {
         }
     }
 
-    /// The same budget, where truncation cuts long messages shorter, down to a sixteenth of its
-    /// limit, before anything is dropped: the question that it
-    /// [spares](crate::Truncate::sparing_question) else included.
+    /// Returns the same budget, for which truncation cuts long messages shorter, down to a
+    /// sixteenth of its limit, before any message is left out. The question that it otherwise
+    /// [spares](crate::Truncate::sparing_question) is cut too.
     ///
     /// Without truncation this changes nothing.
     #[must_use]
@@ -111,7 +113,7 @@ impl Budget {
         Self { cut_first: true, ..self }
     }
 
-    /// The tokens for the prompt itself.
+    /// Returns the tokens for the prompt itself.
     const fn available(&self) -> usize {
         self.tokens.saturating_sub(self.reserve)
     }
@@ -148,7 +150,8 @@ impl Limit {
             }
             Tried::Fits(content) => return Ok(content),
         };
-        // A sixteenth for comfort; down to a single character where the prompt can't be sent else.
+        // Down to a sixteenth to make room for more of the history; down to a single character
+        // where the prompt can't be sent otherwise.
         let halvings = if needed.is_some() { usize::BITS } else { 4 };
         let mut shorter = composer.clone();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
@@ -158,7 +161,7 @@ impl Limit {
             };
             let limit = truncate.limit();
             shorter.truncate = Some(truncate);
-            // Other texts have other counts.
+            // Texts that are cut shorter have other counts, which are not remembered.
             let nothing = &mut ComposerCache::new();
             match self.fit(&shorter, snapshot, temporaries, nothing)? {
                 Tried::Fits(mut content) => {
@@ -192,8 +195,8 @@ impl Limit {
             Tried::TooMuch { tokens, units } => (tokens, units),
             fits => return Ok(fits),
         };
-        // What is added to the history counts too: a note, or what the provider demands. As many of the
-        // oldest units leave for it as it takes, and no more.
+        // A note and what the provider demands count too, and are known only now. As many of the
+        // oldest units are left out for them as it takes, and no more.
         let (mut fits, mut too_many) = (0, units);
         let mut best = None;
         while fits + 1 < too_many {
@@ -212,7 +215,7 @@ impl Limit {
         Ok(best.map_or(Tried::TooMuch { tokens: least, units: too_many }, Tried::Fits))
     }
 
-    /// Composes a prompt of at most so many units of the history, and counts all of it.
+    /// Composes a prompt of at most `most` units of the history, and counts all of it.
     fn compose_units(
         &self,
         composer: &Composer,
@@ -238,7 +241,7 @@ impl Limit {
         })
     }
 
-    /// The error where what must be sent is too much.
+    /// Returns the error for a prompt that does not fit, whatever is left out.
     fn exceeded(&self, needed: usize) -> Error {
         let budget = self.budget.available();
         let text = format!("what must be sent has {needed} tokens, and the budget is {budget}");
@@ -252,10 +255,10 @@ fn leaves_out(content: &Content) -> bool {
     report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Why::OverBudget)
 }
 
-/// What came of composing within a budget.
+/// The outcome of composing within a budget.
 enum Tried {
     Fits(Box<Content>),
-    /// It has so many tokens, and so many units of the history.
+    /// The prompt does not fit: the tokens that it has, and its units of the history.
     TooMuch {
         tokens: usize,
         units: usize,

@@ -1,17 +1,18 @@
-//! What one prompt finds out, for the next one.
+//! The counts and cuts that one prompt keeps for the next one.
 
 use std::fmt;
 
 use super::counts::Counts;
 use super::cuts::Cuts;
 
-/// What the prompts of one conversation have counted and cut, so that the next one neither counts nor
-/// cuts it again.
+/// The token counts and truncated copies of one conversation, so that the next prompt neither
+/// counts nor cuts them again.
 ///
-/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message that was
-/// found there, a cut copy to the very record in memory; both stay true as long as counter and truncation
-/// are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a new one where either
-/// has changed, or the conversation is another one. A provider's prompt cache is something else.
+/// It changes no prompt, only what a prompt costs. A count belongs to a position and the message
+/// that was found there, a cut copy to the very record in memory; both stay true as long as counter
+/// and truncation are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a
+/// new one where either has changed, or the conversation is another one. A provider's prompt cache
+/// is something else.
 ///
 /// ```
 /// use memory_prompt::{Composer, ComposerCache, Composition, Message, Snapshot, Truncate};
@@ -21,7 +22,8 @@ use super::cuts::Cuts;
 /// let history = Snapshot::from_messages([Message::user("a long story")]);
 /// let mut cache = ComposerCache::new();
 /// for _ in 0..2 {
-///     let composed = composer.compose_cached(history.clone(), &[], &mut cache)?; // cuts the first time
+///     // It cuts the first time only.
+///     let composed = composer.compose_cached(history.clone(), &[], &mut cache)?;
 ///     assert!(matches!(composed, Composition::Ready(prompt) if prompt[0].text() == "a lon"));
 /// }
 /// # Ok::<(), memory_prompt::Error>(())

@@ -1,4 +1,5 @@
-//! Choosing what of the history is sent: which records, and in which places among those that were read.
+//! Chooses the part of the history that is sent, by the places of records among those that were
+//! read.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +12,16 @@ use crate::provider::{Opens, Provider};
 use crate::record::{Records, Snapshot};
 use crate::window::{Fate, Matches, Opening, Row, Stop, ToolGroups, last_row, more, whole_groups};
 
-/// What of the history is sent. Places count among the records that were read.
+/// The part of the history that is sent. Places count among the records that were read.
 #[derive(Default)]
 pub(super) struct Choice<'a> {
-    /// The window covers all records from here on,
+    /// The place from which on the window covers all records.
     pub(super) covers: usize,
-    /// and sends those from here on: what lies between are tool results whose call is older.
+    /// The place from which on it sends them: between the two stand tool results whose call is
+    /// older.
     pub(super) start: usize,
-    /// What is sent before the window, in order: questions, and tool groups that a late result takes
-    /// along, by their calls.
+    /// The places that are sent before the window, in order: questions, and tool groups that a late
+    /// result takes along, by their calls.
     pub(super) front: Vec<usize>,
     /// Those of `front` that are questions.
     pub(super) questions: Row,
@@ -28,7 +30,7 @@ pub(super) struct Choice<'a> {
     pub(super) matches: Matches<'a>,
     /// The position before which nothing was looked for, where something was missed.
     pub(super) search_ended: Option<u64>,
-    /// Whether the room and not the window decided where the history begins.
+    /// True where the room and not the window decided where the history begins.
     pub(super) is_full: bool,
 }
 
@@ -43,7 +45,7 @@ pub(super) struct Unit {
     pub(super) group: Option<usize>,
 }
 
-/// What becomes of the next older unit.
+/// The decision about the next older unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fit {
     Taken,
@@ -53,7 +55,7 @@ pub(super) enum Fit {
     Ends,
 }
 
-/// How much of the history can be sent.
+/// The bound on how much of the history is sent.
 pub(super) trait Room {
     /// Begins a walk from the newest unit back, with these questions sent besides.
     fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()>;
@@ -61,15 +63,15 @@ pub(super) trait Room {
     /// Decides on the next older unit. The first is always taken.
     fn fit(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit>;
 
-    /// The place where the history begins, if all units that end before `end` are too much.
+    /// Returns the place where the history begins, if all units that end before `end` are too much.
     fn start(&self, end: usize) -> usize {
         end
     }
 
-    /// How many of a question in pieces are sent.
+    /// Returns how many messages of a question in several pieces are sent.
     fn pieces(&mut self, records: &Records, row: &[usize]) -> Result<usize>;
 
-    /// Whether the room is a budget, which may be full long before the window is.
+    /// Returns whether the room is a budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
 }
 
@@ -119,20 +121,21 @@ struct Choosing<'a, 'r> {
     snapshot: &'a Snapshot,
     room: &'r mut dyn Room,
     choice: Choice<'a>,
-    /// Whether tool groups are looked at.
+    /// True where tool groups are looked at.
     checks: bool,
-    /// What the window covers and sends if there is room: from these places on.
+    /// The places from which on the window covers and sends records, if there is room.
     opens: (usize, usize),
-    /// How many records to read where the window opens before those that were read.
+    /// The number of records to read, where the window opens before those that were read.
     unread: Option<usize>,
-    /// How far before the window anything is looked for,
+    /// The number of records before `base` in which questions and calls are looked for.
     bound: usize,
-    /// and the place from which that counts: where the window opens; for a budget, where it opened first.
+    /// The place from which `bound` counts: where the window opens; for a budget, where it opened
+    /// first.
     base: Option<usize>,
-    /// From which place on late results were matched; `None` where only those were that stand directly
-    /// behind their calls.
+    /// The place from which on late results were matched; `None` where only results directly behind
+    /// their calls were.
     matched: Option<usize>,
-    /// How far back the last walk came: behind the newest member of what it refused.
+    /// The place that the last walk reached: behind the newest member of the unit that it refused.
     reached: usize,
 }
 
@@ -147,8 +150,8 @@ impl Composer {
         let have = snapshot.records.len();
         let opening = match self.opening(snapshot, bound) {
             Ok(opening) => (opening, None),
-            // The window opens before what was read; or, where it counts turns, at the first one that
-            // was read or before it. Only what is full by then is settled.
+            // The window opens before what was read; or, where it counts turns, at the first one
+            // that was read or before it. Only what is full by then is settled.
             Err(Stop::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
@@ -180,7 +183,8 @@ impl Composer {
         .run()
     }
 
-    /// How many records before the window the question and the calls of late results are looked for.
+    /// Returns the number of records before the window in which the question and the calls of late
+    /// results are looked for.
     fn search(&self) -> usize {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
@@ -198,8 +202,8 @@ impl Composer {
         self.tool_groups != ToolGroups::Off
     }
 
-    /// Whether no prompt of this composer holds this message, whatever stands around it: it takes no
-    /// place there.
+    /// Returns whether this message is in no prompt of this composer, whatever stands around it,
+    /// and so takes no place there.
     pub(super) fn never_sends(&self, message: &Message) -> bool {
         let rules = self.provider.map(Provider::rules);
         match message {
@@ -209,7 +213,7 @@ impl Composer {
         }
     }
 
-    /// Whether the user has to speak first.
+    /// Returns whether the user has to speak first.
     fn wants_user_first(&self) -> bool {
         self.effective_window().wants_user_first()
             || self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
@@ -230,12 +234,12 @@ impl<'a> Choosing<'a, '_> {
         Ok(self.choice)
     }
 
-    /// The window with what its results take along.
+    /// Chooses the window, with the calls that its results take along.
     fn window(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         if self.checks && self.room.is_budget() {
-            // What is late may belong to anything, and where the window opens must not depend on how
-            // much was read.
+            // A late result may belong to any call, and the start of the window must not depend on
+            // how much was read.
             self.choice.matches = Matches::directly_among(records);
         } else if self.checks {
             self.choice.matches = Matches::among(records, self.opens.1);
@@ -275,7 +279,7 @@ impl<'a> Choosing<'a, '_> {
         }
     }
 
-    /// The question of the newest turn, where the window has lost it.
+    /// Adds the question of the newest turn, where the window has lost it.
     fn question(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         let from = |place: usize| records.messages().rev().take(records.len() - place);
@@ -283,8 +287,8 @@ impl<'a> Choosing<'a, '_> {
         if from(self.choice.start).any(Message::begins_turn) {
             return Ok(());
         }
-        // Of a conversation without tools the last n messages are sent and nothing else, unless none of them
-        // is sent at all.
+        // Of a conversation without tools the last n messages are sent and nothing else, unless
+        // none of them is sent at all.
         let counts_messages =
             !self.room.is_budget() && self.composer.effective_window().most().is_some();
         let has_work = || from(self.opens.0).any(is_work) || self.sent_units().next().is_none();
@@ -302,7 +306,8 @@ impl<'a> Choosing<'a, '_> {
         self.fill(&row)
     }
 
-    /// The question of the turn in which the window opens, for a model that wants the user first.
+    /// Adds the question of the turn in which the window opens, for a model that wants the user
+    /// first; else leaves out the rest of that turn.
     fn user_first(&mut self) -> Result<(), Stop> {
         let records = &self.snapshot.records;
         let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
@@ -345,7 +350,8 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// Whether anything that might be sent stands before the window, as far as that was searched.
+    /// Returns whether anything that might be sent stands before the window, as far as that was
+    /// searched.
     fn cuts(&self) -> bool {
         let records = &self.snapshot.records;
         let (searched, covers) = (self.searched(), self.choice.covers);
@@ -354,7 +360,8 @@ impl<'a> Choosing<'a, '_> {
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
-    /// Walks from the newest unit back as far as there is room beside these questions, in their order.
+    /// Walks from the newest unit back as far as there is room beside these questions, in their
+    /// order.
     fn walk(&mut self, questions: &[usize]) -> Result<()> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
@@ -362,7 +369,7 @@ impl<'a> Choosing<'a, '_> {
         let mut omitted = Vec::new();
         let mut start = None;
         self.reached = self.opens.1;
-        // Else the window is as large as it may be.
+        // Otherwise the window is as large as it may be, without a walk.
         if self.room.is_budget() || !questions.is_empty() || !none_before {
             self.room.begin(records, questions)?;
             let mut end = records.len();
@@ -393,20 +400,20 @@ impl<'a> Choosing<'a, '_> {
         Ok(())
     }
 
-    /// The units that are sent so far, newest first.
+    /// Returns the units that are sent so far, newest first.
     fn sent_units(&self) -> impl Iterator<Item = Unit> {
         let Choice { matches, start, .. } = &self.choice;
         let units = units(self.composer, &self.snapshot.records, matches, *start);
         units.filter(|unit| self.choice.omits(unit.head).is_none())
     }
 
-    /// The place of the first record that is sent.
+    /// Returns the place of the first record that is sent.
     fn first_sent(&self) -> Option<usize> {
         let questions = self.choice.questions.iter().copied();
         questions.chain(self.sent_units().map(|unit| unit.head)).min()
     }
 
-    /// What is sent before the window.
+    /// Returns the places that are sent before the window.
     fn front(&self) -> Vec<usize> {
         let Choice { start, questions, matches, .. } = &self.choice;
         let groups = matches.groups().iter().enumerate();
@@ -417,7 +424,7 @@ impl<'a> Choosing<'a, '_> {
         front
     }
 
-    /// The newest of a question in pieces, as far as there is room.
+    /// Returns the newest messages of a question in several pieces, as far as there is room.
     fn newest_pieces(&mut self, mut row: Row) -> Result<Row> {
         let pieces = self.room.pieces(&self.snapshot.records, &row)?;
         Ok(row.split_off(row.len() - pieces))
@@ -427,12 +434,12 @@ impl<'a> Choosing<'a, '_> {
         self.base.unwrap_or(self.choice.start)
     }
 
-    /// Where a search before the window ends.
+    /// Returns the place where a search before the window ends.
     fn searched(&self) -> usize {
         self.base().saturating_sub(self.bound)
     }
 
-    /// Whether all that may be searched before the window was read.
+    /// Returns whether all that may be searched before the window was read.
     fn is_searched(&self) -> bool {
         self.base() >= self.bound || self.snapshot.is_complete()
     }
@@ -446,8 +453,8 @@ impl<'a> Choosing<'a, '_> {
         Err(Stop::ReadMore(behind.saturating_add(self.bound)))
     }
 
-    /// Stops where reading more may help; else notes that the search ended without success, if there are
-    /// older records.
+    /// Stops where reading more may help; else notes that the search ended without success, if
+    /// there are older records.
     fn missed(&mut self) -> Result<(), Stop> {
         self.search_before()?;
         let searched = self.searched();
@@ -459,7 +466,8 @@ impl<'a> Choosing<'a, '_> {
     }
 }
 
-/// The units that may be sent and of which a member stands at or behind `from`, newest first.
+/// Returns the units that may be sent and of which a member stands at or behind `from`, newest
+/// first.
 fn units<'a>(
     composer: &'a Composer,
     records: &'a Records,
@@ -487,12 +495,13 @@ fn units<'a>(
 }
 
 impl Unit {
-    /// How many messages it has.
+    /// Returns the number of its messages.
     fn members(&self, matches: &Matches<'_>) -> usize {
         1 + self.group.map_or(0, |group| matches.answered(group))
     }
 
-    /// Where its newest member opens: the place of the call where all members stand side by side.
+    /// Returns the place at which its newest member opens: that of the call where all members stand
+    /// side by side.
     pub(super) fn opens(&self, matches: &Matches<'_>) -> usize {
         let direct = matches!(matches.fate(self.newest), Fate::Sent { direct: true, .. });
         if direct { self.head } else { self.newest }

@@ -1,4 +1,4 @@
-//! What was counted is not counted again.
+//! Remembers token counts, so that nothing is counted again.
 
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, VecDeque};
@@ -18,7 +18,7 @@ pub(super) struct Counts {
     first: u64,
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
-    /// What stands for a missing result of a tool, by the tool's name.
+    /// The counts of the stand-ins for missing results, by the tool's name.
     repairs: BTreeMap<String, usize>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
@@ -32,7 +32,7 @@ struct Counted {
     /// Tells the message that was counted from another one in its position: a row may be edited in
     /// place, and a conversation deleted and begun anew, within a millisecond.
     hash: u64,
-    /// Whether it was counted as it is, though others of its length are cut.
+    /// True where it was counted as it is, though others of its length are cut.
     whole: bool,
     tokens: usize,
 }
@@ -40,18 +40,18 @@ struct Counted {
 struct Shared {
     message: Arc<Message>,
     tokens: usize,
-    /// Whether it was asked for since [`Counts::forget_unasked`].
+    /// True where it was asked for since [`Counts::forget_unasked`].
     asked: bool,
 }
 
 impl Counts {
-    /// How many positions are known.
+    /// Returns the number of positions that are known.
     pub(super) fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// The count of a record as it is sent, or what `count` says the first time. A message that is not
-    /// sent counts nothing.
+    /// Returns the count of a record as it is sent; the first time, `count` is asked. A message
+    /// that is not sent counts nothing.
     pub(super) fn record(
         &mut self,
         record: Record<'_>,
@@ -72,7 +72,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// The count of a message that is no record.
+    /// Returns the count of a message that is no record.
     pub(super) fn shared(
         &mut self,
         message: &Arc<Message>,
@@ -88,7 +88,7 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// The count of what stands for a missing result of the tool `name`.
+    /// Returns the count of the stand-in for a missing result of the tool `name`.
     pub(super) fn repair(
         &mut self,
         name: &str,
@@ -121,7 +121,7 @@ impl Counts {
         }
         let (before, after) = (self.first.saturating_sub(seq), seq.saturating_sub(self.first));
         if before > FAR || after > self.records.len() as u64 + FAR {
-            return None; // A position out of all proportion is counted each time rather than stored.
+            return None; // too far away to be stored: counted each time
         }
         for _ in 0..before {
             self.records.push_front(None);
@@ -135,7 +135,8 @@ impl Counts {
     }
 }
 
-/// The names of so many tools are remembered; they come from the model, which may make them up.
+/// The number of tools that are remembered by name: the names come from the model, which may make
+/// them up.
 const TOOLS: usize = 1000;
 
 /// The largest gap between remembered positions.

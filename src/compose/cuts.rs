@@ -1,4 +1,4 @@
-//! What was cut is not cut again.
+//! Remembers truncated copies, so that nothing is cut again.
 
 use std::sync::Arc;
 
@@ -6,25 +6,27 @@ use crate::composed::Truncated;
 use crate::message::Message;
 use crate::record::{Mark, Record};
 
-/// The cut copies of one prompt, for the next one: a sliding window sends most messages again.
+/// The truncated copies of one prompt, for the next one: a sliding window sends most messages
+/// again.
 #[derive(Default)]
 pub(super) struct Cuts {
     /// By position.
     known: Vec<Known>,
-    /// Where the next one is likely to stand: prompts ask in the order of the one before.
+    /// The index of the copy that is likely asked for next: prompts ask in the order of the one
+    /// before.
     next: usize,
-    /// What this prompt has cut for the first time.
+    /// The copies that this prompt has made for the first time.
     added: Vec<Known>,
 }
 
 /// A record, and the copy that stands for it.
 pub(super) struct Known {
-    /// Nothing else can ever be taken for this record: a memory whose conversation was deleted begins again
-    /// at 0, with other messages.
+    /// The very record: its position would not do, since a conversation that was deleted begins
+    /// again at 0, with other messages.
     record: Mark,
     pub(super) copy: Arc<Message>,
     pub(super) report: Truncated,
-    /// Whether the prompt that is being composed has asked for it.
+    /// True where the prompt that is being composed has asked for it.
     asked: bool,
 }
 

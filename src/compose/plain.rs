@@ -1,4 +1,4 @@
-//! The short way to most prompts: the newest records as they are, behind a system message.
+//! The fast path of most prompts: the newest records as they are, behind a system message.
 
 use super::Composer;
 use super::system::System;
@@ -8,8 +8,8 @@ use crate::record::Snapshot;
 use crate::window::ToolGroups;
 
 impl Composer {
-    /// The prompt without temporaries, if each message of the window is sent as it is whatever stands around
-    /// it. What this answers the long way answers too, only later.
+    /// Fast path: no temporaries, no provider, and nothing in the window needs repair or
+    /// truncation. The long way composes the same prompt, only more slowly.
     pub(super) fn plain(&self, snapshot: &Snapshot) -> Option<Box<Content>> {
         let newest = self.effective_window().newest()?;
         let Snapshot { records, unreadable, .. } = snapshot;
@@ -48,7 +48,7 @@ impl Composer {
         Some(content)
     }
 
-    /// Whether a record is sent as it is, whatever stands around it.
+    /// Returns whether a record is sent as it is, whatever stands around it.
     #[inline]
     pub(super) fn sends_as_is(&self, message: &Message) -> bool {
         let checks_groups = self.tool_groups != ToolGroups::Off;

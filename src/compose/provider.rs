@@ -1,8 +1,8 @@
-//! What a provider demands of the list as a whole: one pass over what was assembled.
+//! The demands of a provider on the list as a whole, met in one pass over what was assembled.
 //!
 //! What becomes of a message depends on it and on what stands before it, never on what follows, so
-//! that a prompt grows at its end alone. The exception are neighbours that are joined: the last one may
-//! still grow, and is not durable until something of the other side follows.
+//! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
+//! may still grow, and is not durable until something of the other side follows.
 
 mod ids;
 mod join;
@@ -19,9 +19,9 @@ use ids::Names;
 use words::Worded;
 pub(super) use words::says_nothing;
 
-/// What stands before a conversation that its user did not begin.
+/// The user message before a conversation that its user did not begin.
 const OPENING: &str = "(start of the conversation)";
-/// What stands between a tool result and the user's next message.
+/// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
 
 /// A pass over the pieces of a prompt.
@@ -34,12 +34,12 @@ pub(super) struct Pass<'a> {
     out: Pieces,
     /// The end of `out` that the next message may still be joined to: neighbours of one side.
     open: Vec<Item<'a>>,
-    /// What no provider is sent, and came behind or among them.
+    /// Custom messages that came behind or among them, and that no provider is sent.
     aside: Vec<Item<'a>>,
     last: Last,
 }
 
-/// What was sent last.
+/// The kind of message that was sent last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Last {
     Nothing,
@@ -65,8 +65,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The pieces of these records as the provider takes them, and how many of the first messages are durable where
-    /// `durable` of `pieces` are.
+    /// Returns the pieces as the provider takes them, and how many of the first messages are
+    /// durable where `durable` of `pieces` are.
     pub(super) fn run(
         mut self,
         pieces: &'a Pieces,
@@ -150,7 +150,7 @@ impl<'a> Pass<'a> {
     fn turn(&mut self, item: Item<'a>, now: Last, report: &mut Report) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
-                // A temporary is the caller's own, and this is how it is sent.
+                // A temporary is the caller's own word, and joining it is how it is sent.
                 let temporary = |item: &Item<'_>| self.temporary(item).is_some();
                 if !temporary(&item) && !self.open.last().is_some_and(temporary) {
                     self.refuse(|| {
@@ -176,14 +176,14 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// Closes the end: what comes now is another message.
+    /// Closes the open end: what comes now is another message.
     fn settle(&mut self) {
         let joined = join::joined(&self.open);
         let seq = self.open.iter().find_map(Item::seq);
         if joined.is_none() {
             self.open.drain(..).for_each(|item| self.out.add(item));
         }
-        // Not between calls and their results.
+        // In front of a joined message, so that nothing parts its calls from their results.
         self.aside.drain(..).for_each(|item| self.out.add(item));
         if let Some(joined) = joined {
             self.out.push(Arc::new(joined), Origin::Joined(seq));
@@ -191,7 +191,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The message without blank text, or `None` where nothing is left of it.
+    /// Returns the message without blank text, or `None` where nothing is left of it.
     fn worded(&self, item: Item<'a>, report: &mut Report) -> Result<Option<Item<'a>>> {
         let temporary = self.temporary(&item);
         let worded = words::worded(item.message(), self.rules);
@@ -219,7 +219,7 @@ impl<'a> Pass<'a> {
         Ok(Some(changed(&item, copy)))
     }
 
-    /// The message with call ids that the provider takes.
+    /// Returns the message with call ids that the provider takes.
     fn named(&mut self, item: Item<'a>, report: &mut Report) -> Result<Item<'a>> {
         let Some(copy) = self.names.renamed(item.message()) else { return Ok(item) };
         self.adapt(&item, How::CallIds, report)?;
@@ -253,7 +253,8 @@ impl<'a> Pass<'a> {
         Error::new(ErrorKind::Provider, "compose", text)
     }
 
-    /// Which temporary this is, where it is one.
+    /// Returns the index of a temporary, `usize::MAX` for a changed copy of one, and `None` for
+    /// anything else.
     fn temporary(&self, item: &Item<'_>) -> Option<usize> {
         match item {
             Item::Own(message, Origin::Temporary) => {
@@ -276,7 +277,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// A changed copy in the place of a message.
+/// Returns a changed copy in the place of a message.
 fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
     let origin = match item {
         Item::Record(_, record) => Origin::Adapted(record.seq()),

@@ -1,4 +1,4 @@
-//! The one system message.
+//! The choice of the one system message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::record::Snapshot;
 pub(super) struct System {
     pub(super) message: Option<Arc<Message>>,
     pub(super) source: SystemSource,
-    /// Whether the memory has one that is not sent.
+    /// True where the memory has one that is not sent.
     pub(super) overridden: bool,
 }
 
@@ -51,8 +51,8 @@ fn as_system(message: &Arc<Message>) -> Option<Cow<'_, SystemMessage>> {
     if let Message::System(m) = &**message { Some(Cow::Borrowed(m)) } else { None }
 }
 
-/// The same history with the system record that opens it as its system message; `None` where there is
-/// no such record, or the memory keeps a system message in its slot.
+/// Returns the same history with the system record that opens it as its system message; `None`
+/// where there is no such record, or the memory keeps a system message in its slot.
 pub(super) fn opening_record(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;
     if snapshot.system.is_some() || first.seq() != snapshot.start {

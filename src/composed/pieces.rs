@@ -8,9 +8,9 @@ use super::Origin;
 use crate::message::Message;
 use crate::record::{Cell, Cursor, Few, Record, Records};
 
-/// What a prompt consists of: stretches of the records that were read, and messages beside them.
+/// The pieces of a prompt: stretches of the records that were read, and messages beside them.
 ///
-/// A stretch is two numbers, whatever its length; the records are handed in to whatever looks at them.
+/// A stretch is two numbers, whatever its length; who looks at it hands in the records.
 #[derive(Clone, Default)]
 pub(crate) struct Pieces {
     /// Most prompts are a system message and a stretch.
@@ -74,7 +74,7 @@ impl Pieces {
         }
     }
 
-    /// Makes room for so many pieces more.
+    /// Makes room for `n` more pieces.
     pub(crate) fn reserve(&mut self, n: usize) {
         self.list.reserve(n);
     }
@@ -114,8 +114,8 @@ impl Pieces {
         self.len += other.len;
     }
 
-    /// Lets go of the blocks of which nothing is shown: those before the window, and those between it
-    /// and what is sent before it.
+    /// Frees the blocks of records of which nothing is sent: those before the window, and those
+    /// between it and what is sent before it.
     pub(super) fn settle(&mut self, records: &mut Records) {
         let list = &self.list;
         let shown = |block: &Range<usize>| {
@@ -136,7 +136,7 @@ impl Pieces {
         }
     }
 
-    /// The messages, where these are the records that the stretches are of.
+    /// Returns the messages, given the records that the stretches are of.
     #[inline]
     pub(crate) fn walk<'a>(&'a self, records: &'a Records) -> Walk<'a> {
         Walk { pieces: &self.list, next_piece: 0, records, cursor: records.cursor(0), left: 0 }
@@ -163,11 +163,11 @@ impl<'a> Walk<'a> {
         }
         let cells = self.cursor.stretch(self.left.min(most));
         self.left -= cells.len();
-        // Never none, as long as the stretches are of these records.
+        // Never empty, as long as the stretches are of these records.
         (!cells.is_empty()).then_some(Next::Cells(cells))
     }
 
-    /// Passes so many messages.
+    /// Passes `n` messages.
     pub(super) fn advance(&mut self, mut n: usize) {
         while n > 0 {
             match self.stretch_of(n) {
@@ -244,7 +244,7 @@ impl Item<'_> {
         }
     }
 
-    /// The position of the record, where this is one or a copy of one.
+    /// Returns the position of the record, where this is one or a copy of one.
     pub(crate) fn seq(&self) -> Option<u64> {
         match self {
             Self::Record(_, record) => Some(record.seq()),

@@ -1,4 +1,4 @@
-//! What two prompts have in common, as a provider's cache sees it.
+//! The prefix that two prompts share, as a provider's cache sees it.
 
 use std::fmt;
 
@@ -7,12 +7,13 @@ use serde::Serialize;
 use super::{Origin, Prompt};
 use crate::token::{Estimate, TokenCounter};
 
-/// How much of a prompt a provider can serve from its cache of the one before it.
+/// The part of a prompt that a provider can serve from its cache of the one before it.
 ///
 /// ```
 /// use memory_prompt::{Break, DefaultChatMemory, MemoryPrompt, Message};
 ///
-/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.").max_messages(3);
+/// let memory = DefaultChatMemory::new();
+/// let mut prompt = MemoryPrompt::new(memory).system("Be brief.").max_messages(3);
 /// prompt.add_all(["one", "two"].map(Message::user))?;
 /// let first = prompt.build()?;
 /// prompt.add(Message::user("three"))?;
@@ -29,17 +30,18 @@ use crate::token::{Estimate, TokenCounter};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SharedPrefix {
-    /// How many of the first messages are the same.
+    /// The number of first messages that are the same.
     pub messages: usize,
-    /// How many tokens these have, by the built-in [`Estimate`].
+    /// The tokens of these messages, by the built-in [`Estimate`].
     pub tokens: usize,
-    /// How many [durable](Prompt::durable) messages the earlier prompt had.
+    /// The number of [durable](Prompt::durable) messages that the earlier prompt had.
     pub durable: usize,
-    /// What broke the prefix before the earlier prompt's durable boundary; `None` where it is whole.
+    /// The cause of a break before the earlier prompt's durable boundary; `None` where all of that
+    /// is shared.
     pub broken_by: Option<Break>,
 }
 
-/// What broke the prefix that two prompts share.
+/// The cause of a break in the prefix that two prompts share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -66,7 +68,7 @@ pub enum Break {
 }
 
 impl Prompt {
-    /// What this prompt shares with the one that was sent before it.
+    /// Returns the prefix that this prompt shares with the one that was sent before it.
     pub fn shared_prefix(&self, previous: &Self) -> SharedPrefix {
         let same = |(now, then): &(&_, &_)| now == then;
         let shared = || self.iter().zip(previous).take_while(same).map(|(now, _)| now);
@@ -78,14 +80,15 @@ impl Prompt {
         SharedPrefix { messages, tokens, durable: previous.durable(), broken_by }
     }
 
-    /// This prompt, with what it shares with the one before it in its [`Report`](super::Report).
+    /// Returns this prompt with its [`Report`](super::Report) saying what it shares with the one
+    /// before it.
     #[must_use]
     pub fn after(mut self, previous: &Self) -> Self {
         self.content.report.shared_prefix = Some(self.shared_prefix(previous));
         self
     }
 
-    /// Why the `at`th message is another one.
+    /// Returns the reason why the `at`th message is another one.
     fn difference(&self, previous: &Self, at: usize) -> Break {
         let origin = |prompt: &Self| prompt.with_origins().nth(at).map(|(origin, _)| origin);
         let position = |origin| match origin {

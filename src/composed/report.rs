@@ -1,4 +1,4 @@
-//! What a build did, as plain data and as a few lines for people.
+//! The report of a build, as plain data and as a few lines for people.
 
 use std::fmt;
 
@@ -24,65 +24,69 @@ use crate::provider::Provider;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// Every position that the memory holds is accounted for: `stored` is the sum of `older`, `over_budget`,
-/// `sent`, `left_out`, `private` and `unreadable`.
+/// Every position that the memory holds is accounted for: `stored` is the sum of `older`,
+/// `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// How many messages the prompt has in all.
+    /// The number of messages in the prompt.
     pub messages: usize,
-    /// How many records the memory holds, a system record that opens them included; a system message in
-    /// its slot is not counted.
+    /// The number of records that the memory holds, a system record that opens them included; a
+    /// system message in its slot is not counted.
     pub stored: u64,
-    /// How many of them are in the prompt, whole or shortened.
+    /// The number of records in the prompt, whole or truncated.
     pub sent: usize,
-    /// How many are older than the window.
+    /// The number of records older than the window.
     pub older: u64,
-    /// How many are older than what fits into the token budget, where that and not the window decides.
+    /// The number of records older than what fits into the token budget, where that and not the
+    /// window decides.
     pub over_budget: u64,
-    /// How many temporary messages are in the prompt.
+    /// The number of temporary messages in the prompt.
     pub temporaries: usize,
-    /// Where the system message came from.
+    /// The source of the system message.
     pub system: SystemSource,
-    /// Whether the memory has a system message that another one took the place of.
+    /// True where another system message took the place of the memory's.
     pub system_overridden: bool,
-    /// Whether history was sent without any message of the user in the whole prompt.
+    /// True where history was sent and the whole prompt has no message of the user.
     pub no_user_message: bool,
-    /// Whom the prompt is for, where that was named.
+    /// The provider that the prompt is for, where one was named.
     pub provider: Option<Provider>,
-    /// What the prompt counts, where it has a token budget.
+    /// The tokens of the prompt, where it has a token budget.
     pub tokens: Option<Tokens>,
-    /// What the prompt shares with the one before it, where one was given to
+    /// The prefix that the prompt shares with the one before it, where that was given to
     /// [`Prompt::after`](crate::Prompt::after).
     pub shared_prefix: Option<SharedPrefix>,
-    /// How many records of the application stand in the window: no provider is ever sent them.
+    /// The number of the application's own records in the window: no provider is ever sent them.
     pub private: u64,
-    /// The positions of the user messages that are sent before the window, since it has passed them.
+    /// The positions of the user messages that are sent before the window, since it has passed
+    /// them.
     pub question: Vec<u64>,
     /// The results that are sent behind their call and not in their own place.
     pub moved: Vec<Moved>,
-    /// The positions of the results whose arrival a note of the user at the end of the history tells.
+    /// The positions of the results whose arrival a note of the user at the end of the history
+    /// tells.
     pub note: Vec<u64>,
-    /// The position before which nothing was looked for, where a question or the call of a result was
-    /// missed, or so many records of the application stand in the way that older messages were.
+    /// The position before which nothing was looked for, where a question or the call of a result
+    /// was missed, or older messages were because of too many records of the application in
+    /// between.
     pub search_ended: Option<u64>,
     /// The positions of system messages among the records that are sent in their places.
     pub kept_systems: Vec<u64>,
-    /// The kinds of the temporary messages that were dropped when the memory was swapped after a build
-    /// that failed.
+    /// The roles of the temporary messages that were dropped when the memory was swapped after a
+    /// build that failed.
     pub dropped_temporaries: Vec<Role>,
-    /// What was left out of the window, and why.
+    /// The messages that were left out of the window, and why.
     pub left_out: Vec<LeftOut>,
     /// The positions in the window that the memory could not read.
     pub unreadable: Vec<u64>,
-    /// What was shortened or replaced by the truncation.
+    /// The messages that truncation shortened or replaced.
     pub truncated: Vec<Truncated>,
     /// The calls that were answered in place of a result that nobody recorded.
     pub repaired: Vec<Repaired>,
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
     pub orphan_temporaries: Vec<usize>,
-    /// What was changed so that the provider takes the prompt.
+    /// The changes that were made so that the provider takes the prompt.
     pub adapted: Vec<Adapted>,
 }
 
@@ -96,7 +100,7 @@ pub struct Moved {
     pub call: u64,
 }
 
-/// What a prompt counts against its token budget.
+/// The tokens of a prompt against its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tokens {
@@ -108,7 +112,7 @@ pub struct Tokens {
     pub cut_to: Option<usize>,
 }
 
-/// Where the system message of a prompt came from.
+/// The source of the system message of a prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -130,28 +134,28 @@ pub enum SystemSource {
 pub struct LeftOut {
     /// Its position.
     pub seq: u64,
-    /// Its kind.
+    /// Its role.
     pub role: Role,
-    /// Why it was left out.
+    /// The reason why it was left out.
     pub why: Why,
 }
 
-/// Why a message was left out.
+/// The reason why a message was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Why {
     /// A tool result on which the window would have opened: its call is older.
     Opening,
-    /// A tool result that answers no call, or none that was found as far back as calls are looked for:
-    /// [`Report::search_ended`] says where that was.
+    /// A tool result that answers no call, or none that was found as far back as calls are looked
+    /// for: [`Report::search_ended`] says where that was.
     NoCall,
     /// A tool result for a call that has been answered.
     Answered,
     /// A result that stood in for the true one, which has come.
     Replaced,
-    /// It has more than half of the room for history, does not fit beside what is newer, and is left
-    /// out alone.
+    /// It has more than half of the room for history, does not fit beside what is newer, and is
+    /// left out alone.
     OverBudget,
     /// The rest of a turn whose question is too far away, where the user has to speak first.
     RestOfTurn,
@@ -171,7 +175,7 @@ pub enum Why {
 pub struct Truncated {
     /// Its position.
     pub seq: u64,
-    /// Its kind.
+    /// Its role.
     pub role: Role,
     /// The bytes of its text before.
     pub from: usize,
@@ -195,13 +199,13 @@ pub struct Repaired {
 pub struct Adapted {
     /// The position of the message; `None` for a temporary one, or where there is none.
     pub seq: Option<u64>,
-    /// Its kind.
+    /// Its role.
     pub role: Role,
-    /// What was done.
+    /// The change that was made.
     pub how: How,
 }
 
-/// What was done so that a provider takes a message.
+/// A change that was made so that a provider takes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -221,7 +225,7 @@ pub enum How {
 }
 
 impl Report {
-    /// Whether all of the history is in the prompt as it was said.
+    /// Returns whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
             && self.over_budget == 0
@@ -373,7 +377,7 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// So many of something.
+/// A number with its noun, in the singular or plural.
 struct Count(u64, &'static str);
 
 impl fmt::Display for Count {

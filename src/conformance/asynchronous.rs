@@ -18,31 +18,33 @@ pub trait AsyncFixture: Sized + Send + Sync + 'static {
     /// The backend's name, for people and for counting.
     const BACKEND: &'static str;
 
-    /// A new place with nothing in it.
+    /// Returns a new place with nothing in it.
     fn new() -> impl Future<Output = Self> + Send;
 
-    /// The conversation under this id; the same one each time that the id is the same.
+    /// Returns the conversation under this id; the same one each time that the id is the same.
     fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory>;
 }
 
 /// An async backend that keeps many conversations.
 pub trait AsyncStoreFixture: AsyncFixture {
-    /// The store in which [`AsyncFixture::memory`] keeps its conversations.
+    /// Returns the store in which [`AsyncFixture::memory`] keeps its conversations.
     fn store(&self) -> Arc<dyn AsyncChatMemoryStore>;
 }
 
 /// An async backend whose data outlives the process, and can be used from several.
 pub trait AsyncSharedFixture: AsyncFixture {
-    /// What another process needs to know to find this place.
+    /// Returns what another process needs to know to find this place.
     fn address(&self) -> String;
 
-    /// The place at this address, through connections of its own. The data stay when it is dropped.
+    /// Returns the place at this address, through connections of its own. The data stay when it is
+    /// dropped.
     fn attach(address: &str) -> impl Future<Output = Self> + Send;
 }
 
 /// An async backend whose rows the tests can get at, behind its back.
 pub trait AsyncDamageFixture: AsyncFixture {
-    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system message.
+    /// Puts these bytes in the place of the payload of the record at `seq`, or of the system
+    /// message.
     fn damage(&self, id: &str, seq: Option<u64>, payload: &[u8])
     -> impl Future<Output = ()> + Send;
 }
@@ -91,8 +93,8 @@ impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
     }
 }
 
-/// Every law of the named groups as a test, for an async backend: [`conformance!`](crate::conformance!)
-/// with an [`AsyncFixture`].
+/// Every law of the named groups as a test, for an async backend:
+/// [`conformance!`](crate::conformance!) with an [`AsyncFixture`].
 #[macro_export]
 macro_rules! conformance_async {
     ($(#[$attribute:meta])* $name:ident: $fixture:ty, [$($group:ident),+ $(,)?]) => {

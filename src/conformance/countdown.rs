@@ -12,8 +12,8 @@ use crate::record::{SlotVersion, Snapshot};
 /// A memory that does what another one does, until a countdown reaches zero. From then on every
 /// operation fails and changes nothing.
 ///
-/// For tests of what uses a memory: with a countdown from each number there is, every way to fail is
-/// walked.
+/// For tests of what uses a memory: with a countdown from each number there is, every way to fail
+/// is walked.
 ///
 /// ```
 /// use memory_prompt::conformance::Countdown;
@@ -38,7 +38,7 @@ pub struct Countdown<M> {
 const NEVER: u64 = u64::MAX;
 
 impl<M> Countdown<M> {
-    /// A memory that does not fail yet.
+    /// Returns a memory that does not fail yet.
     pub fn new(inner: M) -> Self {
         Self { inner, left: AtomicU64::new(NEVER) }
     }

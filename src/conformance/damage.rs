@@ -6,8 +6,8 @@ use crate::error::ErrorKind;
 use crate::memory::{ChatMemory, ChatMemoryExt};
 use crate::message::Message;
 
-/// Payloads that are no message: nothing, noise, text that is not UTF-8, a lone surrogate, what was cut
-/// off, what comes from the future, and other people's JSON.
+/// Payloads that are no message: nothing, noise, text that is not UTF-8, a lone surrogate, what was
+/// cut off, what comes from the future, and other people's JSON.
 fn unreadable() -> Vec<&'static [u8]> {
     vec![
         b"",
@@ -63,8 +63,8 @@ pub fn pages_go_past_unreadable_rows<F: DamageFixture>(fixture: &F) {
     assert_eq!(seen, (0..8).chain(22..30).collect::<Vec<_>>());
 }
 
-/// A system message that can't be read is an error, since nothing else would say that it is missing;
-/// another one takes its place.
+/// A system message that can't be read is an error, since nothing else would say that it is
+/// missing; another one takes its place.
 pub fn an_unreadable_system_message_is_an_error_until_it_is_replaced<F: DamageFixture>(
     fixture: &F,
 ) {

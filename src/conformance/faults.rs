@@ -8,8 +8,8 @@ use super::FaultFixture;
 use super::model::{self, Model, Op};
 use super::support::ID;
 
-/// An error leaves the memory as it was, and the batch with the caller: whatever fails, and wherever in
-/// a list of operations. Once healed, the memory goes on.
+/// An error leaves the memory as it was, and the batch with the caller: whatever fails, and
+/// wherever in a list of operations. Once healed, the memory goes on.
 pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fixture: &F) {
     fail_anywhere(fixture, model::op());
 }

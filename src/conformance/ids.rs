@@ -20,8 +20,8 @@ fn append_as(memory: &dyn ChatMemory, id: &str, numbers: std::ops::Range<u64>) -
     appended
 }
 
-/// The same id again changes nothing, takes the messages, and returns the positions of the first append:
-/// even if its expectations no longer hold, and whatever its messages are.
+/// The same id again changes nothing, takes the messages, and returns the positions of the first
+/// append: even if its expectations no longer hold, and whatever its messages are.
 pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);
@@ -209,7 +209,7 @@ pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What is no id is refused, and nothing is changed.
+/// Text that can be no id is refused, and nothing is changed.
 pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     for id in no_names() {

@@ -350,7 +350,7 @@ pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F
     assert_eq!(seen, (4..55).map(|i| (i, i.to_string())).collect::<Vec<_>>());
 }
 
-/// What a read returned stays what it was, and is in nobody's way.
+/// The result of a read stays what it was, and keeps no later append waiting.
 pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -435,8 +435,8 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
     assert_eq!(left, times[3..]);
 }
 
-/// An append that only carries messages is an append like any other, and a read that asks for nothing more
-/// a read.
+/// An append that only carries messages is an append like any other, and a read that asks for
+/// nothing more a read.
 pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let recognised = memory.limits().recognises_ids();
@@ -469,7 +469,8 @@ pub fn the_larger_forms_do_what_the_plain_ones_do<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What a memory does not keep is an error that names the method to write for it, and changes nothing.
+/// A memory that does not keep something says so by an error that names the method to write for it,
+/// and changes nothing.
 pub fn what_a_memory_does_not_keep_is_an_error<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..2);

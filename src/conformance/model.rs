@@ -74,7 +74,7 @@ pub(super) struct Model {
     slots: BTreeMap<String, (String, SlotVersion)>,
     /// Every version that there ever was.
     versions: Vec<SlotVersion>,
-    /// What the appends with ids came to.
+    /// The outcome of each append with an id.
     ids: HashMap<u8, (Range<u64>, Option<SlotVersion>)>,
 }
 
@@ -105,7 +105,7 @@ pub(super) fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// An operation of a memory that has slots and recognises ids.
+/// Returns an operation of a memory that has slots and recognises ids.
 pub(super) fn change() -> impl Strategy<Value = Op> {
     let version = prop_oneof![
         4 => Just(Version::Any),
@@ -406,7 +406,7 @@ pub(super) fn try_all<F: Fixture, S: Strategy>(
     }
 }
 
-/// What each case begins with: a conversation that no other case has touched.
+/// Begins a case with a conversation that no other case has touched.
 #[track_caller]
 pub(super) fn fresh(memory: &dyn ChatMemory) {
     assert_eq!(memory.end().expect("a read succeeds"), 0);

@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion};
 use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
 
-/// Every id with this prefix, in pages of `n`.
+/// Returns every id with this prefix, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, prefix: &str, n: usize) -> Vec<String> {
     paged(n, |after| store.ids_with_prefix(prefix, after, n).expect("ids are listed"))
@@ -122,8 +122,8 @@ pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &
     assert_eq!(ids(&*store, "", 100).len(), left.len());
 }
 
-/// A store tells where a conversation begins and ends and when it was last active, and whether there is
-/// one.
+/// A store tells where a conversation begins and ends and when it was last active, and whether
+/// there is one.
 pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -241,8 +241,8 @@ pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     assert_eq!(store.purge_inactive(later()).unwrap(), 1);
 }
 
-/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor slots of
-/// before; no version is used again.
+/// After a delete, or a purge, a new beginning has another incarnation, and knows neither ids nor
+/// slots of before; no version is used again.
 pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
@@ -372,7 +372,8 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     assert!(third.slot("a").unwrap().is_some() && third.system().unwrap().is_some());
 }
 
-/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was active.
+/// A copy keeps positions, times, slots, the system message, the incarnation, and when each was
+/// active.
 pub fn a_copy_keeps_everything<F: StoreFixture>(fixture: &F) {
     let other = F::new();
     let (from, to) = (fixture.store(), other.store());

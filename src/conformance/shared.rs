@@ -17,7 +17,7 @@ pub(super) const WRITE_TO: &str = "MEMORY_PROMPT_WRITE_TO";
 const THREADS: u64 = 4;
 const BATCH: usize = 3;
 
-/// What was appended is there after reopening.
+/// Appended records are there after reopening.
 pub fn what_was_appended_is_there_after_reopening<F: SharedFixture>(fixture: &F, _path: &str) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -72,7 +72,7 @@ pub fn slots_and_ids_are_there_after_reopening<F: SharedFixture>(fixture: &F, _p
     holds(&*memory, 0..4);
 }
 
-/// What one appends, the other reads at once.
+/// Records that one appends, the other reads at once.
 pub fn what_one_appends_the_other_reads<F: SharedFixture>(fixture: &F, _path: &str) {
     let other = F::attach(&fixture.address());
     let (one, two) = (fixture.memory(ID), other.memory(ID));
@@ -127,7 +127,7 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
     println!("{}: {total} batches by 8 writers in 2 processes", F::BACKEND);
 }
 
-/// What each of the processes does.
+/// Writes as each of the processes does.
 pub(super) fn write<F: SharedFixture>(fixture: &F) {
     let time = Duration::from_secs(setting("MEMORY_PROMPT_SECONDS", 1).into());
     let end = Instant::now() + time;

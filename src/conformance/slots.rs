@@ -14,7 +14,7 @@ use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
-/// The slots of these names, in the order of the names.
+/// Returns the slots of these names, in the order of the names.
 #[track_caller]
 fn read(memory: &dyn ChatMemory, names: &[&str]) -> Vec<(String, Vec<u8>)> {
     let snapshot = memory.read_with(&Read::newest(0).slots(names.iter().copied())).unwrap();
@@ -88,7 +88,8 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     assert_eq!(memory.slot("b").unwrap().unwrap().version(), other, "another slot stays");
 }
 
-/// Slots change with the append or not at all, and so do messages, the system message, and other slots.
+/// Slots change with the append or not at all, and so do messages, the system message, and other
+/// slots.
 pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..3);
@@ -223,7 +224,8 @@ pub fn a_read_brings_the_slots_that_it_names<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Slots are listed with their versions in the order of their names, the system message not among them.
+/// Slots are listed with their versions in the order of their names, the system message not among
+/// them.
 pub fn slots_are_listed_with_their_versions<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add(Message::system("Be brief.")).unwrap();
@@ -280,7 +282,7 @@ pub fn slots_and_single_records_are_of_the_moment_of_the_read<F: Fixture>(fixtur
                 if i % 5 == 4 {
                     memory.evict(i - 3).unwrap();
                 }
-                // Readers shall be able to keep up.
+                // So that readers can keep up.
                 thread::sleep(Duration::from_micros(20));
             }
         });
@@ -358,7 +360,7 @@ pub fn a_slot_holds_any_bytes<F: Fixture>(fixture: &F) {
     }
 }
 
-/// What makes no sense is refused, and nothing is changed.
+/// A change that makes no sense is refused, and nothing is changed.
 pub fn what_is_no_slot_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let names = no_names().into_iter().chain(["system".to_owned()]);
@@ -501,7 +503,8 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
     assert_ne!(other.read(None, 1).unwrap().incarnation, seen, "another conversation has its own");
 }
 
-/// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of the list.
+/// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of
+/// the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
     let case = AtomicU64::new(0);
     model::try_all::<F, _>(&proptest::collection::vec(model::change(), 0..40), |ops| {

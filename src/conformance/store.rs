@@ -12,7 +12,7 @@ use crate::memory::{ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::store::ChatMemoryStore;
 
-/// Every id there is, in pages of `n`.
+/// Returns every id there is, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, n: usize) -> Vec<String> {
     paged(n, |after| store.ids(after, n).expect("ids are listed"))

@@ -1,4 +1,4 @@
-//! What the laws have in common.
+//! The common part of the laws.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
@@ -108,8 +108,8 @@ pub(super) fn hostile_ids() -> Vec<String> {
     ids
 }
 
-/// Names that get in the way of whoever builds a key or a query from them: ids without control characters,
-/// which are no names.
+/// Names that get in the way of whoever builds a key or a query from them: ids without control
+/// characters, which are no names.
 pub(super) fn hostile_names() -> Vec<String> {
     let more =
         ["System", "system ", "end", "start", "version", "a:system", "-1", "9223372036854775807"];
@@ -126,7 +126,7 @@ fn no_name(name: &str) -> bool {
     name.is_empty() || name.len() > 256 || name.contains(char::is_control)
 }
 
-/// What is neither an id of an append nor a name of a slot.
+/// Returns texts that can be neither an id of an append nor a name of a slot.
 pub(super) fn no_names() -> Vec<String> {
     let mut names = ["", "\0", "a\0", "a\nb", "\u{7f}", "\u{85}"].map(str::to_owned).to_vec();
     names.push("x".repeat(257));
@@ -183,7 +183,7 @@ impl Drop for Done<'_> {
     }
 }
 
-/// A user message with this number as its text.
+/// Returns a user message with this number as its text.
 pub(super) fn numbered(i: u64) -> Message {
     Message::user(i.to_string())
 }

@@ -34,7 +34,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # With a document beside the records
 ///
 /// ```
-/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message, Read};
+/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message};
+/// # use memory_prompt::Read;
 /// # let memory = DefaultChatMemory::with_id("support:u1001:c2002");
 /// let mut append = Append::new([Message::ai("It is cancelled.")])
 ///     .set_slot("summary", "They cancelled a booking.", Expected::Absent);
@@ -62,7 +63,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # use std::time::{Duration, UNIX_EPOCH};
 /// # use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
 /// # let memory = DefaultChatMemory::new();
-/// let at = [1_714_557_600, 1_714_557_660].map(|s| UNIX_EPOCH + Duration::from_secs(s)); // May 2024
+/// let may_2024 = [1_714_557_600, 1_714_557_660];
+/// let at = may_2024.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
 /// let messages = [Message::user("hi"), Message::ai("hello")];
 /// let end = memory.append_with(&mut Append::new(messages).with_times(at))?.positions.end;
 /// memory.append_with(&mut Append::closing(end, at[1]))?;
@@ -72,9 +74,10 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Append {
-    /// What is appended; a `System` message goes to its slot. Empty once it is appended.
+    /// The messages that are appended; a `System` message goes to its slot. Empty once they are
+    /// appended.
     pub messages: Vec<Message>,
-    /// Where the conversation must end.
+    /// The position at which the conversation must end.
     pub expected: Option<u64>,
     /// The id by which the same append is recognised, where it comes again.
     pub id: Option<String>,
@@ -82,13 +85,13 @@ pub struct Append {
     pub slots: Vec<SlotChange>,
     /// The time of each message, or none: they are then appended now.
     pub times: Vec<SystemTime>,
-    /// What must still be there of the conversation.
+    /// The part of the conversation that must still be there.
     pub since: Option<Since>,
-    /// When the conversation was last active, in place of now.
+    /// The time when the conversation was last active, in place of now.
     pub active: Option<SystemTime>,
 }
 
-/// What a caller has seen of a conversation, and wants to be there still.
+/// The part of a conversation that a caller has seen, and wants to be there still.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Since {
@@ -98,7 +101,7 @@ pub struct Since {
     pub newest: Option<u64>,
 }
 
-/// What an append came to.
+/// The outcome of an append.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Appended {
@@ -106,9 +109,10 @@ pub struct Appended {
     pub positions: Range<u64>,
     /// The version of each slot that it wrote, where it wrote any.
     pub version: Option<SlotVersion>,
-    /// Whether this memory recognises ids. Where it does not, the same append again is appended again.
+    /// True where this memory recognises ids. Where it does not, the same append is appended each
+    /// time that it comes.
     pub recognised: bool,
-    /// Whether the id had been appended before, so that nothing was changed now.
+    /// True where the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
 }
 
@@ -128,12 +132,13 @@ impl fmt::Debug for Append {
 }
 
 impl Append {
-    /// An append of these messages.
+    /// Returns an append of these messages.
     pub fn new(messages: impl IntoIterator<Item = Message>) -> Self {
         Self { messages: messages.into_iter().collect(), ..Self::default() }
     }
 
-    /// The end of an import: the conversation, which must end at `end`, was last active at this time.
+    /// Returns the append that closes an import: the conversation, which must end at `end`, was
+    /// last active at this time.
     ///
     /// It appends nothing. Where others have appended meanwhile it is a conflict, and the
     /// conversation is active by their appends.
@@ -141,14 +146,14 @@ impl Append {
         Self { expected: Some(end), active: Some(active), ..Self::default() }
     }
 
-    /// The append, only if the conversation still ends at this position.
+    /// Appends only if the conversation still ends at this position.
     #[must_use]
     pub fn expecting(mut self, end: u64) -> Self {
         self.expected = Some(end);
         self
     }
 
-    /// The append under an id, by which it is recognised where it comes again.
+    /// Gives the append an id, by which it is recognised where it comes again.
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
     #[must_use]
@@ -157,7 +162,7 @@ impl Append {
         self
     }
 
-    /// The append, which also writes this slot.
+    /// Writes this slot too.
     ///
     /// A name is text of 1 to 256 bytes without control characters, and not `system`: that slot is
     /// written by a `System` message.
@@ -173,22 +178,22 @@ impl Append {
         self
     }
 
-    /// The append, which also removes this slot.
+    /// Removes this slot too.
     #[must_use]
     pub fn remove_slot(mut self, name: impl Into<String>, expected: Expected) -> Self {
         self.slots.push(SlotChange { name: name.into(), content: None, expected });
         self
     }
 
-    /// The append with the time of each message, those of system messages included.
+    /// Gives each message its time, system messages included.
     #[must_use]
     pub fn with_times(mut self, times: impl IntoIterator<Item = SystemTime>) -> Self {
         self.times = times.into_iter().collect();
         self
     }
 
-    /// The append, only if the conversation that this snapshot shows still goes on: it was neither
-    /// deleted nor begun anew, and not all records are forgotten that were there.
+    /// Appends only if the conversation that this snapshot shows still goes on: it was neither
+    /// deleted nor begun anew, and not all records that were there are forgotten.
     #[must_use]
     pub fn since(mut self, snapshot: &Snapshot) -> Self {
         let newest = snapshot.end.checked_sub(1).filter(|newest| *newest >= snapshot.start);
@@ -196,10 +201,10 @@ impl Append {
         self
     }
 
-    /// Says what makes no sense about it, and what is larger than a memory's limits allow.
+    /// Refuses what makes no sense, and what is larger than a memory's limits allow.
     ///
-    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with. How large messages are
-    /// once they are written, they know best themselves.
+    /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with. Only they know how
+    /// large messages are once they are written.
     ///
     /// # Errors
     ///
@@ -226,20 +231,20 @@ impl Append {
         Ok(())
     }
 
-    /// Whether there is nothing to do: it then changes nothing, creates nothing and is no activity,
-    /// and its id is not remembered.
+    /// Returns whether there is nothing to do: the append then changes nothing, creates nothing and
+    /// is no activity, and its id is not remembered.
     pub fn is_empty(&self) -> bool {
         self.messages.is_empty() && self.slots.is_empty() && self.active.is_none()
     }
 
-    /// Whether it begins a conversation where there is none: one that only removes slots, or only
-    /// closes, does so where it has an id that is to be recognised, and else does not.
+    /// Returns whether it begins a conversation where there is none: one that only removes slots,
+    /// or only closes, does so where it has an id that is to be recognised, and else does not.
     pub fn creates(&self) -> bool {
         let writes = self.slots.iter().any(|change| change.content.is_some());
         !self.messages.is_empty() || writes || self.id.is_some() && !self.is_empty()
     }
 
-    /// Says why it can't be done where there is no conversation yet.
+    /// Refuses what can't be done where there is no conversation yet.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     ///
@@ -261,7 +266,7 @@ impl Append {
         Ok(())
     }
 
-    /// What a memory of five methods can't do of it.
+    /// Refuses what a memory of five methods can't do.
     pub(super) fn must_be_plain(&self) -> Result<()> {
         self.check(&Limits::default())?;
         let what = if !self.slots.is_empty() {
@@ -278,7 +283,7 @@ impl Append {
 }
 
 impl Since {
-    /// Whether it is still there, in a conversation of this incarnation at these positions.
+    /// Returns whether it is still there, in a conversation of this incarnation at these positions.
     pub fn holds(&self, incarnation: Option<Incarnation>, positions: &Range<u64>) -> bool {
         self.incarnation.is_none_or(|seen| incarnation == Some(seen))
             && self.newest.is_none_or(|newest| positions.contains(&newest))
@@ -286,7 +291,8 @@ impl Since {
 }
 
 impl Appended {
-    /// An append to these positions, by a memory that does not recognise ids.
+    /// Returns the outcome of an append to these positions, by a memory that does not recognise
+    /// ids.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory), who set what else there is to say.
     pub fn new(positions: Range<u64>) -> Self {
@@ -294,19 +300,19 @@ impl Appended {
     }
 }
 
-/// The error of an append to a conversation of which the caller has seen what is no more.
+/// Returns the error of an append whose caller has seen a part of the conversation that is gone.
 pub(crate) fn forgotten() -> Error {
     let text = "the conversation was deleted, cleared or evicted since it was seen";
     Error::new(ErrorKind::Forgotten, "append", text)
 }
 
-/// The error of what a memory of five methods does not do.
+/// Returns the error for what a memory of five methods does not do.
 pub(super) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {
     let text = format!("this memory has no {what}: `{method}` is to be written for that");
     Error::new(ErrorKind::Unsupported, operation, text)
 }
 
-/// The version of the one slot that an append wrote.
+/// Returns the version of the one slot that an append wrote.
 pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
     let text = "the memory does not say of which version the slot is now";
     appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))

@@ -18,19 +18,19 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// One conversation, shared by whoever talks in it, for async code.
 ///
-/// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word, and
-/// one sentence more:
+/// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word,
+/// and one sentence more:
 ///
-/// - **A future that is dropped** before it is done leaves the operation done or not done, never half
-///   done. Which of the two, nobody says.
+/// - **A future that is dropped** before it is done leaves the operation done or not done, never
+///   half done. Which of the two, nobody says.
 ///
 /// No executor is named here: that is a matter of the memory.
 ///
 /// ```
 /// use std::ops::Range;
 /// use memory_prompt::{
-///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId, Message,
-///     Result, Snapshot,
+///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId,
+///     Message, Result, Snapshot,
 /// };
 ///
 /// /// A memory that never has to wait.
@@ -63,7 +63,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// #     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
 /// #     let mut future = std::pin::pin!(future);
 /// #     loop {
-/// #         if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) { return value; }
+/// #         if let std::task::Poll::Ready(it) = future.as_mut().poll(&mut context) { return it; }
 /// #     }
 /// # }
 /// # block_on(async {
@@ -75,13 +75,13 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 pub trait AsyncChatMemory: Debug + Send + Sync {
-    /// The id of the conversation.
+    /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;
 
     /// Appends the messages of `batch` and takes them out of it; returns their positions.
     ///
-    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch is
-    /// as it was, or empty if it is known to be appended.
+    /// As [`ChatMemory::append`](super::ChatMemory::append). Where the future is dropped, the batch
+    /// is as it was, or empty if it is known to be appended.
     ///
     /// # Errors
     ///
@@ -92,7 +92,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>>;
 
-    /// The system message and the newest `n` records, or the newest `n` before the position `before`.
+    /// Reads the system message and the newest `n` records, or the newest `n` before the position
+    /// `before`.
     ///
     /// # Errors
     ///
@@ -128,7 +129,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// What [`read`](Self::read) returns, and with it the slots and single records that are asked for.
+    /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
+    /// for.
     ///
     /// # Errors
     ///
@@ -152,8 +154,8 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         })
     }
 
-    /// The names of all slots with their versions, in the order of the names' bytes; the system message
-    /// is not among them.
+    /// Returns the names of all slots with their versions, in the order of the names' bytes; the
+    /// system message is not among them.
     ///
     /// # Errors
     ///
@@ -162,13 +164,13 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("slots", "slots", "slots")) })
     }
 
-    /// The largest message, batch and slot that it takes, and whether it has slots and recognises ids.
-    /// There is nothing to wait for: it asks nobody.
+    /// Returns the largest message, batch and slot that it takes, and whether it has slots and
+    /// recognises ids. There is nothing to wait for: it asks no server.
     fn limits(&self) -> Limits {
         Limits::default()
     }
 
-    /// As that of the blocking twin: what a pointer shares already.
+    /// Returns the memory that a pointer shares already, as the blocking twin does.
     #[doc(hidden)]
     fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
     where
@@ -226,24 +228,26 @@ macro_rules! forward {
 
 forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
 
-/// As for the blocking twin: the pointer itself.
+/// Returns the pointer itself, as for the blocking twin.
 fn same(pointer: &dyn Any) -> Option<Arc<dyn AsyncChatMemory>> {
     pointer.downcast_ref().cloned()
 }
 
-/// As for the blocking twin: the memory as one that is shared, and never wrapped twice.
+/// Returns the memory as one that is shared, and never wrapped twice, as for the blocking twin.
 pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn AsyncChatMemory> {
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }
 
-/// Comfort for users of an [`AsyncChatMemory`]: the twin of [`ChatMemoryExt`](super::ChatMemoryExt).
-/// Implemented for every async memory; do not implement it yourself.
+/// Comfort for users of an [`AsyncChatMemory`]: the twin of
+/// [`ChatMemoryExt`](super::ChatMemoryExt). Implemented for every async memory; do not implement it
+/// yourself.
 pub trait AsyncChatMemoryExt: AsyncChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///
     /// # Errors
     ///
-    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must survive.
+    /// As [`AsyncChatMemory::append`]. The message is then gone: append a batch where it must
+    /// survive.
     fn add(&self, message: impl Into<Message>) -> impl Future<Output = Result<u64>> + Send {
         let mut batch = vec![message.into()];
         async move { self.append(&mut batch, None).await.map(|range| range.start) }
@@ -262,7 +266,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.append(&mut batch, None).await }
     }
 
-    /// The newest `n` records.
+    /// Returns the newest `n` records.
     ///
     /// # Errors
     ///
@@ -271,7 +275,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, n).await.map(|snapshot| snapshot.records) }
     }
 
-    /// Every record.
+    /// Returns every record.
     ///
     /// # Errors
     ///
@@ -280,7 +284,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// The system message, where there is one.
+    /// Returns the system message, where there is one.
     ///
     /// # Errors
     ///
@@ -289,7 +293,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.system) }
     }
 
-    /// The position that the next record will have.
+    /// Returns the position that the next record will have.
     ///
     /// # Errors
     ///
@@ -298,7 +302,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
     }
 
-    /// The slot of this name, where there is one.
+    /// Returns the slot of this name, where there is one.
     ///
     /// # Errors
     ///
@@ -337,7 +341,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.append_with(&mut append).await.map(drop) }
     }
 
-    /// The history in pages of `size` records, from the newest page to the oldest.
+    /// Returns the history in pages of `size` records, from the newest page to the oldest.
     ///
     /// As [`ChatMemoryExt::pages`](super::ChatMemoryExt::pages), with `next().await`.
     fn pages(&self, size: usize) -> AsyncPages<'_, Self> {
@@ -357,7 +361,7 @@ pub struct AsyncPages<'a, M: ?Sized> {
 }
 
 impl<M: AsyncChatMemory + ?Sized> AsyncPages<'_, M> {
-    /// The next page, or nothing behind the last. An error is the last.
+    /// Returns the next page, or `None` behind the last. An error is the last.
     pub async fn next(&mut self) -> Option<Result<Records>> {
         if self.done {
             return None;

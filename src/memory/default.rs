@@ -21,8 +21,8 @@ use crate::record::{
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
 ///
-/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), whatever the length of the
-/// history. What a read returned stays valid and costs later appends nothing.
+/// An append costs O(batch) and a read of the newest `n` costs O(n / 64), whatever the length of
+/// the history. What a read returned stays valid and costs later appends nothing.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
@@ -43,39 +43,39 @@ struct State {
     system: Option<Arc<Message>>,
     /// Side by side in position: each begins where the one before it ends.
     runs: VecDeque<Run>,
-    /// What the messages in the last block take, evicted ones included.
+    /// The bytes that the messages in the last block take, evicted ones included.
     bytes: usize,
     end: u64,
     beside: Beside,
 }
 
 impl DefaultChatMemory {
-    /// An empty conversation under a new random id.
+    /// Returns an empty conversation under a new random id.
     pub fn new() -> Self {
         Self::with_id(MemoryId::random())
     }
 
-    /// An empty conversation under this id.
+    /// Returns an empty conversation under this id.
     pub fn with_id(id: impl Into<MemoryId>) -> Self {
         Self { id: id.into(), state: Mutex::default() }
     }
 
     pub(crate) const LIMITS: Limits = Limits { slot: usize::MAX, ids: IDS, ..Limits::NONE };
 
-    /// A conversation that goes on where another one ended.
+    /// Returns a conversation that goes on where another one ended.
     pub(crate) fn restored(id: MemoryId, start: u64, incarnation: Incarnation) -> Self {
         let mut beside = Beside::new(incarnation);
         beside.active = millis(SystemTime::now());
         Self { id, state: Mutex::new(State { end: start, beside, ..State::default() }) }
     }
 
-    /// When something was last appended, in milliseconds since 1970.
+    /// Returns the time of the last append, in milliseconds since 1970.
     pub(crate) fn active(&self) -> u64 {
         self.state.lock().beside.active
     }
 
-    /// Where it begins and ends, of which incarnation it is and when it was last active, all of one
-    /// moment.
+    /// Returns the positions between which it lies, its incarnation and the time when it was last
+    /// active, all of one moment.
     pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
         let state = self.state.lock();
         (state.start()..state.end, state.beside.incarnation, state.beside.active)
@@ -179,7 +179,7 @@ impl State {
         Err(Error::new(kind, "append", text))
     }
 
-    /// What a read returns.
+    /// Returns the snapshot of a read.
     #[expect(clippy::unnecessary_wraps, reason = "written where it stays: a copy takes 9 ns of 49")]
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         Ok(Snapshot {
@@ -226,8 +226,9 @@ impl State {
         }
     }
 
-    /// How many cells the next block has that is not for one message alone: twice as many as were of
-    /// use in the last such block. Small conversations are the most numerous, so blocks begin small.
+    /// Returns the number of cells of the next block, unless that is for one message alone: twice
+    /// as many as were of use in the last such block. Small conversations are the most numerous, so
+    /// blocks begin small.
     fn next_size(&self) -> usize {
         let last = self.runs.iter().rev().take(2).find(|run| run.block.len() > 1);
         last.map_or(MIN_BLOCK, |run| used(run) * 2).clamp(MIN_BLOCK, MAX_BLOCK)
@@ -235,7 +236,7 @@ impl State {
 
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
         match (before, self.runs.back()) {
-            // As nearly always: they lie in the last block.
+            // Nearly always they lie in the last block.
             (None, Some(last)) if n > 0 && (n <= last.len || self.runs.len() == 1) => {
                 Records::from(last.newest(n))
             }
@@ -243,7 +244,7 @@ impl State {
         }
     }
 
-    /// The same from any number of blocks, before any position.
+    /// Returns the same from any number of blocks, before any position.
     fn newest_of_blocks(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
@@ -295,7 +296,7 @@ impl State {
     }
 }
 
-/// How many cells of its block are filled.
+/// Returns the number of cells of its block that are filled.
 fn used(run: &Run) -> usize {
     run.from + run.len
 }

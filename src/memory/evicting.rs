@@ -1,8 +1,8 @@
-//! What the memories that evict have in common.
+//! The common part of the memories that evict.
 //!
-//! Nothing is held while the memory inside appends or evicts, or while the callback runs: a callback
-//! may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for the order
-//! in which concurrent appends come back, and a single thread at a time evicts for all.
+//! No lock is held while the memory inside appends or evicts, or while the callback runs: a
+//! callback may append, and memories of this kind may wrap each other. The [`Ledger`] makes up for
+//! the order in which concurrent appends come back, and a single thread at a time evicts for all.
 
 mod face;
 mod kinds;
@@ -46,7 +46,7 @@ struct State {
     ledger: Ledger,
     /// The thread that evicts.
     evictor: Option<ThreadId>,
-    /// Whether another thread has left something to it meanwhile.
+    /// True where another thread has left something to it meanwhile.
     asked: bool,
 }
 
@@ -85,8 +85,8 @@ impl<M: ChatMemory> Evicting<M> {
         let under_way = UnderWay::begin(&self.state);
         let range = self.memory.append(batch, expected)?;
         let (state, end) = under_way.arrived(&range, weighed);
-        // The batch is appended, and an error would say that it is not. What was not evicted is out
-        // of the window all the same, and the next append tries again.
+        // An error here would say that the batch is not appended, and it is. Reads leave out what
+        // could not be evicted, and the next append tries again.
         let _ = self.settle(state, end, limit);
         Ok(range)
     }
@@ -104,7 +104,7 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(appended)
     }
 
-    /// What `look` finds in the memory inside, as far as it is in the window.
+    /// Returns what `look` finds in the memory inside, as far as it is in the window.
     pub(super) fn read(&self, look: impl Fn(&M) -> Result<Snapshot>) -> Result<Snapshot> {
         let limit = self.limit();
         let mut beginnings = 0;
@@ -127,8 +127,8 @@ impl<M: ChatMemory> Evicting<M> {
                 ledger.trim(limit);
                 ledger.first()
             };
-            // Appends may have gone on, and the window with them: a later one within what was read
-            // is as good. Where it has passed all of it, what was read was never all there was.
+            // Meanwhile appends may have moved the window on. A later start within what was read is
+            // as good; where the window has passed all of it, look again.
             if first < snapshot.end || snapshot.start == snapshot.end {
                 if snapshot.start < first {
                     snapshot.start = first.min(snapshot.end);
@@ -142,11 +142,12 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
-        // What the window owes to the callback goes there first, and is not in the answer's number.
+        // What the window owes to the callback goes there first, and is not in the number that is
+        // returned.
         self.trim()?;
         let known = self.state.lock().ledger.known();
         let gone = self.memory.evict(before)?;
-        // Behind the horizon may be what was appended since.
+        // Records behind the horizon may have been appended since.
         self.state.lock().ledger.forgotten(known, before.min(known.horizon));
         Ok(gone)
     }
@@ -193,7 +194,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Looks at the records before `to` that are not known, from the newest back, until the window
-    /// is full. Says whether they are still there: not where the conversation began anew.
+    /// is full. Returns whether they are still there: not where the conversation began anew.
     ///
     /// They were there before this handle, or others have appended them. The lock is held: whoever
     /// comes meanwhile would have to look at the same records.
@@ -207,7 +208,7 @@ impl<M: ChatMemory> Evicting<M> {
         let mut page = if self.counter.is_some() { PAGE } else { limit.saturating_add(1) };
         // A window that is full on a result may yet begin with the call.
         while at > from && !(total > limit as u128 && opens) {
-            // And the last one that is known, to see that these stand behind it.
+            // One more: the last record that is known, to see that these stand behind it.
             let n = places(at - from);
             let n = if n > page { page } else { n.saturating_add(1) };
             page = page.saturating_mul(2);
@@ -248,10 +249,11 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(true)
     }
 
-    /// Weighs again what a read shows otherwise than it is known. Says whether that was to be made
-    /// sense of: not where the conversation began anew once more.
+    /// Weighs records again that a read shows otherwise than they are known. Returns whether that
+    /// made sense of the read: not where the conversation began anew once more.
     ///
-    /// Another conversation that has grown as far as the one that was known is told by its messages.
+    /// Another conversation that has grown as far as the one that was known is told by its
+    /// messages.
     fn recognise(&self, ledger: &mut Ledger, read: &Snapshot, limit: usize) -> Result<bool> {
         let mut strangers = ledger.strangers(&read.records);
         if strangers.is_empty() {
@@ -295,7 +297,7 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(gone)
     }
 
-    /// Looks at what others have appended before `end`. Says whether it is still there.
+    /// Looks at what others have appended before `end`. Returns whether it is still there.
     fn fill(&self, ledger: &mut Ledger, end: u64, limit: usize) -> Result<bool> {
         while let Some(to) = ledger.foreign_gap(end) {
             if !self.catch_up(ledger, to, limit)? {
@@ -305,8 +307,8 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(true)
     }
 
-    /// Moves the window, and takes on to evict what is out of it, unless another thread is at it:
-    /// that one then goes on.
+    /// Moves the window, and takes on the duty to evict what is out of it, unless another thread
+    /// has that duty: that one then goes on.
     fn duty(
         &self,
         mut state: MutexGuard<'_, State>,
@@ -328,7 +330,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Hands the oldest records of these positions to the callback and evicts them, which adds to
-    /// `gone`. Returns where that ended; nothing where the conversation has begun anew.
+    /// `gone`. Returns where that ended; `None` where the conversation has begun anew.
     fn forget(
         &self,
         of: Known,
@@ -373,19 +375,20 @@ impl<M: ChatMemory> Evicting<M> {
         Ok(Some(end))
     }
 
-    /// What an eviction comes to where it finds that the conversation began anew.
+    /// Ends an eviction that finds that the conversation began anew.
     fn refuted<T>(&self, known: Known) -> Option<T> {
         self.state.lock().ledger.refute(known);
         None
     }
 
-    /// The oldest records from `from` on, and where they end: at `to`, or where so many are enough
-    /// and a unit ends. Nothing where these are not of the conversation that is known.
+    /// Returns the oldest records from `from` on, and where they end: at `to`, or at the end of a
+    /// unit once they are enough. `None` where these are not of the conversation that is known.
     fn oldest(&self, known: Known, mut from: u64, to: u64) -> Result<Option<(Records, u64)>> {
         let mut page = HANDED_OVER;
         loop {
             let end = to.min(from.saturating_add(page));
-            // And the one behind: whether it is the one before which the window was parted.
+            // One more: a window begins with a unit, so where a tool group goes on behind `to`,
+            // this is another conversation.
             let n = places(end - from).saturating_add(1);
             let mut snapshot = self.memory.read(Some(end.saturating_add(1)), n)?;
             let refuted = self.state.lock().ledger.is_refuted_by(&snapshot.records);
@@ -432,19 +435,20 @@ fn refused(source: Box<dyn StdError + Send + Sync>) -> Error {
     Error::new(ErrorKind::Storage, "evict", text).with_source(source)
 }
 
-/// How often an append evicts once more where the conversation began anew under its hands. Then the
-/// next one goes on.
+/// The number of times that an append tries to evict while the conversation begins anew under its
+/// hands. Then the next one goes on.
 const TRIES: usize = 3;
 
-/// How often a read looks again where the conversation began anew under its hands. So often no
-/// conversation begins: such a memory does not say where it ends.
+/// The number of times that a read looks again while the conversation begins anew under its hands.
+/// No conversation begins so often: such a memory does not say where it ends.
 const MOST_BEGINNINGS: usize = 1000;
 
-/// How many records are looked at first where their weights are not known. Then twice as many.
+/// The number of records that are looked at first where their weights are not known. Then twice as
+/// many.
 const PAGE: usize = 32;
 
-/// How many records at least the callback is given at a time, where there are so many: a long history
-/// that comes under a window for the first time is not loaded at once.
+/// The least number of records that the callback is given at a time, where there are as many: a
+/// long history that comes under a window for the first time is not loaded at once.
 const HANDED_OVER: u64 = 256;
 
 /// An append that is under way, until it arrives, fails or panics.
@@ -458,8 +462,8 @@ impl<'a> UnderWay<'a> {
         Self { state, ticket: Some(state.lock().ledger.begin()) }
     }
 
-    /// With the position before which others may have appended: where it went itself is known, unless
-    /// the conversation began anew meanwhile.
+    /// Ends the append; returns the position before which others may have appended. Its own records
+    /// are known, unless the conversation began anew meanwhile.
     fn arrived(mut self, at: &Range<u64>, batch: Vec<Weighed>) -> (MutexGuard<'a, State>, u64) {
         let (mut state, mut end) = (self.state.lock(), at.start);
         if let Some(ticket) = self.ticket.take() {
@@ -480,19 +484,19 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-/// What the thread that evicts has taken on, until it is done, fails or panics.
+/// The duty of the thread that evicts, until it is done, fails or panics.
 struct Duty<'a> {
     state: &'a Mutex<State>,
-    /// What was known when it began.
+    /// The conversation as it was known when it began.
     known: Known,
-    /// Up to where it has taken on to evict.
+    /// The position up to which it has taken on to evict.
     to: u64,
     over: bool,
 }
 
 impl Duty<'_> {
-    /// What is still to evict when everything before `end` is, and what others have asked for
-    /// meanwhile. When that is nothing, the duty is over in the same moment, so that nobody can
+    /// Returns what is still to evict when everything before `end` is, with what others have asked
+    /// for meanwhile. Where that is nothing, the duty ends under the same lock, so that nobody can
     /// leave anything to it that it does not see.
     fn next(&mut self, end: u64) -> Option<Range<u64>> {
         let state = &mut *self.state.lock();

@@ -1,4 +1,4 @@
-//! What every memory can do beyond what it must.
+//! The methods that every memory has beside those that it must write.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Slot, SlotVersion};
 
-/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it yourself.
+/// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it
+/// yourself.
 pub trait ChatMemoryExt: ChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///
@@ -29,7 +30,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.append(&mut messages.into_iter().collect(), None)
     }
 
-    /// The newest `n` records.
+    /// Returns the newest `n` records.
     ///
     /// # Errors
     ///
@@ -38,7 +39,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, n).map(|snapshot| snapshot.records)
     }
 
-    /// Every record.
+    /// Returns every record.
     ///
     /// # Errors
     ///
@@ -47,7 +48,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.latest(usize::MAX)
     }
 
-    /// The system message, where there is one.
+    /// Returns the system message, where there is one.
     ///
     /// # Errors
     ///
@@ -56,7 +57,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.system)
     }
 
-    /// The position that the next record will have.
+    /// Returns the position that the next record will have.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.end)
     }
 
-    /// The slot of this name, where there is one.
+    /// Returns the slot of this name, where there is one.
     ///
     /// # Errors
     ///
@@ -111,10 +112,10 @@ pub trait ChatMemoryExt: ChatMemory {
         self.append_with(&mut Append::default().remove_slot(name, expected)).map(drop)
     }
 
-    /// The history in pages of `size` records, from the newest page to the oldest.
+    /// Returns the history in pages of `size` records, from the newest page to the oldest.
     ///
-    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a row
-    /// that can't be read only makes its page shorter. A size of 0 counts as 1.
+    /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a
+    /// row that can't be read only makes its page shorter. A size of 0 counts as 1.
     fn pages(&self, size: usize) -> Pages<'_, Self> {
         Pages { memory: self, size: size.max(1), before: None, done: false }
     }

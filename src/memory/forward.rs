@@ -1,4 +1,4 @@
-//! Whatever points to a memory is one.
+//! Pointers to a memory are memories.
 
 use std::any::Any;
 use std::ops::Range;
@@ -54,13 +54,13 @@ macro_rules! forward {
 
 forward!(&M: |_| None, Box<M>: |_| None, Arc<M>: same);
 
-/// The pointer itself, if this is the kind that everybody shares a memory by.
+/// Returns the pointer itself, if it is of the kind by which everybody shares a memory.
 fn same(pointer: &dyn Any) -> Option<Arc<dyn ChatMemory>> {
     pointer.downcast_ref().cloned()
 }
 
-/// The memory as one that is shared. A pointer to one that is shared already gives that one, so a
-/// memory that is handed in, back and in again for ever is never more than one pointer away.
+/// Returns the memory as one that is shared. A pointer to one that is shared already gives that
+/// one, so a memory that is handed in and back again and again is never more than one pointer away.
 pub(crate) fn share(memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
     memory.already_shared().unwrap_or_else(|| Arc::new(memory))
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// The id of a conversation: opaque text, chosen by the caller.
 ///
 /// Any text will do. The custom is `{domain}:{user}:{conversation}`, for example
-/// `support:u1001:c2002`. There is no shared default: [`DefaultChatMemory`](super::DefaultChatMemory)
-/// makes up a new one.
+/// `support:u1001:c2002`. There is no shared default:
+/// [`DefaultChatMemory`](super::DefaultChatMemory) makes up a new one.
 ///
 /// ```
 /// use memory_prompt::MemoryId;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 pub struct MemoryId(Arc<str>);
 
 impl MemoryId {
-    /// An id that nobody else has: 128 random bits in the form of a UUID.
+    /// Returns an id that nobody else has: 128 random bits in the form of a UUID.
     ///
     /// The bits come from the standard library's hasher seeds: unique, but no secret. An id is a
     /// name, not a permission.
@@ -43,7 +43,7 @@ impl MemoryId {
         Self(text.into())
     }
 
-    /// The id as text.
+    /// Returns the id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,4 +1,4 @@
-//! What a memory can hold.
+//! The limits of a memory.
 
 /// The largest things that a memory takes, in bytes as it writes them, and what it keeps at all.
 ///
@@ -18,55 +18,57 @@ pub struct Limits {
     pub batch: usize,
     /// The largest content of a slot; 0 where the memory has no slots.
     pub slot: usize,
-    /// How many ids of appends a conversation recognises at least; 0 where the memory recognises none.
+    /// The least number of ids of appends that a conversation recognises; 0 where the memory
+    /// recognises none.
     pub ids: usize,
 }
 
 impl Limits {
-    /// Those of a memory of five methods.
+    /// The limits of a memory of five methods.
     pub(super) const NONE: Self = Self { message: usize::MAX, batch: usize::MAX, slot: 0, ids: 0 };
 
-    /// The limits with this largest message.
+    /// Sets the largest message.
     #[must_use]
     pub fn with_message(mut self, bytes: usize) -> Self {
         self.message = bytes;
         self
     }
 
-    /// The limits with this largest batch.
+    /// Sets the largest batch.
     #[must_use]
     pub fn with_batch(mut self, bytes: usize) -> Self {
         self.batch = bytes;
         self
     }
 
-    /// The limits with slots up to this size.
+    /// Sets the largest slot.
     #[must_use]
     pub fn with_slot(mut self, bytes: usize) -> Self {
         self.slot = bytes;
         self
     }
 
-    /// The limits with so many recognised ids.
+    /// Sets the number of ids that are recognised.
     #[must_use]
     pub fn with_ids(mut self, ids: usize) -> Self {
         self.ids = ids;
         self
     }
 
-    /// Whether the memory has slots.
+    /// Returns whether the memory has slots.
     pub fn has_slots(&self) -> bool {
         self.slot > 0
     }
 
-    /// Whether the memory recognises the ids of appends.
+    /// Returns whether the memory recognises the ids of appends.
     pub fn recognises_ids(&self) -> bool {
         self.ids > 0
     }
 }
 
 impl Default for Limits {
-    /// Those of a memory of five methods: no limit is known, and there are neither slots nor ids.
+    /// Returns the limits of a memory of five methods: no limit is known, and there are neither
+    /// slots nor ids.
     fn default() -> Self {
         Self::NONE
     }

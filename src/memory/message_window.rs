@@ -1,4 +1,4 @@
-//! The memory that keeps so many messages.
+//! The memory that keeps a number of messages.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// A memory that keeps the newest messages up to a number of them, and evicts older ones from the
 /// memory inside for good.
 ///
-/// Take it where the history itself must not grow: for storage that is paid for, or for rules on how
-/// long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it forgets
-/// nothing, and can be another one tomorrow.
+/// Take it where the history itself must not grow: for storage that is paid for, or for rules on
+/// how long one may keep what users say. Only to send less, take a [`Window`](crate::Window): it
+/// forgets nothing, and can be another one tomorrow.
 ///
-/// | | what is sent | what is kept |
+/// | | is sent | is kept |
 /// |---|---|---|
 /// | [`Window`](crate::Window), [`Budget`](crate::Budget) | the newest | everything |
 /// | `MessageWindowChatMemory` | what the window on it takes | the newest messages |
-/// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | what the window on it takes | the newest tokens |
+/// | [`TokenWindowChatMemory`](crate::TokenWindowChatMemory) | the same | the newest tokens |
 ///
 /// # What is kept
 ///
@@ -30,9 +30,9 @@ use crate::record::{Records, SlotVersion, Snapshot};
 ///   whole or not at all, so up to a group less than the limit may be left. A late result, which
 ///   something else stands before, is a message of its own here: it outlives its evicted call.
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
-/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do not count
-///   and part no group. They go with the message that they stand behind.
-/// - What was once out of the window never comes back, though the limit grow again.
+/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do
+///   not count and part no group. They go with the message that they stand behind.
+/// - What was once out of the window never comes back, even if the limit grows again.
 ///
 /// # How it evicts
 ///
@@ -42,20 +42,22 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// too much, and the next append here evicts it. No conversation is ever read and written back, so
 /// any number of threads, processes and handles may share the memory inside.
 ///
-/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only what this handle has not seen, because it was there before or others
-/// appended it, is looked at once, from the newest back until the window is full.
+/// An append reads nothing, unless there is a [callback](Self::on_evict) to give records to. Only
+/// what this handle has not seen, because it was there before or others appended it, is looked at
+/// once, from the newest back until the window is full.
 ///
-/// Where others delete the conversation and begin it anew, this handle finds out by its positions or by
-/// its messages, and starts over. Without a callback, an append to a conversation that was begun anew and
-/// has come to the very end that was known may part its oldest tool group: it has read nothing of it.
+/// Where others delete the conversation and begin it anew, this handle finds out by its positions
+/// or by its messages, and starts over. Without a callback, an append to a conversation that was
+/// begun anew and has come to the very end that was known may part its oldest tool group: it has
+/// read nothing of it.
 ///
 /// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
 /// that asks for [single records](crate::Read::positions) gets those in the window.
 ///
 /// # Errors
 ///
-/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes what
-/// the window owes to the [callback](Self::on_evict), and fails where that fails;
+/// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first finishes
+/// what the window owes to the [callback](Self::on_evict), and fails where that fails;
 /// [`clear`](ChatMemory::clear) does not.
 ///
 /// # Example
@@ -82,7 +84,7 @@ pub struct MessageWindowChatMemory<M = DefaultChatMemory> {
 }
 
 impl<M: ChatMemory> MessageWindowChatMemory<M> {
-    /// At most `limit` messages of `memory`.
+    /// Returns a memory that keeps at most `limit` messages of `memory`.
     ///
     /// # Errors
     ///
@@ -92,7 +94,8 @@ impl<M: ChatMemory> MessageWindowChatMemory<M> {
         Ok(Self { inner: Evicting::new(memory, limit, None) })
     }
 
-    /// At most so many messages of `memory` as `limit` says for its id, each time it is used.
+    /// Returns a memory that keeps at most as many messages of `memory` as `limit` says for its id,
+    /// each time it is used.
     ///
     /// A limit of 0 is as good as 1: the newest message or tool group stays.
     ///

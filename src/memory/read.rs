@@ -6,11 +6,12 @@ use super::slots::check_slot;
 use crate::error::Result;
 use crate::record::{Records, Snapshot, Unreadable};
 
-/// What is wanted of a conversation: the newest records, slots by name, and single records by position,
-/// all of one moment.
+/// The parts that are wanted of a conversation: the newest records, slots by name, and single
+/// records by position, all of one moment.
 ///
 /// ```
-/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message, Read};
+/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message};
+/// use memory_prompt::Read;
 ///
 /// let memory = DefaultChatMemory::new();
 /// memory.add_all((0..100).map(|i| Message::user(i.to_string())))?;
@@ -28,7 +29,7 @@ use crate::record::{Records, Snapshot, Unreadable};
 pub struct Read {
     /// The position before which the newest records are wanted; none for the end.
     pub before: Option<u64>,
-    /// How many of the newest records are wanted.
+    /// The number of newest records that are wanted.
     pub n: usize,
     /// The names of the slots that are wanted.
     pub slots: Vec<String>,
@@ -37,39 +38,38 @@ pub struct Read {
 }
 
 impl Read {
-    /// The system message and the newest `n` records.
+    /// Reads the system message and the newest `n` records.
     pub fn newest(n: usize) -> Self {
         Self { n, ..Self::default() }
     }
 
-    /// The read, of the newest records before this position.
+    /// Reads the newest records before this position.
     #[must_use]
     pub fn before(mut self, position: u64) -> Self {
         self.before = Some(position);
         self
     }
 
-    /// The read, which also wants the slots of these names. Those that are not there are left out.
+    /// Reads the slots of these names too. Those that are not there are left out.
     #[must_use]
     pub fn slots(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.slots.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// The read, which also wants the records at these positions. Those that are not there (any
-    /// more) are left out.
+    /// Reads the records at these positions too. Those that are not there (any more) are left out.
     #[must_use]
     pub fn positions(mut self, positions: impl IntoIterator<Item = u64>) -> Self {
         self.positions.extend(positions);
         self
     }
 
-    /// Whether only the newest records are wanted.
+    /// Returns whether only the newest records are wanted.
     pub fn is_plain(&self) -> bool {
         self.slots.is_empty() && self.positions.is_empty()
     }
 
-    /// Says what makes no sense about it.
+    /// Refuses what makes no sense.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory), to begin with.
     ///
@@ -80,8 +80,8 @@ impl Read {
         self.slots.iter().try_for_each(|name| check_slot("read", name))
     }
 
-    /// The single positions within those that a conversation holds: side by side as stretches, in
-    /// ascending order, each once.
+    /// Returns the single positions within those that a conversation holds: side by side as
+    /// stretches, in ascending order, each once.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn stretches(&self, held: Range<u64>) -> Vec<Range<u64>> {

@@ -1,4 +1,4 @@
-//! Changes of slots, and what may be their name.
+//! Changes of slots, and the names that slots may have.
 
 use std::fmt;
 
@@ -18,9 +18,9 @@ const MOST_NAME: usize = 256;
 pub struct SlotChange {
     /// The name of the slot.
     pub name: String,
-    /// What is written, or nothing: the slot is then removed.
+    /// The content that is written; `None` removes the slot.
     pub content: Option<Vec<u8>>,
-    /// What must be there before.
+    /// The state that the slot must be in before.
     pub expected: Expected,
 }
 
@@ -56,7 +56,7 @@ impl SlotChange {
         holds.then_some(()).ok_or_else(|| self.conflict())
     }
 
-    /// The error that says that something else is there than what was expected.
+    /// Returns the error that says that something else is there than what was expected.
     pub fn conflict(&self) -> Error {
         let text = match self.expected {
             Expected::Absent => format!("there is a slot {:?} already", self.name),
@@ -77,7 +77,7 @@ impl fmt::Debug for SlotChange {
     }
 }
 
-/// Refuses what is no name of a slot.
+/// Refuses a name that no slot can have.
 pub(super) fn check_slot(operation: &'static str, name: &str) -> Result<()> {
     if name == SYSTEM {
         let text = "the slot \"system\" is that of the system message, which has its own way";
@@ -86,7 +86,8 @@ pub(super) fn check_slot(operation: &'static str, name: &str) -> Result<()> {
     check_name(operation, "the name of a slot", name)
 }
 
-/// Refuses what no backend must have to keep: nothing, what is long, and control characters.
+/// Refuses names that no backend should have to keep: empty ones, long ones, and control
+/// characters.
 pub(super) fn check_name(operation: &'static str, what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MOST_NAME || name.contains(char::is_control) {
         let text = format!("{what} has 1 to {MOST_NAME} bytes and no control characters");

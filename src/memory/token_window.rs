@@ -1,4 +1,4 @@
-//! The memory that keeps so many tokens.
+//! The memory that keeps a number of tokens.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::token::TokenCounter;
 /// memory inside for good.
 ///
 /// It is to tokens what [`MessageWindowChatMemory`](crate::MessageWindowChatMemory) is to messages:
-/// what is kept, how it evicts, its errors and when to take a window instead are told there. To keep
-/// requests within a model's limit, take
+/// what is kept, how it evicts, its errors and when to take a window instead are told there. To
+/// keep requests within a model's limit, take
 /// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts all that is sent, the
 /// system message included, and forgets nothing.
 ///
@@ -45,7 +45,8 @@ pub struct TokenWindowChatMemory<M = DefaultChatMemory> {
 }
 
 impl<M: ChatMemory> TokenWindowChatMemory<M> {
-    /// At most `limit` tokens of `memory`, as `counter` counts its messages.
+    /// Returns a memory that keeps at most `limit` tokens of `memory`, as `counter` counts its
+    /// messages.
     ///
     /// # Errors
     ///
@@ -55,7 +56,8 @@ impl<M: ChatMemory> TokenWindowChatMemory<M> {
         Ok(Self { inner: Evicting::new(memory, limit, Some(Box::new(counter))) })
     }
 
-    /// At most so many tokens of `memory` as `limit` says for its id, each time it is used.
+    /// Returns a memory that keeps at most as many tokens of `memory` as `limit` says for its id,
+    /// each time it is used.
     ///
     /// With a limit of 0, as with any that is too small for it, the newest message or tool group
     /// stays.

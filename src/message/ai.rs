@@ -8,10 +8,10 @@ use super::ToolMessage;
 use super::content::{Part, TextPart, tight};
 use super::details::{self, Attributes, Rare};
 
-/// What the model answered.
+/// An answer of the model.
 ///
-/// Providers that sign their reasoning refuse a request in which its place has changed, so the parts
-/// of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
+/// Providers that sign their reasoning refuse a request in which its place has changed, so the
+/// parts of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
 /// [`tool_calls`](Self::tool_calls) are views of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AiMessage {
@@ -35,13 +35,13 @@ pub(crate) enum Body {
 pub enum AiPart {
     /// Text or media.
     Content(Part),
-    /// What the model thought before it went on.
+    /// A thought of the model before it went on.
     Reasoning(Reasoning),
     /// A call that the model asks for.
     ToolCall(ToolCall),
 }
 
-/// What a model thought, as far as its provider shows it.
+/// The thoughts of a model, as far as its provider shows them.
 ///
 /// The signature is the provider's proof that nobody changed it. Reasoning is never edited: it is
 /// sent back byte for byte, or left out with the message that holds it.
@@ -51,7 +51,7 @@ pub struct Reasoning {
     pub text: String,
     /// The provider's opaque signature or encrypted content.
     pub signature: Option<String>,
-    /// What else the provider sent with it, kept and written again.
+    /// The other fields that the provider sent with it, kept and written again.
     pub extra: Attributes,
 }
 
@@ -66,17 +66,17 @@ pub struct ToolCall {
     pub arguments: String,
     /// The provider's opaque signature of the thought behind this call.
     pub signature: Option<String>,
-    /// What else the provider sent with it, kept and written again.
+    /// The other fields that the provider sent with it, kept and written again.
     pub extra: Attributes,
 }
 
 impl AiMessage {
-    /// An answer in plain text.
+    /// Returns an answer in plain text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { body: Body::Text(tight(text.into())), rare: None }
     }
 
-    /// An answer of these parts, in this order.
+    /// Returns an answer of these parts, in this order.
     ///
     /// Bare empty texts are left out: no provider sends them and some refuse them.
     pub fn from_parts(parts: impl IntoIterator<Item = impl Into<AiPart>>) -> Self {
@@ -84,7 +84,7 @@ impl AiMessage {
         Self { body: Body::normal(parts), rare: None }
     }
 
-    /// The same answer with one part more at its end.
+    /// Returns the same answer with one part more at its end.
     #[must_use]
     pub fn with_part(mut self, part: impl Into<AiPart>) -> Self {
         let mut parts = self.body.into_parts();
@@ -93,13 +93,13 @@ impl AiMessage {
         self
     }
 
-    /// The same answer with one tool call more.
+    /// Returns the same answer with one tool call more.
     #[must_use]
     pub fn with_tool_call(self, call: ToolCall) -> Self {
         self.with_part(call)
     }
 
-    /// The same answer with reasoning before everything else.
+    /// Returns the same answer with reasoning before everything else.
     #[must_use]
     pub fn with_reasoning(mut self, reasoning: Reasoning) -> Self {
         let mut parts = self.body.into_parts();
@@ -108,44 +108,46 @@ impl AiMessage {
         self
     }
 
-    /// The same message under a name.
+    /// Returns the same message under a name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         details::edit(&mut self.rare).name = Some(name.into());
         self
     }
 
-    /// The same message with one attribute more. Attributes are the application's: no provider is
-    /// sent them. (What only one wire format understands is kept under its name, `wire:…`.)
+    /// Returns the same message with one attribute more. Attributes are the application's: no
+    /// provider is sent them. (What only one wire format understands is kept under its name,
+    /// `wire:…`.)
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
         self
     }
 
-    /// Each text, in order; reasoning is not text.
+    /// Returns each text, in order; reasoning is not text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))
     }
 
-    /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    /// Returns all text in one piece: borrowed where there is only one, else joined without a
+    /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
         self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
     }
 
-    /// The bytes of all text.
+    /// Returns the bytes of all text.
     pub(crate) fn bytes(&self) -> usize {
         self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
     }
 
-    /// The text of an answer that is nothing else.
+    /// Returns the text of an answer that is nothing else.
     #[inline]
     pub(crate) fn as_text(&self) -> Option<&str> {
         if let Body::Text(text) = &self.body { Some(text) } else { None }
     }
 
-    /// The parts in order; none where the answer is plain text.
+    /// Returns the parts in order; none where the answer is plain text.
     pub fn parts(&self) -> &[AiPart] {
         match &self.body {
             Body::Text(_) => &[],
@@ -153,12 +155,12 @@ impl AiMessage {
         }
     }
 
-    /// The parts in order; one text where the answer is plain text.
+    /// Returns the parts in order; one text where the answer is plain text.
     pub(crate) fn into_parts(self) -> Vec<AiPart> {
         self.body.into_parts()
     }
 
-    /// The tool calls, in order.
+    /// Returns the tool calls, in order.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         self.parts().iter().filter_map(|part| match part {
             AiPart::ToolCall(call) => Some(call),
@@ -166,7 +168,7 @@ impl AiMessage {
         })
     }
 
-    /// Whether the model asks for a tool.
+    /// Returns whether the model asks for a tool.
     pub fn has_tool_calls(&self) -> bool {
         match &self.body {
             Body::Text(_) => false,
@@ -174,7 +176,7 @@ impl AiMessage {
         }
     }
 
-    /// The reasoning, in order.
+    /// Returns the reasoning, in order.
     pub fn reasoning(&self) -> impl Iterator<Item = &Reasoning> {
         self.parts().iter().filter_map(|part| match part {
             AiPart::Reasoning(reasoning) => Some(reasoning),
@@ -182,12 +184,12 @@ impl AiMessage {
         })
     }
 
-    /// The name, where one was given.
+    /// Returns the name, where one was given.
     pub fn name(&self) -> Option<&str> {
         details::name(&self.rare)
     }
 
-    /// The attributes; empty unless some were given.
+    /// Returns the attributes; empty unless some were given.
     pub fn attributes(&self) -> &Attributes {
         details::attributes(&self.rare)
     }
@@ -215,7 +217,7 @@ impl Body {
 }
 
 impl AiPart {
-    /// The text, where this part is one.
+    /// Returns the text, where this part is one.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Content(part) = self { part.as_text() } else { None }
     }
@@ -229,12 +231,12 @@ impl AiPart {
 }
 
 impl Reasoning {
-    /// Reasoning without a signature.
+    /// Returns reasoning without a signature.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), signature: None, extra: Attributes::new() }
     }
 
-    /// The same reasoning with the provider's signature.
+    /// Returns the same reasoning with the provider's signature.
     #[must_use]
     pub fn with_signature(mut self, signature: impl Into<String>) -> Self {
         self.signature = Some(signature.into());
@@ -250,7 +252,7 @@ impl ToolCall {
         self.id == result.call_id() && (name == tool || name.is_empty() || tool.is_empty())
     }
 
-    /// A call of the tool `name`. `arguments` is JSON text, kept as it is.
+    /// Returns a call of the tool `name`. `arguments` is JSON text, kept as it is.
     pub fn new(
         id: impl Into<String>,
         name: impl Into<String>,
@@ -265,7 +267,7 @@ impl ToolCall {
         }
     }
 
-    /// The same call with the provider's signature.
+    /// Returns the same call with the provider's signature.
     #[must_use]
     pub fn with_signature(mut self, signature: impl Into<String>) -> Self {
         self.signature = Some(signature.into());

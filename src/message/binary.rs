@@ -4,11 +4,11 @@
 //! get the shapes below, which read nothing but what they wrote:
 //!
 //! - Every field is always written, in this order; lists carry their length, kinds are an index.
-//! - Attributes and unknown fields are JSON text, because a format that is not self-describing can write
-//!   a [`serde_json::Value`] but can't read one.
+//! - Attributes and unknown fields are JSON text, because a format that is not self-describing can
+//!   write a [`serde_json::Value`] but can't read one.
 //!
-//! These shapes never change, and neither do the indices: new kinds come last, and a new field is a new
-//! version of the envelope in [`codec`](crate::codec).
+//! These shapes never change, and neither do the indices: new kinds come last, and a new field is a
+//! new version of the envelope in [`codec`](crate::codec).
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -295,7 +295,7 @@ fn normal_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
     Ok(Rare::deserialize(from)?.and_then(|details| details.into_rare()))
 }
 
-/// A tool message is named by its tool, and has no other name.
+/// Refuses a name of a tool message, which is named by its tool and has no other.
 fn nameless_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
     let rare = normal_rare(from)?;
     if rare.as_ref().is_some_and(|details| details.name.is_some()) {

@@ -1,4 +1,4 @@
-//! What a message holds: a text, or parts.
+//! The content of a message: a text, or parts.
 
 use std::borrow::Cow;
 
@@ -44,19 +44,19 @@ pub struct TextPart {
 /// A picture, a recording, a film or a document: where it is and what it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Media {
-    /// Where the data is.
+    /// The place where the data is.
     pub source: Source,
-    /// What it is, for example `image/png`.
+    /// The type of the data, for example `image/png`.
     pub media_type: Option<String>,
     /// A file name, for documents.
     pub name: Option<String>,
-    /// How closely the model should look, for images.
+    /// The detail in which the model should look at an image.
     pub detail: Option<Detail>,
     /// Fields that this version does not know, kept and written again.
     pub extra: Attributes,
 }
 
-/// Where the data of a [`Media`] is.
+/// The place where the data of a [`Media`] is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Source {
@@ -68,7 +68,7 @@ pub enum Source {
     FileId(String),
 }
 
-/// How closely a model should look at an image.
+/// The detail in which a model should look at an image.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Detail {
@@ -83,29 +83,30 @@ pub enum Detail {
 }
 
 impl Content {
-    /// Each text, in order.
+    /// Returns each text, in order.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(Part::as_text))
     }
 
-    /// All text in one piece: borrowed where there is only one, else joined without a separator.
+    /// Returns all text in one piece: borrowed where there is only one, else joined without a
+    /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
         self.as_text().map_or_else(|| super::join(self.texts()), Cow::Borrowed)
     }
 
-    /// The bytes of all text.
+    /// Returns the bytes of all text.
     pub(crate) fn bytes(&self) -> usize {
         self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
     }
 
-    /// The text of content that is nothing else.
+    /// Returns the text of content that is nothing else.
     #[inline]
     pub(crate) fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
     }
 
-    /// The parts; none where the content is one text.
+    /// Returns the parts; none where the content is one text.
     pub fn parts(&self) -> &[Part] {
         match self {
             Self::Text(_) => &[],
@@ -115,17 +116,17 @@ impl Content {
 }
 
 impl Part {
-    /// A text.
+    /// Returns a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text(TextPart { text: text.into(), extra: Attributes::new() })
     }
 
-    /// The text, where this part is one.
+    /// Returns the text, where this part is one.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(part) = self { Some(&part.text) } else { None }
     }
 
-    /// The media, where this part is some.
+    /// Returns the media, where this part is some.
     pub fn as_media(&self) -> Option<&Media> {
         match self {
             Self::Image(m) | Self::Audio(m) | Self::Video(m) | Self::File(m) => Some(m),
@@ -135,17 +136,17 @@ impl Part {
 }
 
 impl Media {
-    /// Media at an address.
+    /// Returns media at an address.
     pub fn url(url: impl Into<String>) -> Self {
         Self::new(Source::Url(url.into()))
     }
 
-    /// Media as base64 data, for example `Media::base64("image/png", "AA==")`.
+    /// Returns media as base64 data, for example `Media::base64("image/png", "AA==")`.
     pub fn base64(media_type: impl Into<String>, data: impl Into<String>) -> Self {
         Self { media_type: Some(media_type.into()), ..Self::new(Source::Base64(data.into())) }
     }
 
-    /// Media that the provider already holds.
+    /// Returns media that the provider already holds.
     pub fn file_id(id: impl Into<String>) -> Self {
         Self::new(Source::FileId(id.into()))
     }
@@ -154,21 +155,21 @@ impl Media {
         Self { source, media_type: None, name: None, detail: None, extra: Attributes::new() }
     }
 
-    /// The same media with its type, for example `audio/wav`.
+    /// Returns the same media with its type, for example `audio/wav`.
     #[must_use]
     pub fn with_media_type(mut self, media_type: impl Into<String>) -> Self {
         self.media_type = Some(media_type.into());
         self
     }
 
-    /// The same media under a file name.
+    /// Returns the same media under a file name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same image, to be looked at this closely.
+    /// Returns the same image, to be looked at this closely.
     #[must_use]
     pub fn with_detail(mut self, detail: Detail) -> Self {
         self.detail = Some(detail);
@@ -177,7 +178,7 @@ impl Media {
 }
 
 impl Detail {
-    /// The level's name in JSON: `auto`, `low`, `high`, or the one that was read.
+    /// Returns the level's name in JSON: `auto`, `low`, `high`, or the one that was read.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Auto => "auto",
@@ -188,8 +189,8 @@ impl Detail {
     }
 }
 
-/// The text without the room to grow that a `String` may have: a message does not grow, and a memory
-/// holds it for long.
+/// Returns the text without the room to grow that a `String` may have: a message does not grow, and
+/// a memory holds it for long.
 pub(super) fn tight(mut text: String) -> String {
     if text.capacity() - text.len() > text.len() / 8 {
         text.shrink_to_fit();

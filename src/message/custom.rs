@@ -26,8 +26,9 @@ pub(crate) struct CustomBody {
     pub(crate) unknown: Attributes,
 }
 
-/// Nobody knows what a field `attributes` stands for in an unknown role: a map with something in it
-/// is taken for attributes, all else is a field like any other.
+/// Returns whether a field `attributes` holds attributes. Nobody knows what it stands for in an
+/// unknown role: a map with something in it is taken for attributes, all else is a field like any
+/// other.
 pub(crate) fn are_attributes(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
 }
@@ -46,7 +47,7 @@ impl CustomBody {
 }
 
 impl CustomMessage {
-    /// A message with these attributes.
+    /// Returns a message with these attributes.
     pub fn new(attributes: impl IntoIterator<Item = (String, Value)>) -> Self {
         Self {
             body: Box::new(CustomBody {
@@ -57,10 +58,10 @@ impl CustomMessage {
         }
     }
 
-    /// A message of a role that another format does not know, with all else that was read.
+    /// Returns a message of a role that another format does not know, with all else that was read.
     ///
-    /// Its role may be one that this crate knows, for something else: then all of it, role included, are
-    /// attributes of a message of the application's own.
+    /// Its role may be one that this crate knows, for something else: then all of it, role
+    /// included, are attributes of a message of the application's own.
     pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
         let body = CustomBody { role, attributes: Attributes::new(), unknown }.normal();
         let is_taken = body.role == "custom" && body.unknown.contains_key("attributes");
@@ -76,23 +77,24 @@ impl CustomMessage {
     /// [`fields`](Self::fields), which no provider is ever sent.
     ///
     /// Such a record takes no place in a window or a budget, and parts nothing: see
-    /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the report
-    /// says that it looked [no further](crate::Report::search_ended).
+    /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the
+    /// report says that it looked [no further](crate::Report::search_ended).
     pub fn is_private(&self) -> bool {
         self.body.unknown.is_empty() && self.body.role == ROLE
     }
 
-    /// The role as JSON names it: `custom`, or the unknown role that was read.
+    /// Returns the role as JSON names it: `custom`, or the unknown role that was read.
     pub fn role(&self) -> &str {
         &self.body.role
     }
 
-    /// The attributes.
+    /// Returns the attributes.
     pub fn attributes(&self) -> &Attributes {
         &self.body.attributes
     }
 
-    /// The fields that stood beside the attributes when a message of an unknown role was read.
+    /// Returns the fields that stood beside the attributes when a message of an unknown role was
+    /// read.
     pub fn fields(&self) -> &Attributes {
         &self.body.unknown
     }

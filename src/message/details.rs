@@ -1,4 +1,4 @@
-//! What few messages have, kept behind one pointer.
+//! The rare fields of messages, kept behind one pointer.
 
 use std::sync::LazyLock;
 
@@ -26,8 +26,9 @@ impl Details {
     }
 }
 
-/// How deep an attribute or an unknown field may be nested. `serde_json` reads 128 levels; this leaves room
-/// for the message and the envelope around it, so that what can be written can be read again.
+/// The levels that an attribute or an unknown field may be nested. `serde_json` reads 128 levels;
+/// this leaves room for the message and the envelope around it, so that what can be written can be
+/// read again.
 const MAX_DEPTH: usize = 100;
 
 fn fits(value: &Value, levels: usize) -> bool {
@@ -38,7 +39,7 @@ fn fits(value: &Value, levels: usize) -> bool {
     }
 }
 
-/// Whether all of a document is so shallow that any part of it may be kept in a message.
+/// Returns whether all of a document is so shallow that any part of it may be kept in a message.
 pub(crate) fn is_shallow(document: &Value) -> bool {
     fits(document, MAX_DEPTH)
 }
@@ -65,5 +66,5 @@ pub(crate) fn edit(rare: &mut Rare) -> &mut Details {
     rare.get_or_insert_default()
 }
 
-/// What a message without details lends out.
+/// The attributes that a message without details lends out.
 static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);

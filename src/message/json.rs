@@ -1,8 +1,8 @@
 //! The shape of messages in formats that people read: JSON, and whatever else serde calls
 //! human-readable.
 //!
-//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let an
-//! unknown field stand there twice, and name no field whose type is wrong.
+//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let
+//! an unknown field stand there twice, and name no field whose type is wrong.
 
 mod check;
 mod read;
@@ -22,7 +22,7 @@ use super::{
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 
-/// How a type is written and read in a human-readable format.
+/// A type with a shape of its own in human-readable formats.
 pub(super) trait Human: Sized {
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
@@ -43,7 +43,7 @@ fn fields_of(role: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a role is that of a kind of message that has a variant of its own.
+/// Returns whether a role is that of a message that has a variant of its own.
 pub(super) fn is_known(role: &str) -> bool {
     fields_of(role).len() > 1
 }
@@ -156,8 +156,8 @@ fn close_message<M: SerializeMap>(
     close(out, unknown, Some("role"), taken)
 }
 
-/// Writes the fields that this version does not know. One with the name of a known field could not be
-/// read again; no reader makes such a field, so this tells whoever wrote the code that did.
+/// Writes the fields that this version does not know. One with the name of a known field could not
+/// be read again; no reader makes such a field, so this tells whoever wrote the code that did.
 fn close<M: SerializeMap>(
     mut out: M,
     extra: &Attributes,
@@ -169,9 +169,9 @@ fn close<M: SerializeMap>(
     out.end()
 }
 
-/// Where reasoning, content and calls stand in this order, each has a field of its own. Any other
-/// order is told by a content that holds them all; or, where a call has a `type` of its own, all that
-/// stand between the first and the last.
+/// Writes the parts of an answer. Where reasoning, content and calls stand in this order, each has
+/// a field of its own. Any other order is told by a content that holds them all; or, where a call
+/// has a `type` of its own, all that stand between the first and the last.
 fn put_parts<M: SerializeMap>(out: &mut M, parts: &[AiPart]) -> Result<(), M::Error> {
     let order = Order::of(parts);
     if !order.is_plain() && !order.has_types() {

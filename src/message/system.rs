@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::content::tight;
 use super::details::{self, Attributes, Rare};
 
-/// What the model is told to be: text.
+/// The instructions to the model: text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SystemMessage {
     pub(crate) text: String,
@@ -13,26 +13,26 @@ pub struct SystemMessage {
 }
 
 impl SystemMessage {
-    /// A system message with this text.
+    /// Returns a system message with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self { text: tight(text.into()), rare: None }
     }
 
-    /// The same message under a name.
+    /// Returns the same message under a name.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         details::edit(&mut self.rare).name = Some(name.into());
         self
     }
 
-    /// The same message with one attribute more.
+    /// Returns the same message with one attribute more.
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
         self
     }
 
-    /// The same message with a paragraph more; an empty one changes nothing.
+    /// Returns the same message with a paragraph more; an empty one changes nothing.
     #[must_use]
     pub(crate) fn joined(mut self, paragraph: &str) -> Self {
         if !self.text.is_empty() && !paragraph.is_empty() {
@@ -42,17 +42,17 @@ impl SystemMessage {
         self
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The name, where one was given.
+    /// Returns the name, where one was given.
     pub fn name(&self) -> Option<&str> {
         details::name(&self.rare)
     }
 
-    /// The attributes; empty unless some were given.
+    /// Returns the attributes; empty unless some were given.
     pub fn attributes(&self) -> &Attributes {
         details::attributes(&self.rare)
     }

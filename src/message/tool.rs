@@ -8,7 +8,7 @@ use super::details::{self, Attributes, Details};
 /// The attribute that marks a result which stands in for the true one.
 const STAND_IN: &str = "turn:stand_in";
 
-/// What a tool returned for one call.
+/// The result of a tool for one call.
 ///
 /// It names the call that it answers by id, and the tool by name: some providers key results by one
 /// and some by the other.
@@ -18,7 +18,7 @@ pub struct ToolMessage {
     pub(crate) answer: Box<Answer>,
 }
 
-/// Which call is answered, and how.
+/// The call that is answered, and the other fields of a result.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Answer {
     pub(crate) call_id: String,
@@ -30,7 +30,7 @@ pub(crate) struct Answer {
 }
 
 impl ToolMessage {
-    /// The result of the tool `name` for the call `call_id`.
+    /// Returns the result of the tool `name` for the call `call_id`.
     pub fn new(
         call_id: impl Into<String>,
         name: impl Into<String>,
@@ -47,26 +47,27 @@ impl ToolMessage {
         }
     }
 
-    /// The same result, marked as an error (or not).
+    /// Returns the same result, marked as an error (or not).
     #[must_use]
     pub fn with_error(mut self, is_error: bool) -> Self {
         self.answer.is_error = is_error;
         self
     }
 
-    /// The same message with one attribute more. Attributes are the application's: no provider is
-    /// sent them. (What only one wire format understands is kept under its name, `wire:…`.)
+    /// Returns the same message with one attribute more. Attributes are the application's: no
+    /// provider is sent them. (What only one wire format understands is kept under its name,
+    /// `wire:…`.)
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.answer.details).attributes.insert(key.into(), value.into());
         self
     }
 
-    /// The same result, marked as one that stands in for the true one: the tool took too long, or
-    /// nobody knows what became of the call.
+    /// Returns the same result, marked as one that stands in for the true one: the tool took too
+    /// long, or nobody knows what became of the call.
     ///
-    /// When the true result arrives later, it is sent in this one's place. The mark is the attribute
-    /// `turn:stand_in`, so it is stored like any other.
+    /// When the true result arrives later, it is sent in this one's place. The mark is the
+    /// attribute `turn:stand_in`, so it is stored like any other.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, ToolMessage};
@@ -90,27 +91,27 @@ impl ToolMessage {
         self.answer.details.is_some() && self.attributes().get(STAND_IN) == Some(&Value::Bool(true))
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// The id of the call that this message answers.
+    /// Returns the id of the call that this message answers.
     pub fn call_id(&self) -> &str {
         &self.answer.call_id
     }
 
-    /// The name of the tool; empty where the history did not keep it.
+    /// Returns the name of the tool; empty where the history did not keep it.
     pub fn tool_name(&self) -> &str {
         &self.answer.tool_name
     }
 
-    /// Whether the tool failed.
+    /// Returns whether the tool failed.
     pub fn is_error(&self) -> bool {
         self.answer.is_error
     }
 
-    /// The attributes; empty unless some were given.
+    /// Returns the attributes; empty unless some were given.
     pub fn attributes(&self) -> &Attributes {
         details::attributes(&self.answer.details)
     }

@@ -8,7 +8,7 @@ use super::details::{self, Attributes, Rare};
 /// The attribute that marks a message which steers a turn.
 const STEERED: &str = "turn:steered";
 
-/// What the user said: a text or parts.
+/// A message of the user: a text or parts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct UserMessage {
     pub(crate) content: Content,
@@ -16,27 +16,29 @@ pub struct UserMessage {
 }
 
 impl UserMessage {
-    /// A user message with this content: a text, or a list of [`Part`](super::Part)s.
+    /// Returns a user message with this content: a text, or a list of [`Part`](super::Part)s.
     pub fn new(content: impl Into<Content>) -> Self {
         Self { content: content.into(), rare: None }
     }
 
-    /// The same message under a name, for conversations with several users.
+    /// Returns the same message under a name, for conversations with several users.
     #[must_use]
     pub fn with_name(mut self, name: impl Into<String>) -> Self {
         details::edit(&mut self.rare).name = Some(name.into());
         self
     }
 
-    /// The same message with one attribute more. Attributes are the application's: no provider is
-    /// sent them. (What only one wire format understands is kept under its name, `wire:…`.)
+    /// Returns the same message with one attribute more. Attributes are the application's: no
+    /// provider is sent them. (What only one wire format understands is kept under its name,
+    /// `wire:…`.)
     #[must_use]
     pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
         details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
         self
     }
 
-    /// The same message, marked as one that steers the answer that is under way: it begins no turn.
+    /// Returns the same message, marked as one that steers the answer that is under way: it begins
+    /// no turn.
     ///
     /// The mark is the attribute `turn:steered`, so it is stored like any other.
     #[must_use]
@@ -50,17 +52,17 @@ impl UserMessage {
         self.rare.is_some() && self.attributes().get(STEERED) == Some(&Value::Bool(true))
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// The name, where one was given.
+    /// Returns the name, where one was given.
     pub fn name(&self) -> Option<&str> {
         details::name(&self.rare)
     }
 
-    /// The attributes; empty unless some were given.
+    /// Returns the attributes; empty unless some were given.
     pub fn attributes(&self) -> &Attributes {
         details::attributes(&self.rare)
     }

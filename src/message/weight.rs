@@ -7,8 +7,8 @@ use super::details::{Attributes, Details};
 use super::{AiPart, Content, Detail, Media, Message, Part, Source};
 
 impl Message {
-    /// About how many bytes this message takes on the heap: O(1) for plain text, else O(what it
-    /// consists of). What an allocator adds is not counted.
+    /// Returns about how many bytes this message takes on the heap: O(1) for plain text, else
+    /// O(what it consists of). What an allocator adds is not counted.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
             Self::System(m) => m.text.capacity() + boxed(m.rare.as_deref()),
@@ -35,7 +35,7 @@ impl Message {
     }
 }
 
-/// A list by its elements, each with what it takes besides.
+/// Returns the bytes of a list and of what its elements take besides.
 fn sum<T>(list: &[T], besides: impl Fn(&T) -> usize) -> usize {
     size_of_val(list) + list.iter().map(besides).sum::<usize>()
 }
@@ -88,7 +88,7 @@ fn ai_part(it: &AiPart) -> usize {
     }
 }
 
-/// A map without fields takes nothing.
+/// Returns the bytes of a map; one without fields takes nothing.
 fn attributes(fields: &Attributes) -> usize {
     if fields.is_empty() {
         return 0;
@@ -113,8 +113,8 @@ fn attributes(fields: &Attributes) -> usize {
     bytes
 }
 
-/// The keys of a map, and its nodes: each has room for eleven fields and holds six at least, but for
-/// the first.
+/// Returns the bytes of a map's keys and nodes: each node has room for eleven fields and holds six
+/// at least, but for the first.
 fn nodes(map: &Attributes) -> usize {
     let node = 11 * size_of::<(String, Value)>();
     map.len().div_ceil(6) * node + map.keys().map(String::capacity).sum::<usize>()

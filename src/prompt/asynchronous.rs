@@ -12,7 +12,8 @@ use crate::message::Message;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
 impl MemoryPrompt<dyn AsyncChatMemory> {
-    /// A prompt over this async memory, with the defaults of [`Composer::new`](crate::Composer::new).
+    /// Returns a prompt over this async memory, with the defaults of
+    /// [`Composer::new`](crate::Composer::new).
     pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
         Self::over(share_async(memory))
     }
@@ -41,8 +42,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// # Errors
     ///
-    /// As [`Composer::compose`](crate::Composer::compose) and [`AsyncChatMemory::read`]. A build that
-    /// fails, or whose future is dropped, changes nothing: temporaries wait for the next one.
+    /// As [`Composer::compose`](crate::Composer::compose) and [`AsyncChatMemory::read`]. A build
+    /// that fails, or whose future is dropped, changes nothing: temporaries wait for the next one.
     pub async fn build(&mut self) -> Result<Prompt> {
         self.begin_build();
         let prompt = self.preview().await?;
@@ -64,9 +65,9 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         }
     }
 
-    /// Puts another memory in the place of this one and returns the old one. The configuration stays,
-    /// and so do temporaries that no build has seen; those of a build that failed, or whose future was
-    /// dropped, are dropped.
+    /// Puts another memory in the place of this one and returns the old one. The configuration
+    /// stays, and so do temporaries that no build has seen; those of a build that failed, or whose
+    /// future was dropped, are dropped.
     pub fn set_memory(
         &mut self,
         memory: impl AsyncChatMemory + 'static,

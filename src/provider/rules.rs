@@ -1,26 +1,27 @@
 //! The rules of each provider, as plain data.
 
-/// What a provider refuses, beyond calls and results that do not belong together: nobody takes those.
+/// The rules of a provider, beside the one that all have: calls and results belong together.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
 pub(crate) struct Rules {
-    /// What a prompt begins with.
+    /// The beginning that a prompt needs.
     pub(crate) opens: Opens,
-    /// Which texts count as blank and are refused; `None` where any text is taken.
+    /// The texts that count as blank and are refused; `None` where any text is taken.
     pub(crate) blank: Option<Blank>,
-    /// Whether user and model take turns: no two neighbours of one side, no user behind a tool result.
+    /// True where user and model take turns: no two neighbours of one side, no user behind a tool
+    /// result.
     pub(crate) takes_turns: bool,
-    /// Whether an answer may end in reasoning, with nothing said or called behind it.
+    /// True where an answer may end in reasoning, with nothing said or called behind it.
     pub(crate) ends_in_reasoning: bool,
-    /// What call ids are.
+    /// The form of call ids.
     pub(crate) ids: Ids,
-    /// Whether neighbouring answers with calls are one answer with all their calls.
+    /// True where neighbouring answers with calls are one answer with all their calls.
     pub(crate) joins_calls: bool,
-    /// Whether a system message may stand among the others.
+    /// True where a system message may stand among the others.
     pub(crate) late_system: bool,
 }
 
-/// What a prompt begins with.
+/// The beginning that a prompt needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Opens {
     /// Anything, even nothing.
@@ -33,7 +34,7 @@ pub(crate) enum Opens {
     WithUser,
 }
 
-/// Which text counts as blank.
+/// The texts that count as blank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blank {
     /// The empty text.
@@ -42,7 +43,7 @@ pub(crate) enum Blank {
     White,
 }
 
-/// What call ids are.
+/// The form of call ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ids {
     /// Whatever they are.
@@ -85,8 +86,8 @@ pub(super) const ANTHROPIC: Rules = Rules {
     late_system: false,
 };
 
-/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still come
-/// to the one at the front, that one always gets a user message.
+/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still
+/// come to the one at the front, that one always gets a user message.
 pub(super) const GEMINI: Rules = Rules {
     opens: Opens::WithUser,
     blank: Some(Blank::Empty),

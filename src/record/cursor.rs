@@ -16,7 +16,7 @@ pub(crate) struct Cursor<'a> {
 }
 
 impl Records {
-    /// A walk from the `skip`th record on.
+    /// Returns a walk from the `skip`th record on.
     #[inline]
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
         let (runs, run) = (&self.runs, self.runs.get(0));
@@ -30,13 +30,13 @@ impl Records {
 }
 
 impl<'a> Cursor<'a> {
-    /// The place of the next record among all of them.
+    /// Returns the place of the next record among all of them.
     #[inline]
     pub(crate) fn at(&self) -> usize {
         self.at
     }
 
-    /// The next record, which stays the next.
+    /// Returns the next record without passing it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
         let (run, cells) = (self.run?, self.cells);
@@ -44,7 +44,7 @@ impl<'a> Cursor<'a> {
         Some(Record { seq: run.seq + (run.len - cells.len()) as u64, entry, run })
     }
 
-    /// The next record, if there is one and `wanted` says so.
+    /// Returns the next record, if there is one and `wanted` says so.
     #[inline]
     pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
         let record = self.peek().filter(|record| wanted(record.message()))?;
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes the next records, at most so many, as far as they share a block: they lie in these cells.
+    /// Passes the next records, at most `most`, as far as they share a block; returns their cells.
     pub(crate) fn stretch(&mut self, most: usize) -> &'a [Cell] {
         let cells = self.cells;
         let cells = cells.get(..most).unwrap_or(cells);
@@ -74,7 +74,7 @@ impl<'a> Cursor<'a> {
         cells
     }
 
-    /// Passes so many records.
+    /// Passes `n` records.
     pub(crate) fn advance(&mut self, n: usize) {
         let mut left = n;
         while self.run.is_some() {

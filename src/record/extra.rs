@@ -1,4 +1,4 @@
-//! What comes with a snapshot only where it was asked for.
+//! The parts of a snapshot that come only where they were asked for.
 
 use super::{Records, Slot, Snapshot, Unreadable};
 
@@ -13,49 +13,52 @@ pub(crate) struct Extra {
 static NONE: Records = Records::none();
 
 impl Snapshot {
-    /// The slot of this name, where it was [asked for](crate::Read::slots) and there is one.
+    /// Returns the slot of this name, where it was [asked for](crate::Read::slots) and there is
+    /// one.
     ///
     /// ```
     /// use memory_prompt::record::{Slot, SlotVersion};
     /// use memory_prompt::Snapshot;
     ///
-    /// let slot = Slot::new("summary", SlotVersion::random(), "They want to cancel.");
+    /// let slot = Slot::new("summary", SlotVersion::random(), "They cancelled.");
     /// let snapshot = Snapshot::default().with_slots([slot]);
-    /// assert_eq!(snapshot.slot("summary").and_then(|slot| slot.text()), Some("They want to cancel."));
+    /// assert_eq!(snapshot.slot("summary").and_then(|slot| slot.text()), Some("They cancelled."));
     /// assert_eq!(snapshot.slot("pins"), None);
     /// ```
     pub fn slot(&self, name: &str) -> Option<&Slot> {
         self.slots().iter().find(|slot| slot.name() == name)
     }
 
-    /// The slots that were asked for and that there are.
+    /// Returns the slots that were asked for and that there are.
     pub fn slots(&self) -> &[Slot] {
         self.extra.as_ref().map_or(&[], |extra| &extra.slots)
     }
 
-    /// The records that were [asked for by position](crate::Read::positions), oldest first, as far as
-    /// the memory still holds them and can read them.
+    /// Returns the records that were [asked for by position](crate::Read::positions), oldest first,
+    /// as far as the memory still holds them and can read them.
     ///
-    /// They are complete by themselves: one that is among [`records`](Self::records) too is in both.
+    /// They are complete by themselves: one that is among [`records`](Self::records) too is in
+    /// both.
     pub fn picked(&self) -> &Records {
         self.extra.as_ref().map_or(&NONE, |extra| &extra.picked)
     }
 
-    /// The rows among those that were asked for by position which the memory holds and can't read.
+    /// Returns the rows among those that were asked for by position which the memory holds and
+    /// can't read.
     pub fn picked_unreadable(&self) -> &[Unreadable] {
         self.extra.as_ref().map_or(&[], |extra| &extra.unreadable)
     }
 
-    /// The snapshot with these slots. For implementers of [`ChatMemory`](crate::ChatMemory): those
-    /// that were asked for, and no other.
+    /// Returns the snapshot with these slots. For implementers of
+    /// [`ChatMemory`](crate::ChatMemory): those that were asked for, and no other.
     #[must_use]
     pub fn with_slots(mut self, slots: impl IntoIterator<Item = Slot>) -> Self {
         self.extra().slots.extend(slots);
         self
     }
 
-    /// The snapshot with these records, which were asked for by position. For implementers of
-    /// [`ChatMemory`](crate::ChatMemory).
+    /// Returns the snapshot with these records, which were asked for by position. For implementers
+    /// of [`ChatMemory`](crate::ChatMemory).
     #[must_use]
     pub fn with_picked(mut self, records: Records, unreadable: Vec<Unreadable>) -> Self {
         let extra = self.extra();

@@ -3,11 +3,11 @@
 use std::iter::Chain;
 use std::{option, vec};
 
-/// Nearly always one element or two: the newest records lie in one block or where two meet, and a prompt
-/// is a system message and a stretch of records.
+/// A list of one element or two, nearly always: the newest records lie in one block or where two
+/// meet, and a prompt is a system message and a stretch of records.
 ///
-/// Its fields are written where they stay. An array inside would be made elsewhere and moved, which takes
-/// longer than all else that is done to so short a list.
+/// Two fields and no array: each is written in its final place. An array would be built elsewhere
+/// and copied, which takes longer than all else that is done to so short a list.
 #[derive(Clone)]
 pub(crate) struct Few<T> {
     first: Option<T>,

@@ -13,26 +13,26 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// About how many bytes it takes in a block.
+    /// Returns about the bytes that it takes in a block.
     pub(crate) fn bytes(&self) -> usize {
         cell_bytes(&self.message)
     }
 }
 
-/// About how many bytes this message takes in a block.
+/// Returns about the bytes that this message takes in a block.
 pub(super) fn cell_bytes(message: &Message) -> usize {
     size_of::<Cell>().saturating_add(message.heap_bytes())
 }
 
-/// Where an entry is written once.
+/// A place into which an entry is written once.
 pub(crate) type Cell = OnceLock<Entry>;
 
-/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block takes
-/// no more than [`MAX_BYTES`], or is one message that takes more by itself.
+/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block
+/// takes no more than [`MAX_BYTES`], or is one message that takes more by itself.
 pub(crate) type Block = Arc<[Cell]>;
 
-/// Sixty-four messages of 450 characters. Of what is evicted, each view that is kept holds at most so
-/// much where it begins and where it ends.
+/// The most bytes of a block: 64 messages of 450 characters. A view that is kept holds at most this
+/// much of what was evicted at either end.
 pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
 /// Records that stand side by side in one block.
@@ -52,14 +52,15 @@ impl Run {
         self.block.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
-    /// The `i`th record. A run covers filled cells only, so it is there for every `i` below `len`.
+    /// Returns the `i`th record. A run covers filled cells only, so it is there for every `i` below
+    /// `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
         let entry = self.cells().get(i)?.get()?;
         Some(Record { seq: self.seq + i as u64, entry, run: self })
     }
 
-    /// The newest `n` of it.
+    /// Returns the newest `n` records of it.
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
         let block = Arc::clone(&self.block);

@@ -26,7 +26,7 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// A slot as a memory holds it. For implementers of [`ChatMemory`](crate::ChatMemory).
+    /// Returns a slot as a memory holds it. For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn new(name: impl Into<Arc<str>>, version: SlotVersion, content: impl AsRef<[u8]>) -> Self {
         Self::shared(name.into(), version, content.as_ref().into())
     }
@@ -35,22 +35,22 @@ impl Slot {
         Self { name, version, content }
     }
 
-    /// The name, one slot of which a conversation has at most.
+    /// Returns the name, one slot of which a conversation has at most.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The version, which changes whenever the slot is written.
+    /// Returns the version, which changes whenever the slot is written.
     pub fn version(&self) -> SlotVersion {
         self.version
     }
 
-    /// The content.
+    /// Returns the content.
     pub fn content(&self) -> &[u8] {
         &self.content
     }
 
-    /// The content as text, where it is text.
+    /// Returns the content as text, where it is text.
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.content).ok()
     }

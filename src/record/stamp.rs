@@ -15,12 +15,12 @@ macro_rules! stamp {
         pub struct $name(u64);
 
         impl $name {
-            /// One that nobody else has, from 64 random bits: unique, but no secret.
+            /// Returns one that nobody else has, from 64 random bits: unique, but no secret.
             pub fn random() -> Self {
                 Self(RandomState::new().hash_one(std::process::id()))
             }
 
-            /// The one of these bits, as a backend keeps them.
+            /// Returns the one of these bits, as a backend keeps them.
             pub fn from_bits(bits: u64) -> Self {
                 Self(bits)
             }
@@ -72,8 +72,8 @@ macro_rules! stamp {
 }
 
 stamp! {
-    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not after the
-    /// slot was removed, the conversation cleared, or deleted and begun anew.
+    /// The version of a [`Slot`](super::Slot): new with each change, and never used again, not
+    /// after the slot was removed, the conversation cleared, or deleted and begun anew.
     ///
     /// It is written as 16 hexadecimal digits, in serialised form too.
     ///

@@ -15,14 +15,15 @@ use crate::record::Incarnation;
 /// The contract is that of [`ChatMemoryStore`](super::ChatMemoryStore), and that of
 /// [`AsyncChatMemory`] about futures that are dropped.
 pub trait AsyncChatMemoryStore: Debug + Send + Sync {
-    /// The memory of the conversation under this id. There is nothing to wait for: it asks nobody.
+    /// Returns the memory of the conversation under this id. There is nothing to wait for: it asks
+    /// no server.
     ///
     /// # Errors
     ///
     /// As [`ChatMemoryStore::memory`](super::ChatMemoryStore::memory).
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>>;
 
-    /// The next `n` ids after this one, or the first `n`.
+    /// Returns the next `n` ids after this one, or the first `n`.
     ///
     /// # Errors
     ///
@@ -47,7 +48,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     /// As [`ChatMemoryStore::purge_inactive`](super::ChatMemoryStore::purge_inactive).
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>>;
 
-    /// The next `n` ids that begin with this text, after this one, or the first `n` of them.
+    /// Returns the next `n` ids that begin with this text, after this one, or the first `n` of
+    /// them.
     ///
     /// # Errors
     ///
@@ -77,8 +79,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         })
     }
 
-    /// Where the conversation under this id begins and ends and when it was last active; none where
-    /// there is no conversation.
+    /// Returns where the conversation under this id begins and ends and when it was last active;
+    /// `None` where there is no conversation.
     ///
     /// # Errors
     ///
@@ -88,8 +90,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         Box::pin(async { Err(unsupported("info")) })
     }
 
-    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those that
-    /// begin meanwhile may stay.
+    /// Forgets the conversations whose ids begin with this text; returns how many there were. Those
+    /// that begin meanwhile may stay.
     ///
     /// # Errors
     ///
@@ -183,8 +185,8 @@ forward! {
 }
 
 /// Comfort for users of an [`AsyncChatMemoryStore`]: the twin of
-/// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not implement
-/// it yourself.
+/// [`ChatMemoryStoreExt`](super::ChatMemoryStoreExt). Implemented for every async store; do not
+/// implement it yourself.
 pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
     /// Copies the conversations whose ids the filter wants to another store.
     ///

@@ -1,5 +1,5 @@
-//! What the backends have in common: a batch as it is written, what they say where something is wrong,
-//! and numbers that databases have no other type for.
+//! The common part of the backends: a batch as it is written, errors, and numbers that databases
+//! have no other type for.
 
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
@@ -32,7 +32,7 @@ impl Payloads {
     }
 }
 
-/// What an append of nothing returns where the conversation ends at `end`.
+/// Returns what an append of nothing does where the conversation ends at `end`.
 pub(super) fn nothing(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
     match expected.filter(|expected| *expected != end) {
         None => Ok(end..end),
@@ -51,18 +51,19 @@ pub(super) fn no_system(backend: &str, error: Error) -> Error {
     Error::new(ErrorKind::Codec, "read", text).with_source(error)
 }
 
-/// A time of append, from milliseconds since 1970.
+/// Returns a time of append, from milliseconds since 1970.
 pub(super) fn at(millis: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(millis)
 }
 
-/// A position, a time or a number of rows for a database that counts with signs.
+/// Returns a position, a time or a number of rows for a database that counts with signs.
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 pub(super) fn signed(number: impl TryInto<i64>) -> i64 {
     number.try_into().unwrap_or(i64::MAX)
 }
 
-/// What this crate wrote is never negative; what somebody else wrote may be.
+/// Returns a number as it was before it was stored. This crate writes none that is negative;
+/// somebody else may have.
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 pub(super) fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)

@@ -8,25 +8,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Expected, Limits, MemoryId, Read};
 use crate::record::{SlotVersion, Snapshot, places};
 
-/// How many records are read and written at a time.
+/// The number of records that are read and written at a time.
 const PAGE: u64 = 64;
 
-/// How far a copy has come.
+/// The progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Copied {
     /// The conversation that is being copied, or was the last one.
     pub id: Option<MemoryId>,
-    /// How many conversations are copied, whole.
+    /// The number of conversations that are copied whole.
     pub conversations: u64,
-    /// How many records are copied, those of the one that is being copied included.
+    /// The number of records that are copied, those of the conversation under way included.
     pub records: u64,
 }
 
 /// One conversation on its way.
 pub(super) struct Journey {
     id: MemoryId,
-    /// What is copied, but for its records.
+    /// The conversation that is copied, but for its records.
     pub(super) head: Snapshot,
     info: Info,
     /// The position of the next record to copy.
@@ -40,18 +40,18 @@ impl Journey {
         Self { id, head, info, at, limits }
     }
 
-    /// The read of everything but the records.
+    /// Returns the read of everything but the records.
     pub(super) fn first(slots: Vec<(String, SlotVersion)>) -> Read {
         Read::newest(0).slots(slots.into_iter().map(|(name, _)| name))
     }
 
-    /// Which records are to be read next, if any are left.
+    /// Returns the positions of the records to read next, and their number, if any are left.
     pub(super) fn next(&self) -> Option<(Range<u64>, usize)> {
         let past = self.at.saturating_add(PAGE).min(self.head.end);
         (self.at < past).then(|| (self.at..past, places(past - self.at)))
     }
 
-    /// What is to be appended of the records that were read at these positions.
+    /// Returns the appends of the records that were read at these positions.
     pub(super) fn page(&mut self, wanted: &Range<u64>, page: &Snapshot) -> Result<Vec<Append>> {
         if page.incarnation != self.head.incarnation {
             return Err(self.stopped("it was deleted and began anew"));
@@ -87,7 +87,8 @@ impl Journey {
         Ok(appends)
     }
 
-    /// The last append: the system message, the slots, and when it was last active.
+    /// Returns the last append: the system message, the slots, and the time when it was last
+    /// active.
     pub(super) fn closing(&self) -> Append {
         let mut closing = Append::closing(self.head.end, self.info.active);
         closing.messages.extend(self.head.system.as_deref().cloned());

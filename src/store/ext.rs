@@ -1,4 +1,4 @@
-//! What every store can do beyond what it must.
+//! The methods that every store has beside those that it must write.
 
 use super::copy::{Copied, Journey};
 use super::{ChatMemoryStore, PAGE};
@@ -9,11 +9,12 @@ use crate::memory::{ChatMemory, MemoryId};
 /// yourself.
 pub trait ChatMemoryStoreExt: ChatMemoryStore {
     /// Copies the conversations whose ids the filter wants to another store: records with their
-    /// positions and times, the system message, slots, the incarnation, and when each was last active.
+    /// positions and times, the system message, slots, the incarnation, and when each was last
+    /// active.
     ///
-    /// `progress` is told after each batch and each conversation. The ids of appends stay behind, and
-    /// slots get new versions. What is appended to a conversation while it is copied may stay behind,
-    /// too; copy when nobody writes.
+    /// `progress` is told after each batch and each conversation. The ids of appends stay behind,
+    /// and slots get new versions. What is appended to a conversation while it is copied may stay
+    /// behind, too; copy when nobody writes.
     ///
     /// ```
     /// use memory_prompt::store::ChatMemoryStoreExt;
@@ -32,10 +33,11 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     /// # Errors
     ///
     /// Those of both stores, [`ErrorKind::Exists`](crate::ErrorKind::Exists) where the other store
-    /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where
-    /// one of them lacks what a copy needs, and [`ErrorKind::Storage`](crate::ErrorKind::Storage)
-    /// where a record can't be read or was evicted meanwhile. The conversation at which it stopped is
-    /// then there by half: delete it in the other store and let the filter go on from it.
+    /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
+    /// where one of them lacks what a copy needs, and
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where a record can't be read or was
+    /// evicted meanwhile. The conversation at which it stopped is then there by half: delete it in
+    /// the other store and let the filter go on from it.
     fn copy_to(
         &self,
         other: &(impl ChatMemoryStore + ?Sized),

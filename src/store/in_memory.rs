@@ -17,8 +17,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 
 /// Many conversations in this process. A clone is a handle on the same store.
 ///
-/// Conversations do not wait for each other: the lock of the store is held while an id is looked up,
-/// not while its conversation is used. Ids are listed in the order of their bytes.
+/// Conversations do not wait for each other: the lock of the store is held while an id is looked
+/// up, not while its conversation is used. Ids are listed in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -44,17 +44,17 @@ pub struct InMemory {
     conversations: Conversations,
 }
 
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
-/// somebody else holds.
+/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
+/// what somebody else holds.
 type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>>;
 
 impl InMemoryStore {
-    /// An empty store.
+    /// Returns an empty store.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -160,8 +160,8 @@ impl ChatMemory for InMemory {
         let conversation = match self.find() {
             Some(conversation) => conversation,
             None if batch.is_empty() || expected.is_some_and(|expected| expected > 0) => {
-                // Nothing to store, or a conflict: neither creates a conversation, and what is to be
-                // said about either is what an empty one says.
+                // Nothing to store, or a conflict: neither creates a conversation, and either ends
+                // as on an empty one.
                 return DefaultChatMemory::with_id(self.id.clone()).append(batch, expected);
             }
             None => self.find_or_create(),
@@ -188,7 +188,7 @@ impl ChatMemory for InMemory {
         append.check(&self.limits())?;
         append.check_on_nothing()?;
         if !append.creates() {
-            // Nothing to store: what is to be said is what an empty conversation says.
+            // Nothing to store: it ends as on an empty conversation.
             append.messages.clear();
             let mut appended = Appended::new(0..0);
             appended.recognised = true;

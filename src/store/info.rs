@@ -1,11 +1,11 @@
-//! What a store knows of a conversation without reading it.
+//! The facts that a store knows of a conversation without reading it.
 
 use std::ops::Range;
 use std::time::SystemTime;
 
 use crate::record::Incarnation;
 
-/// Where a conversation begins and ends, and when it was last active.
+/// The positions at which a conversation begins and ends, and the time when it was last active.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Info {
@@ -16,19 +16,20 @@ pub struct Info {
     /// The time of the last append, to the millisecond: what
     /// [`purge_inactive`](crate::ChatMemoryStore::purge_inactive) goes by.
     pub active: SystemTime,
-    /// Which life of the conversation this is, where the store knows.
+    /// The life of the conversation, where the store knows it.
     pub incarnation: Option<Incarnation>,
 }
 
 impl Info {
-    /// A conversation at these positions, to which something was last appended at this time.
+    /// Returns the facts of a conversation at these positions that was last appended to at this
+    /// time.
     ///
     /// For implementers of [`ChatMemoryStore`](crate::ChatMemoryStore).
     pub fn new(positions: Range<u64>, active: SystemTime) -> Self {
         Self { start: positions.start, end: positions.end, active, incarnation: None }
     }
 
-    /// The same with its incarnation.
+    /// Returns the same with its incarnation.
     #[must_use]
     pub fn with_incarnation(mut self, incarnation: Incarnation) -> Self {
         self.incarnation = Some(incarnation);

@@ -1,16 +1,17 @@
-//! What is known of characters without a search through the Unicode tables.
+//! Classes of characters, known without a search through the Unicode tables.
 
-/// What is known of a character without a search through the Unicode tables.
+/// The class of a character, known without a search through the Unicode tables.
 ///
-/// This is for speed: what is said to be [`Other`](Class::Other) takes a slower path to the same result. So the
-/// ranges are few, and cover what much text is made of.
+/// This is for speed: what is said to be [`Other`](Class::Other) takes a slower path to the same
+/// result. So the ranges are few, and cover what much text is made of.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// There is always a boundary between two of these, whatever stands around them.
     ///
-    /// So this is no CR, nothing that may join with its own kind (Hangul jamo, one regional indicator), and nothing
-    /// that joins whatever stands before or behind (marks, joiners, prefixes). An emoji or an Indic consonant
-    /// is one: it joins another only through a joiner or a mark.
+    /// So this is no CR, nothing that may join with its own kind (Hangul jamo, one regional
+    /// indicator), and nothing that joins whatever stands before or behind (marks, joiners,
+    /// prefixes). An emoji or an Indic consonant is one: it joins another only through a joiner or
+    /// a mark.
     Alone,
     /// Joins what stands before it, if that is no control, and makes nothing behind it join.
     ///
@@ -23,7 +24,7 @@ pub(super) enum Class {
 }
 
 impl Class {
-    /// The class and the width of what is first in a text; a flag is looked at as a whole.
+    /// Returns the class and the width of what is first in a text; a flag is looked at as a whole.
     ///
     /// Decodes on its own, because the first byte often says enough.
     pub(super) fn first(text: &[u8]) -> Option<(Self, usize)> {
@@ -61,13 +62,14 @@ impl Class {
     }
 }
 
-/// Whether the character of these three bytes stands [alone](Class::Alone).
+/// Returns whether the character of these three bytes stands [alone](Class::Alone).
 pub(super) fn stands_alone([a, b, c]: [u8; 3]) -> bool {
     let row = ROWS[usize::from(a & 0xf) << 6 | usize::from(b & 0x3f)];
     a & 0xf0 == 0xe0 && row >> (c & 0x3f) & 1 == 1
 }
 
-/// Which characters below U+10000 stand alone: a bit each, in rows of those that differ in their last byte.
+/// The characters below U+10000 that stand alone: a bit each, in rows of those that differ in their
+/// last byte.
 static ROWS: [u64; 0x400] = {
     let mut rows = [0; 0x400];
     let mut list = 0;
@@ -161,12 +163,14 @@ const MARKS: &[(usize, usize)] = &[
     (0x102d, 0x1037), (0x103a, 0x103e), (0x17b6, 0x17d1), // Myanmar, Khmer
 ];
 
-/// Whether the first character is a regional indicator, half a flag: one of U+1F1E6..=U+1F1FF.
+/// Returns whether the first character is a regional indicator, half a flag: one of
+/// U+1F1E6..=U+1F1FF.
 pub(super) fn is_regional_indicator(text: &[u8]) -> bool {
     matches!(text, [0xf0, 0x9f, 0x87, 0xa6..=0xbf, ..])
 }
 
-/// Whether this is one of the emoji that are joined to others: all of these are `Extended_Pictographic`.
+/// Returns whether this is one of the emoji that are joined to others: all of these are
+/// `Extended_Pictographic`.
 #[rustfmt::skip]
 pub(super) fn is_emoji(c: char) -> bool {
     matches!(c,
@@ -191,7 +195,8 @@ mod tests {
         Class::of(c as usize)
     }
 
-    /// Characters of each kind that stand alone: controls, letters, symbols, syllables, consonants, emoji.
+    /// Characters of each kind that stand alone: controls, letters, symbols, syllables, consonants,
+    /// emoji.
     const ALONE_KINDS: [char; 13] =
         ['\n', '\0', 'a', 'é', '©', '漢', 'か', '가', '각', 'क', 'त', '👩', '♀'];
 

@@ -27,10 +27,11 @@ impl AddAssign for Span {
     }
 }
 
-/// The longest beginning of `text` that ends on a boundary and measures at most `limit`.
+/// Returns the longest beginning of `text` that ends on a boundary and measures at most `limit`.
 ///
-/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a boundary, but for
-/// the one that pairs regional indicators; and at a boundary between two of them, all before it are paired.
+/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a
+/// boundary, but for the one that pairs regional indicators; and at a boundary between two of them,
+/// all before it are paired.
 pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
     let mut done = Span::default();
     while done.bytes < text.len() && done.measure < limit {
@@ -51,10 +52,11 @@ pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
     done
 }
 
-/// The longest end of `text` that starts on a boundary and measures at most `limit`.
+/// Returns the longest end of `text` that starts on a boundary and measures at most `limit`.
 ///
-/// Clusters can't be found backwards: whether there is a boundary may depend on all that stands before. So this
-/// goes back to a place that is a boundary for sure, and walks forward from there; in few, large steps.
+/// Clusters can't be found backwards: whether there is a boundary may depend on all that stands
+/// before. So this goes back to a place that is a boundary for sure, and walks forward from there;
+/// in few, large steps.
 pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
     let mut done = Span::default();
     let mut stride = limit; // never too far: each byte counts at most one
@@ -77,14 +79,14 @@ pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
             break;
         }
         done += span;
-        // What stands before is likely as dense as this was.
+        // The text before this is likely as dense.
         stride = span.bytes.saturating_mul(room - span.measure) / span.measure.max(1) + 1;
     }
     done
 }
 
-/// A boundary of `text` shortly before `goal`, or else the first one behind it, judged without a look behind
-/// `floor`. None, if there is none before the end.
+/// Returns a boundary of `text` shortly before `goal`, or else the first one behind it, without a
+/// look at what stands before `floor`. `None` where there is none before the end.
 fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
     let goal = text.floor_char_boundary(goal);
     let alone = |c| Class::of(c as usize) == Class::Alone;
@@ -98,12 +100,14 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
         if from == 0 {
             return Some(0);
         }
-        // The one thing that no near place tells: which regional indicators are pairs.
+        // Regional indicators pair from the beginning of their row, however far that is: do not
+        // part a flag.
         if half_flag_at(&text[..from], &text[from..]) {
             from += REGIONAL_INDICATOR_BYTES;
         }
-        // What stands before `from` may go on behind it, to where the first cluster from there ends; and on into the
-        // next, through marks and joiners. But not into the one after that, for a cluster that has begun is no mark.
+        // The cluster before `from` may go on behind it, to the end of the first cluster that is
+        // seen from there, and through marks and joiners to the end of the second. It never reaches
+        // into the third, so the second boundary is one for sure.
         let mut boundaries = text[from..].grapheme_indices(true).map(|(at, _)| from + at).skip(1);
         let (first, second) = (boundaries.next(), boundaries.next());
         if last_try {
@@ -116,8 +120,8 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
     }
 }
 
-/// Whether what is first here may go on a cluster that does not end right before it: an emoji or a consonant, that a
-/// joiner or a virama far before can join.
+/// Returns whether the first character may go on a cluster that does not end right before it: an
+/// emoji or a consonant, which a joiner or a virama far before can join.
 fn may_be_joined(text: &str) -> bool {
     text.chars().next().is_some_and(|c| {
         ["👩\u{200d}", "क\u{94d}"]
@@ -126,7 +130,7 @@ fn may_be_joined(text: &str) -> bool {
     })
 }
 
-/// The shortest beginning of `text` that ends on a boundary and measures at least `least`.
+/// Returns the shortest beginning of `text` that ends on a boundary and measures at least `least`.
 fn at_least(text: &str, least: usize, unit: Unit) -> Span {
     let mut span = walk(text, least, unit);
     if span.measure < least
@@ -154,10 +158,11 @@ fn ascii_run(text: &str, room: usize, unit: Unit) -> Span {
     Span { bytes: length, measure: length }
 }
 
-/// How many bytes at the beginning are ASCII other than CR.
+/// Returns the number of bytes at the beginning that are ASCII other than CR.
 fn leading_ascii(bytes: &[u8]) -> usize {
     let plain = |byte: u8| byte.is_ascii() && byte != b'\r';
-    // A block is looked at as a whole, without a branch for each byte: this is what becomes vector instructions.
+    // A block is looked at as a whole, without a branch for each byte: this is what becomes vector
+    // instructions.
     let (blocks, _) = bytes.as_chunks::<32>();
     let clean = blocks
         .iter()
@@ -169,8 +174,9 @@ fn leading_ascii(bytes: &[u8]) -> usize {
 
 /// Clusters at the beginning of `text` that [`Class`] knows enough of, within `room`.
 ///
-/// A cluster is whole once a character that stands alone is seen behind it. The last one before anything else may go
-/// on with that, and is left to [`cluster_run`]. Stops where ASCII begins, for [`ascii_run`].
+/// A cluster is whole once a character that stands alone is seen behind it. The last one before
+/// anything else may go on with that, and is left to [`cluster_run`]. Stops where ASCII begins, for
+/// [`ascii_run`].
 fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
     let window = window(text, room, unit);
     let bytes = window.as_bytes();
@@ -211,8 +217,8 @@ fn plain_run(text: &str, room: usize, unit: Unit) -> Span {
     done
 }
 
-/// Characters of three bytes that stand alone and are followed by another such one, at the beginning of `text` and within
-/// `room`.
+/// Characters of three bytes that stand alone and are followed by another such one, at the
+/// beginning of `text` and within `room`.
 ///
 /// Han comes in rows, and to look at nothing else is several times faster.
 fn row(text: &[u8], room: usize, unit: Unit) -> Span {
@@ -240,29 +246,30 @@ fn cluster_run(text: &str, room: usize, unit: Unit) -> Span {
     done
 }
 
-/// Whether [`plain_run`] is likely to get anywhere.
+/// Returns whether [`plain_run`] is likely to get anywhere.
 fn plain_ahead(text: &[u8]) -> bool {
     Class::first(text).is_some_and(|(class, width)| {
         class == Class::Alone && !matches!(Class::first(&text[width..]), Some((Class::Other, _)))
     })
 }
 
-/// As much of `text` as is worth a look: all of it, or more than `room` can hold. So a cluster that is cut at the end of
-/// this is over the room already, however much longer it is.
+/// Returns as much of `text` as is worth a look: all of it, or more than `room` can hold. So a
+/// cluster that is cut at the end of this is over the room already, however much longer it is.
 fn window(text: &str, room: usize, unit: Unit) -> &str {
     &text[..text.floor_char_boundary(unit.most_bytes(room).saturating_add(4))]
 }
 
-/// Whether `before` ends in a regional indicator without a partner, and `after` starts with one.
+/// Returns whether `before` ends in a regional indicator without a partner, and `after` starts with
+/// one.
 pub(super) fn half_flag_at(before: &str, after: &str) -> bool {
     is_regional_indicator(after.as_bytes()) && trailing_regional_indicators(before) % 2 == 1
 }
 
-/// How many regional indicators `text` ends in.
+/// Returns the number of regional indicators that `text` ends in.
 fn trailing_regional_indicators(text: &str) -> usize {
     let is_one = |quad: &[u8; 4]| (0xf09f_87a6..=0xf09f_87bf).contains(&u32::from_be_bytes(*quad));
     let (_, quads) = text.as_bytes().as_rchunks::<REGIONAL_INDICATOR_BYTES>();
-    // Blocks, as in `leading_ascii`: a row of flags has no other end than its own.
+    // By blocks, as in `leading_ascii`: a row of flags may be as long as the text.
     let (_, blocks) = quads.as_rchunks::<16>();
     let full = blocks
         .iter()
@@ -273,14 +280,15 @@ fn trailing_regional_indicators(text: &str) -> usize {
     full + quads[..quads.len() - full].iter().rev().take_while(|quad| is_one(quad)).count()
 }
 
-/// The width of the emoji at the beginning of `after`, if a zero width joiner joins it to the one that ends `before`.
+/// Returns the width of the emoji at the beginning of `after`, if a zero width joiner joins it to
+/// the one that ends `before`.
 fn joined_emoji(before: &str, after: &str) -> Option<usize> {
     let modifier = |c: char| matches!(c, '\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}');
     let next = after.chars().next().filter(|&c| is_emoji(c))?;
     before.trim_end_matches(modifier).ends_with(is_emoji).then_some(next.len_utf8())
 }
 
-/// How far a tail looks back for context, beyond what it could keep.
+/// The number of bytes that a tail looks back for context, beyond what it could keep.
 const CONTEXT: usize = 4096;
 
 /// The UTF-8 length of a regional indicator, half a flag.

@@ -7,7 +7,7 @@ use bpe_openai::Tokenizer;
 use super::TokenCounter;
 use crate::error::Result;
 
-/// The exact count of one of OpenAI's vocabularies. Feature `bpe`.
+/// A counter by one of OpenAI's vocabularies, exact. Feature `bpe`.
 ///
 /// The vocabulary is compiled in, and unpacked when the process uses it first. What looks like a
 /// special token in a text (`<|endoftext|>`) counts as the text that it is.
@@ -27,7 +27,7 @@ pub struct Bpe {
 }
 
 impl Bpe {
-    /// `o200k_base`: GPT-4o and what came after it.
+    /// Returns the counter of `o200k_base`: GPT-4o and what came after it.
     ///
     /// ```
     /// use memory_prompt::{Message, TokenCounter, token::Bpe};
@@ -39,7 +39,7 @@ impl Bpe {
         Self { name: "o200k", tokenizer: bpe_openai::o200k_base() }
     }
 
-    /// `cl100k_base`: GPT-4, GPT-3.5 and the third embedding models.
+    /// Returns the counter of `cl100k_base`: GPT-4, GPT-3.5 and the third embedding models.
     ///
     /// ```
     /// use memory_prompt::{TokenCounter, token::Bpe};

@@ -9,10 +9,11 @@ use crate::error::Result;
 /// An estimate of OpenAI's `o200k` token counts that needs no vocabulary.
 ///
 /// It reads a text once, from left to right, and adds for each character the chance that a token
-/// starts there, given the kind of the character and of what stands before it: nearly none inside an
-/// English word, about a half inside a run of hiragana, certainty where `camelCase` turns. The
-/// chances were measured on public text in 17 languages and in code, and those of emoji on the first
-/// half of a corpus; the corpora under `tests/data/corpus`, written for this crate, check them.
+/// starts there, given the kind of the character and of what stands before it: nearly none inside
+/// an English word, about a half inside a run of hiragana, certainty where `camelCase` turns. The
+/// chances were measured on public text in 17 languages and in code, and those of emoji on the
+/// first half of a corpus; the corpora under `tests/data/corpus`, written for this crate, check
+/// them.
 ///
 /// # What to expect
 ///
@@ -20,17 +21,19 @@ use crate::error::Result;
 ///   German, Russian, Arabic and Hindi. `cargo run --example estimate_table --features bpe` prints
 ///   the table. A single short message is off by more: one in ten by 10 to 25 %.
 /// - Traditional Chinese and base64 come out about 10 % low, Polish and Indonesian 20 %. Other
-///   models' tokenizers differ from `o200k` by as much again. Leave headroom, or count with an exact
-///   counter: `Bpe` or `HuggingFace`, each behind its feature.
+///   models' tokenizers differ from `o200k` by as much again. Leave headroom, or count with an
+///   exact counter: `Bpe` or `HuggingFace`, each behind its feature.
 /// - A longer text never counts less than its beginning, and two texts count what they count
-///   together, but for the word at the seam and rounding. A text that is not empty counts at least 1.
+///   together, but for the word at the seam and rounding. A text that is not empty counts at
+///   least 1.
 /// - No allocation. [`fits`](TokenCounter::fits) stops as soon as the limit is passed.
 ///
 /// ```
 /// use memory_prompt::TokenCounter;
 /// use memory_prompt::token::Estimate;
 ///
-/// assert_eq!(Estimate.count_text("The quick brown fox jumps over the lazy dog.")?, 11); // 10 exactly
+/// let text = "The quick brown fox jumps over the lazy dog.";
+/// assert_eq!(Estimate.count_text(text)?, 11); // 10 exactly
 /// assert_eq!(Estimate.count_text("")?, 0);
 ///
 /// let long = "word ".repeat(2_000_000);
@@ -51,7 +54,8 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Reads the text until its tokens are more than the limit. The tokens, and what was not read.
+/// Reads the text until its tokens are more than the limit; returns the tokens, and what was not
+/// read.
 fn walk(text: &str, limit: usize) -> (usize, &str) {
     let mut rest = text;
     let mut before = Kind::Other; // nothing stands before the text, so nothing is joined to it
@@ -76,10 +80,11 @@ fn walk(text: &str, limit: usize) -> (usize, &str) {
     (tokens, rest)
 }
 
-/// How many bytes are read between two looks at the limit: enough that looking costs nothing.
+/// The number of bytes that are read between two looks at the limit: enough that looking costs
+/// nothing.
 const PIECE: usize = 256;
 
-/// What a character is, or (from `Spaces` on) what stands before the next one.
+/// The kind of a character, or (from `Spaces` on) of what stands before the next one.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 enum Kind {
@@ -93,7 +98,7 @@ enum Kind {
     Upper,
     /// A Latin letter with an accent.
     Accented,
-    /// One that says that the Latin words around it come in more pieces than English ones: `ä`, `ł`.
+    /// A Latin letter whose words come in more pieces than English ones: `ä`, `ł`.
     Foreign,
     Cyrillic,
     /// Arabic and Devanagari.
@@ -116,7 +121,7 @@ enum Kind {
     Flag,
     /// A skin tone.
     Tone,
-    /// What is written onto the character before: variation selectors, joiners, combining accents.
+    /// A mark on the character before: variation selectors, joiners, combining accents.
     Joiner,
     Other,
     /// Several blanks.
@@ -153,7 +158,7 @@ const fn ascii_kind(c: u8) -> Kind {
     }
 }
 
-/// The kind of what is not ASCII. What fills whole texts comes first, for speed.
+/// Returns the kind of what is not ASCII. Kinds that fill whole texts come first, for speed.
 fn wide_kind(c: char) -> Kind {
     match c {
         '一'..='鿿' => Kind::Han,
@@ -187,8 +192,8 @@ fn wide_kind(c: char) -> Kind {
     }
 }
 
-/// The chance, in hundredths, that a token starts at a character of this kind after what stands
-/// before it. More than 100: several tokens for one character.
+/// Returns the chance, in hundredths, that a token starts at a character of this kind after what
+/// stands before it. More than 100: several tokens for one character.
 #[rustfmt::skip] // a table: a line for each measured chance, also where two are equal
 #[allow(clippy::match_same_arms)]
 const fn chance(before: Kind, kind: Kind) -> u8 {
@@ -262,7 +267,7 @@ const fn chance(before: Kind, kind: Kind) -> u8 {
     }
 }
 
-/// What stands before the next character once this one was read.
+/// Returns the kind of what stands before the next character once this one was read.
 const fn next(before: Kind, kind: Kind) -> Kind {
     use Kind::*;
     match (kind, before) {

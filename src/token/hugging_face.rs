@@ -8,7 +8,7 @@ use tokenizers::Tokenizer;
 use super::TokenCounter;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The exact count of a Hugging Face `tokenizer.json`, which most open models come with. Feature
+/// A counter by a Hugging Face `tokenizer.json`, exact, which most open models come with. Feature
 /// `tokenizers`.
 ///
 /// It counts what is in a text: special tokens that a template would add around it are not counted
@@ -39,7 +39,8 @@ impl HuggingFace {
     ///
     /// let error = HuggingFace::from_file("no/such/tokenizer.json").unwrap_err();
     /// assert_eq!(error.kind(), ErrorKind::Invalid);
-    /// assert_eq!(error.to_string(), "tokenizer: can't read a tokenizer from no/such/tokenizer.json");
+    /// let text = "tokenizer: can't read a tokenizer from no/such/tokenizer.json";
+    /// assert_eq!(error.to_string(), text);
     /// ```
     ///
     /// # Errors
@@ -73,7 +74,8 @@ impl HuggingFace {
         Self::whole(tokenizer)
     }
 
-    /// Many files ask for at most 512 tokens, and for padding up to them: a count that is always 512.
+    /// Many files ask for at most 512 tokens, and for padding up to them: a count that is
+    /// always 512.
     fn whole(mut tokenizer: Tokenizer) -> Result<Self> {
         tokenizer.with_truncation(None).map_err(|e| {
             Error::invalid("tokenizer", "truncation can't be switched off").with_source(e)

@@ -1,10 +1,10 @@
-//! What a message counts: what is in it, and what it costs to be a message.
+//! The count of a message: its content, and the overhead of being a message.
 
 use super::TokenCounter;
 use crate::error::Result;
 use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Part, Source};
 
-/// What messages cost beside what is in them.
+/// The tokens that messages cost beside their content.
 ///
 /// The defaults are those that OpenAI publishes for its chat models, with an allowance where it
 /// publishes none. Other providers' templates differ by a few tokens a message.
@@ -38,7 +38,7 @@ impl Default for Overhead {
     }
 }
 
-/// The default of [`TokenCounter::count_media`]: what a part that is not text counts.
+/// Returns the tokens of a part that is not text: the default of [`TokenCounter::count_media`].
 ///
 /// What media cost depends on the model and on what is in them, and nothing is decoded here. These
 /// are round figures from the providers' published ones, chosen to be high rather than low:
@@ -94,7 +94,7 @@ fn media_type_has(media: &Media, any: &[&str]) -> bool {
     any.iter().any(|name| media_type.contains(name))
 }
 
-/// A token for each so many bytes, at least one, where the data is here.
+/// Returns a token for every `bytes_a_token` bytes, at least one, where the data is here.
 fn by_size(media: &Media, bytes_a_token: usize) -> Option<usize> {
     let data = match &media.source {
         Source::Base64(data) => data,
@@ -156,7 +156,7 @@ pub(super) fn count(counter: &(impl TokenCounter + ?Sized), message: &Message) -
     Ok(sum.tokens)
 }
 
-/// The JSON of a custom message's fields, where it has some.
+/// Returns the JSON of a custom message's fields, where it has some.
 fn fields(message: &CustomMessage) -> Option<String> {
     let fields = message.fields();
     // JSON values can always be written.
@@ -174,7 +174,7 @@ impl<C: TokenCounter + ?Sized> Sum<'_, C> {
     }
 
     fn text(&mut self, text: &str) -> Result<()> {
-        // Not only for speed: "no text" is not the counter's to judge.
+        // Not only for speed: whether there is text is not for the counter to judge.
         if !text.is_empty() {
             self.add(self.counter.count_text(text)?);
         }

@@ -7,7 +7,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use super::Truncate;
 use crate::text::{Keep, Unit};
 
-/// What of truncation is data.
+/// A truncation as it is written, without a processor, which is code.
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a truncation: an object with `limit`")]
 struct Shape {

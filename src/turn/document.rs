@@ -25,19 +25,19 @@ pub(super) struct Document {
     /// The version of that slot, where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<SlotVersion>,
-    /// How many of its messages the slot has, and how often it was written.
+    /// The number of its messages that the slot has, and how often it was written.
     #[serde(default)]
     pub(super) kept_messages: usize,
     #[serde(default)]
     pub(super) saves: u32,
-    /// What was said so far, the question first.
+    /// Everything that was said so far, the question first.
     pub(super) messages: Vec<Message>,
-    /// What waits for the next place where the model can be told.
+    /// The messages that wait for the next place where the model can be told.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) steers: Vec<Message>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) temporaries: Vec<Message>,
-    /// How many of the messages stood before the temporaries when they were sent first.
+    /// The number of messages that stood before the temporaries when they were sent first.
     #[serde(default)]
     pub(super) behind: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -51,13 +51,13 @@ pub(super) struct Document {
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
-    /// Whether the calls that wait were handed out.
+    /// True where the calls that wait were handed out.
     #[serde(default)]
     pub(super) is_called: bool,
-    /// Whether that was to an earlier owner.
+    /// True where that was to an earlier owner.
     #[serde(default)]
     pub(super) is_adopted: bool,
-    /// How it ended, where it did: what is left is to append it.
+    /// The way in which it ended, where it did: what is left is to append it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Ended>,
 }

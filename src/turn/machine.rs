@@ -1,4 +1,4 @@
-//! What a turn wants next, as a state machine without I/O.
+//! A turn as a state machine without I/O, which says what it wants next.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -13,7 +13,7 @@ use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Records, SlotVersion, Snapshot};
 
-/// What a turn wants next, for those who bring their own I/O: [`Turn::step`].
+/// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
 #[derive(Debug)]
 pub enum Step {
     /// The slots of the conversation are to be listed, for [`Turn::listed`].
@@ -36,14 +36,14 @@ pub enum Step {
 pub(super) const SLOTS: &str = "turn:";
 
 impl Turn {
-    /// Says what is to be done next. To ask again changes nothing: an answer that got lost is simply
-    /// fetched once more.
+    /// Says what is to be done next. To ask again changes nothing: an answer that got lost is
+    /// simply fetched once more.
     ///
     /// # Errors
     ///
-    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with
-    /// [`Checkpoint::Required`]; [`ErrorKind::Forgotten`] where the conversation was begun anew; and
-    /// [`ErrorKind::Adopted`] while somebody else runs the turn.
+    /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`Checkpoint::Required`];
+    /// [`ErrorKind::Forgotten`] where the conversation was begun anew; and [`ErrorKind::Adopted`]
+    /// while somebody else runs the turn.
     pub fn step(&mut self, composer: &Composer) -> Result<Step> {
         let mut cache = std::mem::take(&mut self.cache);
         let step = self.step_cached(composer, &mut cache);
@@ -84,7 +84,7 @@ impl Turn {
         self.listed = Some(others.cloned().collect());
     }
 
-    /// What was read.
+    /// Takes what was read.
     ///
     /// # Errors
     ///
@@ -95,7 +95,8 @@ impl Turn {
             return self.read_lost(&snapshot);
         }
         if snapshot.rows() < self.wanted {
-            // A memory that answers with less has no more, even where it does not list what it lost.
+            // A memory that answers with less has no more, even where it does not list what it
+            // lost.
             snapshot.start = snapshot.oldest_row();
         }
         match self.seen() {
@@ -111,14 +112,14 @@ impl Turn {
         Ok(())
     }
 
-    /// What came of a [`Step::Save`].
+    /// Takes the outcome of a [`Step::Save`].
     pub fn saved(&mut self, appended: &Appended) {
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
         self.document.saves += 1;
     }
 
-    /// What came of a [`Step::Append`].
+    /// Takes the outcome of a [`Step::Append`].
     pub fn appended(&mut self, appended: &Appended) {
         let messages = self.document.messages.clone();
         let ended = if self.is_lost { Some(Ended::Adopted) } else { self.document.ended };
@@ -130,8 +131,8 @@ impl Turn {
         });
     }
 
-    /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else has the
-    /// turn.
+    /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
+    /// has the turn.
     pub fn lose(&mut self) {
         self.is_lost = true;
         self.base = None;
@@ -162,7 +163,8 @@ impl Turn {
         Ok(Step::Call(handed_out.collect()))
     }
 
-    /// Returns whether a tool that is not repeatable has had a result since the turn was written down.
+    /// Returns whether a tool that is not repeatable has had a result since the turn was written
+    /// down.
     fn is_behind(&self) -> bool {
         let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
         let counts = |result: &ToolMessage| !self.document.repeatable.contains(result.tool_name());
@@ -271,7 +273,7 @@ impl Turn {
         }
     }
 
-    /// What is left to do of a turn that somebody else has.
+    /// Returns what is left to do of a turn that somebody else has.
     fn late(&self) -> Step {
         match &self.base {
             // The calls may stand far back by now.

@@ -11,7 +11,8 @@ use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is stored.
+    /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is
+    /// stored.
     pub fn turn(&mut self, question: impl Into<Message>) -> Turn {
         Turn::new(question).temporaries(self.take_temporaries())
     }
@@ -39,8 +40,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was faster;
-    /// and as [`ChatMemory::append_with`].
+    /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was
+    /// faster; and as [`ChatMemory::append_with`].
     pub fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = taken(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take)?);

@@ -1,4 +1,4 @@
-//! What a model can call, and what comes of it.
+//! The tools that a model can call, and their results.
 
 use std::fmt;
 
@@ -8,7 +8,8 @@ use crate::message::{Content, ToolCall};
 
 /// Something that a model can call: its name, what it is for, and what it takes.
 ///
-/// Nothing here runs it: the turn says [what to call](super::Next::Call), and is told what came of it.
+/// Nothing here runs it: the turn says [what to call](super::Next::Call), and is told what came of
+/// it.
 ///
 /// ```
 /// use memory_prompt::turn::Tool;
@@ -70,12 +71,12 @@ impl Tool {
         &self.name
     }
 
-    /// What the model is told that it is for.
+    /// Returns what the model is told that it is for.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What it takes, as a JSON schema.
+    /// Returns what it takes, as a JSON schema.
     pub fn schema(&self) -> &Value {
         &self.parameters
     }
@@ -111,7 +112,7 @@ impl Call {
         &self.call.name
     }
 
-    /// What the model hands to the tool, as it wrote it: a JSON object, if all is well.
+    /// Returns what the model hands to the tool, as it wrote it: a JSON object, if all is well.
     pub fn arguments(&self) -> &str {
         &self.call.arguments
     }
@@ -130,8 +131,8 @@ impl Call {
         serde_json::from_str(text).map_err(|error| ToolError::new(format!("arguments: {error}")))
     }
 
-    /// Returns true where somebody must approve of it before it runs. Until then the turn can be dropped:
-    /// whoever has the answer [adopts](crate::MemoryPrompt::adopt) it.
+    /// Returns true where somebody must approve of it before it runs. Until then the turn can be
+    /// dropped: whoever has the answer [adopts](crate::MemoryPrompt::adopt) it.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
@@ -143,15 +144,15 @@ impl Call {
         self.is_kept
     }
 
-    /// Returns true where the turn was handed to this owner after the call was handed out to an earlier
-    /// one, who may have run it. A tool that is not repeatable is not to be run again then, unless somebody
-    /// has made sure that it did not run.
+    /// Returns true where the turn was handed to this owner after the call was handed out to an
+    /// earlier one, who may have run it. A tool that is not repeatable is not to be run again then,
+    /// unless somebody has made sure that it did not run.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }
 }
 
-/// What a tool has to say for itself where it failed: text for the model.
+/// The error of a tool: text for the model.
 ///
 /// Every error becomes one with `?`, by its own text, so mind what errors say.
 #[derive(Clone, Debug, PartialEq, Eq)]

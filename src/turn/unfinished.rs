@@ -20,9 +20,9 @@ pub struct Begun {
     pub call_id: String,
     /// The name of the tool.
     pub tool: String,
-    /// What the model handed to the tool.
+    /// The arguments that the model handed to the tool.
     pub arguments: String,
-    /// What came of it, where the turn has written that down.
+    /// The result, where the turn has written that down.
     pub result: Option<String>,
 }
 
@@ -38,7 +38,7 @@ impl Unfinished {
         &self.document.id
     }
 
-    /// What was said in it so far, the question first.
+    /// Returns what was said in it so far, the question first.
     pub fn messages(&self) -> &[Message] {
         &self.document.messages
     }
@@ -79,7 +79,7 @@ impl Unfinished {
     }
 }
 
-/// What the model is told of the calls of these turns; `None` where there are none.
+/// Returns what the model is told of the calls of these turns; `None` where there are none.
 pub(super) fn told(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
     let lines: Vec<String> = turns.flat_map(|turn| turn.begun()).map(|call| call.line()).collect();
     if lines.is_empty() {

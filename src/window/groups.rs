@@ -1,4 +1,4 @@
-//! What is done about tool groups: ai messages with calls, and the results that answer them.
+//! The treatment of tool groups: ai messages with calls, and the results that answer them.
 
 use super::{Opening, Stop, more};
 use crate::error::Result;
@@ -9,14 +9,14 @@ use crate::record::Snapshot;
 ///
 /// A result answers its call wherever it stands behind it:
 ///
-/// - Results directly behind an ai message answer its calls, in the order of the calls. Any other result
-///   is a late one and answers the nearest earlier call of its id that nothing has answered; a message
-///   that calls with the same id again closes the earlier call. Where call and result both name a tool,
-///   the names agree.
+/// - Results directly behind an ai message answer its calls, in the order of the calls. Any other
+///   result is a late one and answers the nearest earlier call of its id that nothing has answered;
+///   a message that calls with the same id again closes the earlier call. Where call and result
+///   both name a tool, the names agree.
 /// - A late result first takes the place of a [stand-in](crate::ToolMessage::stand_in) for it.
 /// - Each result is sent directly behind its call, whatever was said in between: the
-///   [report](crate::Report::moved) tells. Where that leaves an answer of the model last, a short note of
-///   the user says which result has arrived.
+///   [report](crate::Report::moved) tells. Where that leaves an answer of the model last, a short
+///   note of the user says which result has arrived.
 /// - A second result for an answered call is left out.
 ///
 /// ```
@@ -36,23 +36,24 @@ use crate::record::Snapshot;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ToolGroups {
-    /// Results that answer no call are left out, and calls that nothing answers are answered with an
-    /// error result that says that none was recorded. The report tells.
+    /// Results that answer no call are left out, and calls that nothing answers are answered with
+    /// an error result that says that none was recorded. The report tells.
     #[default]
     Repair,
     /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
     /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
     Strict,
-    /// Calls and results are not looked at: each stays in its place, and no question is put before the
-    /// window. What a named [`Provider`](crate::Provider) demands of other messages is still done.
+    /// Calls and results are not looked at: each stays in its place, and no question is put before
+    /// the window. What a named [`Provider`](crate::Provider) demands of other messages is still
+    /// done.
     Off,
 }
 
 /// Moves the start of a window out of the tool group that it opens in.
 ///
-/// A sliding window leaves the group out: the start moves forward past its results. Where the history
-/// ends in them, it moves back to their call instead, so that the newest group is sent whole even where it
-/// alone exceeds the window. A `stable` window always moves back.
+/// A sliding window leaves the group out: the start moves forward past its results. Where the
+/// history ends in them, it moves back to their call instead, so that the newest group is sent
+/// whole even where it alone exceeds the window. A `stable` window always moves back.
 pub(crate) fn whole_groups(
     snapshot: &Snapshot,
     opening: Opening,

@@ -1,15 +1,15 @@
-//! Which result answers which call.
+//! The search for the call that each result answers.
 //!
-//! Results belong to their call wherever they stand behind it: a tool may take so long that the user
-//! has said something else before it is done. What a provider is sent is another matter: there each
-//! result stands directly behind its call.
+//! Results belong to their call wherever they stand behind it: a tool may take so long that the
+//! user has said something else before it is done. What a provider is sent is another matter: there
+//! each result stands directly behind its call.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::Records;
 
-/// The tool groups among the records from a place on, and what becomes of each result there.
+/// The tool groups among the records from a place on, and the fate of each result there.
 #[derive(Debug, Default)]
 pub(crate) struct Matches<'a> {
     /// In the order of their places, as are `calls` and `results`.
@@ -23,14 +23,14 @@ pub(crate) struct Matches<'a> {
 pub(crate) struct Group {
     /// The place of the message.
     pub(crate) head: usize,
-    /// Its calls: these of all.
+    /// Its calls: a range of all calls.
     first_call: usize,
     end_call: usize,
     /// The place of its newest member.
     pub(crate) newest: usize,
 }
 
-/// A call, and what answers it.
+/// A call, and the result that answers it.
 #[derive(Clone, Copy, Debug)]
 struct Call<'a> {
     call: &'a ToolCall,
@@ -41,8 +41,8 @@ struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Match<'a> {
     place: usize,
-    /// Where it is sent among the other results of its group: its own place, or that of the stand-in
-    /// that it replaces.
+    /// The place by which it is sorted among the other results of its group: its own, or that of
+    /// the stand-in that it replaces.
     rank: usize,
     stand_in: bool,
     /// The tool that it names.
@@ -50,14 +50,14 @@ struct Match<'a> {
 }
 
 impl Call<'_> {
-    /// Whether this is the result for which something stands in.
+    /// Returns whether this is the result for which something stands in.
     fn awaits(&self, result: &ToolMessage) -> bool {
         let stands_for = |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name());
         self.call.is_answered_by(result) && self.answer.is_some_and(stands_for)
     }
 }
 
-/// What becomes of a result.
+/// The fate of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// It is sent with the group of this number.
@@ -73,7 +73,8 @@ pub(crate) enum Fate {
 /// The calls of one id, as far as a late result may still be meant for them.
 #[derive(Default)]
 struct OfId<'a> {
-    /// The unanswered calls of the newest message that calls with this id: it closes all earlier ones.
+    /// The unanswered calls of the newest message that calls with this id: it closes all earlier
+    /// ones.
     open: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
@@ -81,7 +82,7 @@ struct OfId<'a> {
     answered: Vec<&'a str>,
 }
 
-/// How results find their calls, in one pass from the oldest record to the newest.
+/// Matches in the making, found in one pass from the oldest record to the newest.
 struct Matching<'a> {
     matches: Matches<'a>,
     /// Made when the first result comes that does not stand directly behind its call: most
@@ -89,7 +90,7 @@ struct Matching<'a> {
     by_id: Option<HashMap<&'a str, OfId<'a>>>,
     /// The group whose results may come next, directly behind it.
     current: Option<usize>,
-    /// Whether late results are left alone.
+    /// True where late results are left alone.
     directly: bool,
 }
 
@@ -120,37 +121,37 @@ impl<'a> Matches<'a> {
         matching.matches
     }
 
-    /// The tool groups, in the order of their calls.
+    /// Returns the tool groups, in the order of their calls.
     pub(crate) fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// The number of the group whose message stands in this place.
+    /// Returns the number of the group whose message stands in this place.
     pub(crate) fn group_at(&self, head: usize) -> Option<usize> {
         self.groups.binary_search_by_key(&head, |group| group.head).ok()
     }
 
-    /// What becomes of the result in this place.
+    /// Returns the fate of the result in this place.
     pub(crate) fn fate(&self, place: usize) -> Fate {
         let found = self.results.binary_search_by_key(&place, |result| result.0);
         found.map_or(Fate::NoCall, |i| self.results[i].1)
     }
 
-    /// Whether a result at or behind the place `from` does not stand directly behind its call: it may be meant for
-    /// one before all that was looked at.
+    /// Returns whether a result at or behind the place `from` does not stand directly behind its
+    /// call: it may be meant for one before all that was looked at.
     pub(crate) fn looks_back(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         let is_direct = |fate: &Fate| matches!(fate, Fate::Sent { direct: true, .. });
         self.results[behind..].iter().any(|(_, fate)| !is_direct(fate))
     }
 
-    /// Whether a result at or behind the place `from` belongs to no call.
+    /// Returns whether a result at or behind the place `from` belongs to no call.
     pub(crate) fn misses_a_call(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         self.results[behind..].iter().any(|(_, fate)| *fate == Fate::NoCall)
     }
 
-    /// The places of the results of a group, in the order in which they are sent.
+    /// Returns the places of the results of a group, in the order in which they are sent.
     pub(crate) fn results_of(&self, group: usize) -> Vec<usize> {
         let mut results: Vec<Match<'_>> =
             self.calls(group).iter().filter_map(|c| c.answer).collect();
@@ -158,12 +159,12 @@ impl<'a> Matches<'a> {
         results.into_iter().map(|result| result.place).collect()
     }
 
-    /// How many results of a group are sent.
+    /// Returns the number of results of a group that are sent.
     pub(crate) fn answered(&self, group: usize) -> usize {
         self.calls(group).iter().filter(|call| call.answer.is_some()).count()
     }
 
-    /// The calls of a group that nothing answers, in the order of the message.
+    /// Returns the calls of a group that nothing answers, in the order of the message.
     pub(crate) fn unanswered(
         &self,
         group: usize,
@@ -200,7 +201,8 @@ impl<'a> Matching<'a> {
         self.matches.results.push((place, fate));
     }
 
-    /// The first unanswered call of the message directly before a run of results that is meant.
+    /// Returns the call that a result answers directly: the first unanswered one that is meant, of
+    /// the message before the run of results.
     fn direct(&mut self, group: usize, tool: &ToolMessage) -> Option<usize> {
         let Group { first_call, end_call, .. } = self.matches.groups[group];
         let calls = &self.matches.calls;
@@ -213,7 +215,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// A result that does not stand directly behind its call.
+    /// Returns the fate of a result that does not stand directly behind its call.
     fn late(&mut self, place: usize, tool: &'a ToolMessage) -> Fate {
         if self.by_id.is_none() {
             self.index();
@@ -263,7 +265,7 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// Sorts what is known so far by ids.
+    /// Sorts the calls that are known so far by id.
     fn index(&mut self) {
         let Matches { groups, calls, .. } = &self.matches;
         let mut by_id = HashMap::new();
@@ -276,7 +278,7 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// The calls of a message wait for results, and nothing earlier of their ids does any more.
+/// Lets the calls of a message wait for results, and closes all earlier calls of their ids.
 fn open<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: Group) {
     let calls = || (group.first_call..group.end_call).map(|i| (i, calls[i].call.id.as_str()));
     for (_, id) in calls() {
@@ -287,7 +289,7 @@ fn open<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: G
     }
 }
 
-/// A call is answered.
+/// Notes that a call is answered.
 fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'a>) {
     let Some(answer) = call.answer else { return };
     let of_id = by_id.entry(call.call.id.as_str()).or_default();
@@ -308,5 +310,5 @@ fn agree(one: &str, other: &str) -> bool {
     one.is_empty() || other.is_empty() || one == other
 }
 
-/// From so many calls in one message on they are looked up by their ids.
+/// The number of calls in one message beyond which they are looked up by id.
 const MANY: usize = 32;

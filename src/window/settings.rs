@@ -141,7 +141,7 @@ impl<'de> Deserialize<'de> for Prices {
         }
         let Shape { write, read } = Shape::deserialize(from)?;
         let prices = Self { write, read };
-        // What makes no window is no price.
+        // Prices that make no window are refused.
         let checked = Window::stepped_for(1, prices).map(|_| prices);
         checked.map_err(|error: Error| D::Error::custom(error.in_field("prices")))
     }

@@ -36,8 +36,8 @@ impl<'a, I: Iterator<Item = &'a Message>> Rows<'_, I> {
     }
 }
 
-/// The newest row among the records from the place `from` up to `before`, and whether it is known to be
-/// whole: an answer stands before it.
+/// Returns the newest row among the records from the place `from` up to `before`, and whether it is
+/// known to be whole: an answer stands before it.
 pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, bool) {
     let mut row = Row::new();
     let messages = records.messages().rev().skip(records.len() - before).take(before - from);
@@ -45,7 +45,7 @@ pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, b
     (row, is_whole)
 }
 
-/// Where the last `n` turns begin.
+/// Returns the place where the last `n` turns begin.
 pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
     let Snapshot { records, .. } = snapshot;
     let mut row = Row::new();
@@ -75,7 +75,7 @@ pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Ope
     }
 }
 
-/// The place of the `n`th newest tool group or message that belongs to none.
+/// Returns the place of the `n`th newest tool group or message that belongs to none.
 fn nth_newest_unit(records: &Records, n: usize) -> usize {
     let matches = Matches::among(records, 0);
     let is_unit = |(_, message): &(usize, &Message)| !message.is_tool() && !message.is_private();

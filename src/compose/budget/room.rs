@@ -1,4 +1,4 @@
-//! How much of the history fits into a token budget.
+//! The part of the history that fits into a token budget.
 
 use std::sync::Arc;
 
@@ -22,19 +22,19 @@ pub(super) struct TokenRoom<'a> {
     snapshot: &'a Snapshot,
     temporaries: &'a [Arc<Message>],
     counts: &'a mut Counts,
-    /// All room for history that there can be, whatever else is sent with this prompt. It decides what
-    /// is too large to be waited for.
+    /// The most room for history that there can be, whatever else is sent with this prompt. A unit
+    /// of more than half of it may be left out alone.
     whole: usize,
-    /// What is left of the budget for this prompt.
+    /// The tokens that are left for history in this prompt.
     left: usize,
-    /// What the newest unit counts, as far as it is known.
+    /// The tokens of the newest unit, as far as they are known.
     newest: usize,
     /// The newest turn's question, which is never left out, and the places of what is not cut.
     question: Option<usize>,
     spared: Row,
     /// A window that counts messages holds too.
     messages: Messages,
-    /// At most so many units.
+    /// The most units that may be taken.
     most: usize,
     walk: Walk,
 }
@@ -50,7 +50,7 @@ struct Walk {
     asked: usize,
     /// For a budget in steps: the place between its marks whose position can be halved most often.
     place: Option<(u32, usize)>,
-    /// Whether the number of units has ended it.
+    /// True where the number of units has ended the walk.
     is_counted_out: bool,
 }
 
@@ -98,12 +98,12 @@ impl<'a> TokenRoom<'a> {
         })
     }
 
-    /// How many units are taken.
+    /// Returns the number of units that are taken.
     pub(super) fn taken(&self) -> usize {
         self.walk.taken
     }
 
-    /// What the whole prompt counts.
+    /// Returns the tokens of the whole prompt.
     pub(super) fn total<'p>(&mut self, pieces: impl Iterator<Item = Held<'p>>) -> Result<usize> {
         let counter = &*self.limit.counter;
         let records = &self.snapshot.records;
@@ -123,7 +123,7 @@ impl<'a> TokenRoom<'a> {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
                         self.counts.repair(name, message, counter)?
                     }
-                    // Another copy in each prompt.
+                    // These are made anew for each prompt, so their counts are not remembered.
                     Origin::Adapted(_) | Origin::Joined(_) | Origin::Added | Origin::Note => {
                         count()?
                     }
@@ -135,7 +135,7 @@ impl<'a> TokenRoom<'a> {
         Ok(total)
     }
 
-    /// What a unit counts, with what stands for its missing results.
+    /// Returns the tokens of a unit, with the stand-ins for its missing results.
     fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
         let mut sum = self.record(records, unit.head)?;
         let Some(group) = unit.group else { return Ok(sum) };
@@ -155,7 +155,7 @@ impl<'a> TokenRoom<'a> {
         Ok(sum)
     }
 
-    /// What a record counts as it is sent.
+    /// Returns the tokens of a record as it is sent.
     fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
         let Some(record) = records.get(place) else { return Ok(0) };
         let (message, whole) = (record.message(), self.spared.binary_search(&place).is_ok());
@@ -170,10 +170,11 @@ impl<'a> TokenRoom<'a> {
         })
     }
 
-    /// Whether a unit that does not fit is left out alone: one of more than half of all room.
+    /// Returns whether a unit that does not fit is left out alone: one of more than half of all
+    /// room.
     ///
-    /// In steps this must not depend on what else is sent with this prompt, or it would come and go: a
-    /// unit is out as soon as all that was said since then, with it, is more than the room.
+    /// In steps this must not depend on what else is sent with this prompt, or it would come and
+    /// go: a unit is out as soon as all that was said since then, with it, is more than the room.
     fn is_out(&self, unit: &Unit, tokens: usize, fits: bool) -> bool {
         if tokens <= self.whole / 2 || self.question == Some(unit.head) {
             return false;
@@ -222,7 +223,9 @@ impl Room for TokenRoom<'_> {
         }
         self.walk.taken += 1;
         self.walk.sum = sum;
-        // A place on a late result is none: its call stands elsewhere.
+        // The history can't begin at a late result, since its call stands elsewhere. The more often
+        // a position can be halved (its trailing zeros), the longer it stays the best start while
+        // the conversation moves past it.
         if sum >= low
             && unit.opens(matches) == unit.head
             && let Some(record) = records.get(unit.head)

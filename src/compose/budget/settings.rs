@@ -1,5 +1,10 @@
-//! Budgets in configuration files: `8000`, or
-//! `{"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true}`.
+//! Budgets in configuration files.
+//!
+//! ```json
+//! 8000
+//! {"tokens": 8000, "reserve": 1500, "cut_before_drop": true}
+//! {"tokens": 8000, "stepped": {"low": 3000, "high": 6000}}
+//! ```
 
 use std::fmt;
 

@@ -12,7 +12,7 @@ pub(super) struct Names {
     taken: HashSet<String>,
     /// The calls of the answers before, each with its old and its new id, until it is answered.
     waiting: Vec<(String, String)>,
-    /// Whether the message before was an answer with calls, to which another one may be joined.
+    /// True where the message before was an answer with calls, to which another one may be joined.
     calls: bool,
 }
 
@@ -21,7 +21,7 @@ impl Names {
         Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false }
     }
 
-    /// The message with other ids, or `None` where its own will do.
+    /// Returns the message with other ids, or `None` where its own will do.
     pub(super) fn renamed(&mut self, message: &Message) -> Option<Message> {
         if self.rule == Ids::Any {
             return None;
@@ -50,7 +50,7 @@ impl Names {
         names.iter().any(|(old, new)| old != new).then(|| copy(ai, names))
     }
 
-    /// An id that is not taken: the old one where that is possible.
+    /// Returns an id that is not taken: the old one where that is possible.
     fn name(&mut self, old: &str) -> String {
         let mut tries = 0_u64;
         loop {
@@ -70,7 +70,7 @@ impl Names {
     }
 }
 
-/// The answer with these new ids for its calls.
+/// Returns the answer with these new ids for its calls.
 fn copy(ai: &AiMessage, names: &[(String, String)]) -> Message {
     let mut names = names.iter().map(|(_, new)| new);
     let parts = ai.parts().iter().map(|part| match part {
@@ -93,7 +93,7 @@ fn is_nine(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Nine letters or digits that stand for an id, the same in every prompt and every process.
+/// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
 fn nine(id: &str, tries: u64) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     // FNV-1a.

@@ -3,7 +3,7 @@
 use super::Item;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 
-/// All of them as one message; `None` where there is nothing to join.
+/// Returns all of them as one message; `None` where there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
 pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
@@ -65,7 +65,7 @@ fn as_user(message: &Message) -> Option<&UserMessage> {
     if let Message::User(user) = message { Some(user) } else { None }
 }
 
-/// The text of a part that nothing stands beside.
+/// Returns the text of a part that has no other fields.
 fn bare(part: &mut Part) -> Option<&mut String> {
     match part {
         Part::Text(TextPart { text, extra }) if extra.is_empty() => Some(text),

@@ -1,26 +1,26 @@
-//! Texts that say nothing.
+//! Blank texts, which some providers refuse.
 
 use crate::message::{
     AiMessage, AiPart, Body, Content, Message, Part, TextPart, ToolMessage, UserMessage,
 };
 use crate::provider::{Blank, Rules};
 
-/// What stands for a user message that says nothing. The wire formats say the same.
+/// The text in the place of a blank user message. The wire formats say the same.
 const EMPTY: &str = "(empty message)";
-/// What stands for a tool result that says nothing.
+/// The text in the place of a blank tool result.
 const NO_OUTPUT: &str = "(no output)";
 
-/// What a message is where blank text is refused.
+/// A message as it is sent where blank text is refused.
 pub(super) enum Worded {
     /// As it was.
     Fine,
-    /// A placeholder, for it says nothing and has to stand where it is.
+    /// A placeholder: the message is blank and can't be left out.
     Silent(Message),
-    /// Without the blank texts beside others.
+    /// Without its blank parts; it has others.
     WithoutBlanks(Message),
     /// Without the reasoning at its end.
     WithoutReasoning(Message),
-    /// Nothing at all: it says nothing and can be left out.
+    /// Left out, for it says nothing.
     Nothing,
 }
 
@@ -54,7 +54,7 @@ pub(in crate::compose) fn says_nothing(message: &Message, rules: Rules) -> bool 
     matches!(worded(message, rules), Worded::Nothing)
 }
 
-/// How much of a content says something.
+/// The part of a content that is not blank.
 enum Said {
     All,
     Something(Content),
@@ -112,7 +112,7 @@ fn answered(ai: &AiMessage, rules: Rules) -> Worded {
 
 fn is_blank(part: &Part, blank: Blank) -> bool {
     match part {
-        // What stands beside an empty text may be a signature, which has to go back.
+        // The other fields of an empty text may hold a signature, which the provider wants back.
         Part::Text(TextPart { text, extra }) => {
             blank.is(text) && (extra.is_empty() || blank == Blank::White)
         }

@@ -1,4 +1,5 @@
-//! What a conversation in this process has beside its records.
+//! The parts of a conversation in this process that stand beside its records: incarnation, slots,
+//! ids.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -9,14 +10,14 @@ use crate::memory::append::forgotten;
 use crate::memory::{Append, Appended};
 use crate::record::{Incarnation, Slot, SlotVersion, millis};
 
-/// How many ids of appends are remembered.
+/// The number of ids of appends that are remembered.
 pub(super) const IDS: usize = 64;
 
 pub(super) struct Beside {
     pub(super) incarnation: Incarnation,
     /// The time of the last append, in milliseconds since 1970.
     pub(super) active: u64,
-    /// Most conversations have none of it.
+    /// The slots and ids; most conversations have none.
     more: Option<Box<More>>,
 }
 
@@ -39,7 +40,7 @@ impl Beside {
         Self { incarnation, active: 0, more: None }
     }
 
-    /// What the append of this id came to, where there was one.
+    /// Returns the outcome of the append of this id, where there was one.
     pub(super) fn known(&self, id: &str) -> Option<Appended> {
         let known = self.more.as_ref()?.known.iter().find(|known| known.id == id)?;
         let mut appended = Appended::new(known.positions.clone());
@@ -47,7 +48,8 @@ impl Beside {
         Some(appended)
     }
 
-    /// Compares the conversation, which is at these positions, with what an append expects beside them.
+    /// Compares the conversation, which is at these positions, with what an append expects beside
+    /// them.
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
         if append.since.is_some_and(|since| !since.holds(Some(self.incarnation), positions)) {
             return Err(forgotten());
@@ -96,7 +98,7 @@ impl Beside {
         self.more.iter().flat_map(|more| more.slots.values())
     }
 
-    /// The slots of these names, each once.
+    /// Returns the slots of these names, each once.
     pub(super) fn named(&self, names: &[String]) -> Vec<Slot> {
         let Some(more) = &self.more else { return Vec::new() };
         let wanted = |(i, name): (usize, &String)| {

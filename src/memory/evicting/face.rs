@@ -1,4 +1,5 @@
-//! What tells a message from the one that another conversation has at the same position.
+//! The face of a message, which tells it from the one that another conversation has at the same
+//! position.
 
 use crate::message::{Message, ToolMessage};
 use crate::record::Records;
@@ -15,14 +16,14 @@ impl Told {
         Self { end, faces: records.iter().map(|it| (it.seq(), face(it.message()))).collect() }
     }
 
-    /// Whether each of these records is among those that were told.
+    /// Returns whether each of these records is among those that were told.
     pub(super) fn covers(&self, records: &Records) -> bool {
         records.iter().all(|it| self.faces.binary_search(&(it.seq(), face(it.message()))).is_ok())
     }
 }
 
-/// Tells messages apart by their kind, and by the length and the ends of their texts: whatever their
-/// size, in little time. Never 0.
+/// Returns a number that tells messages apart by their role, and by the length and the ends of
+/// their texts: in little time, whatever their size. Never 0.
 pub(super) fn face(message: &Message) -> u64 {
     let mix =
         |hash: u64, word: u64| (hash.rotate_left(29) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);

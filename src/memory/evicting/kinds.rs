@@ -1,23 +1,23 @@
-//! What users see of the memories that evict.
+//! The public side of the memories that evict.
 
-/// What each public memory of this kind is: a name, its own constructors, and the rest from here.
+/// Gives a public memory of this kind, which has a name and constructors of its own, the rest.
 macro_rules! evicting {
     ($name:ident) => {
         impl<M: ChatMemory> $name<M> {
-            /// The same memory, with a callback that receives what is evicted: to archive it, or to
-            /// summarise it.
+            /// Returns the same memory with a callback that receives what is evicted: to archive
+            /// it, or to summarise it.
             ///
             /// - It is called **before** the records are forgotten, with whole tool groups, in the
             ///   order of their positions, and never by two threads at once. No lock is held.
             /// - Each record is given **once**. Only if the callback fails or panics, nothing is
-            ///   forgotten, and the next append offers the same records again; the append itself
-            ///   is done, and [`trim`](Self::trim) tells the error. After a crash in between, or where
+            ///   forgotten, and the next append offers the same records again; the append itself is
+            ///   done, and [`trim`](Self::trim) tells the error. After a crash in between, or where
             ///   several processes or handles evict from the same memory, a record may be given
             ///   again: at least once in all, if each of them has a callback.
-            /// - A conversation that others **delete and begin anew** is given from its beginning, as
-            ///   far as it is evicted here: before records are forgotten they are looked at once more,
-            ///   for that may have happened while the callback ran. What happens between that look and
-            ///   the eviction nobody can see.
+            /// - A conversation that others **delete and begin anew** is given from its beginning,
+            ///   as far as it is evicted here: before records are forgotten they are looked at once
+            ///   more, for that may have happened while the callback ran. What happens between that
+            ///   look and the eviction nobody can see.
             /// - It may append here. What that pushes out waits for the next append.
             /// - It is not called for what [`evict`](ChatMemory::evict) or
             ///   [`clear`](ChatMemory::clear) is told to forget.
@@ -49,7 +49,7 @@ macro_rules! evicting {
                 self.inner.trim()
             }
 
-            /// The memory inside.
+            /// Returns the memory inside.
             pub fn memory(&self) -> &M {
                 self.inner.memory()
             }

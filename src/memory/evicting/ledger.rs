@@ -1,9 +1,10 @@
-//! What an evicting memory knows of its window without looking: what each record weighs, where its
-//! units begin, and which appends are under way. Arithmetic only: no lock, no I/O.
+//! The window of an evicting memory, as far as it is known without looking: what each record
+//! weighs, where its units begin, and which appends are under way. Arithmetic only: no lock, no
+//! I/O.
 //!
 //! A unit is a tool group, that is an answer with tool calls and the results directly behind it, or
-//! any other message alone. The application's own records, which nobody is sent, weigh nothing, part
-//! nothing, and go with the unit that they stand behind. Windows begin with a unit.
+//! any other message alone. The application's own records, which nobody is sent, weigh nothing,
+//! part nothing, and go with the unit that they stand behind. Windows begin with a unit.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -14,32 +15,33 @@ use crate::record::{Record, Records, Snapshot, places};
 
 #[derive(Debug)]
 pub(super) struct Ledger {
-    /// The position of the oldest record in the window: what is before it is evicted, or is about to
-    /// be. It never moves back, so a limit that grows again brings nothing back.
+    /// The position of the oldest record in the window: what is before it is evicted, or is about
+    /// to be. It never moves back, so a limit that grows again brings nothing back.
     first: u64,
     /// The records from `first` on, without gaps. The first of them opens a unit.
     window: VecDeque<Slot>,
-    /// The sum of the weights in `window`. So wide that even counts of `usize::MAX` can be taken out
-    /// again.
+    /// The sum of the weights in `window`. So wide that even counts of `usize::MAX` can be taken
+    /// out again.
     total: u128,
-    /// How many units begin in `window`.
+    /// The number of units that begin in `window`.
     units: usize,
     /// Records behind a gap: appended here, after others that are not yet known.
     early: BTreeMap<u64, Weighed>,
-    /// Where the gap began when it was first seen, and the ticket that was next then.
+    /// The position where the gap began when it was first seen, and the ticket that was next then.
     gap: (u64, u64),
     /// The tickets of the appends that are under way, in ascending order.
     under_way: Vec<u64>,
     next_ticket: u64,
     /// The memory inside holds nothing before this position.
     evicted: u64,
-    /// How often the conversation was found to have begun anew.
+    /// The number of times that the conversation was found to have begun anew.
     beginnings: u64,
-    /// What the callback was given and the memory has not yet forgotten.
+    /// The records that the callback was given and the memory has not yet forgotten.
     pub(super) told: Told,
 }
 
-/// What was known when an operation began, to hold it against what the operation shows.
+/// The conversation as it was known when an operation began, to compare with what the operation
+/// shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known {
     beginnings: u64,
@@ -52,12 +54,12 @@ pub(super) struct Known {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Weighed {
     weight: usize,
-    /// What tells it from a message that another conversation has at the same position.
+    /// The number that tells it from a message that another conversation has at the same position.
     face: u64,
     kind: Kind,
 }
 
-/// What a record is to the units.
+/// The part that a record plays in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Calls,
@@ -70,9 +72,9 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     weighed: Weighed,
-    /// Whether a unit begins here.
+    /// True where a unit begins here.
     opens: bool,
-    /// Whether a result that comes directly behind belongs to the same unit.
+    /// True where a result that comes directly behind belongs to the same unit.
     group: bool,
 }
 
@@ -101,7 +103,7 @@ impl Weighed {
         self.weight as u128
     }
 
-    /// Whether this is the message that was weighed, as far as its [`face`] tells.
+    /// Returns whether this is the message that was weighed, as far as its [`face`] tells.
     pub(super) fn is(self, message: &Message) -> bool {
         self.face == face(message)
     }
@@ -113,18 +115,20 @@ impl Weighed {
 }
 
 impl Known {
-    /// Whether what a read shows can't be the conversation that was known. Positions never go back, and
-    /// what is evicted never returns: where they do, it was deleted and began anew.
+    /// Returns whether what a read shows can't be the conversation that was known. Positions never
+    /// go back, and what is evicted never returns: where either happens, it was deleted and began
+    /// anew.
     fn is_void(self, shown: &Range<u64>) -> bool {
         shown.end < self.horizon || shown.start < self.evicted
     }
 
-    /// Whether both were known of one conversation.
+    /// Returns whether both were known of one conversation.
     pub(super) fn is_of(self, other: Self) -> bool {
         self.beginnings == other.beginnings
     }
 
-    /// As [`is_void`](Self::is_void), of a snapshot of a memory that had grown to `end`.
+    /// Returns what [`is_void`](Self::is_void) does, for a snapshot of a memory that had grown to
+    /// `end`.
     pub(super) fn refuted_by(self, snapshot: &Snapshot, end: u64) -> bool {
         self.is_void(&(snapshot.start..snapshot.end)) || snapshot.end < end
     }
@@ -156,27 +160,27 @@ impl Ledger {
         self.first
     }
 
-    /// Up to where every record is known, from `first` on.
+    /// Returns the position up to which every record is known, from `first` on.
     pub(super) fn end(&self) -> u64 {
         self.first + self.window.len() as u64
     }
 
-    /// Every position before this one was taken: something was seen at or behind it.
+    /// Returns the horizon: every position before it was taken, for something was seen there.
     fn horizon(&self) -> u64 {
         self.early.last_key_value().map_or_else(|| self.end(), |(last, _)| last + 1)
     }
 
-    /// The record at a position behind a gap.
+    /// Returns the record at a position behind a gap.
     pub(super) fn early(&self, position: u64) -> Option<Weighed> {
         self.early.get(&position).copied()
     }
 
-    /// What is known to weigh from a position on that lies behind a gap.
+    /// Returns the weight of the known records from a position on that lies behind a gap.
     pub(super) fn early_total(&self, from: u64) -> u128 {
         self.early.range(from..).map(|(_, weighed)| weighed.weight()).sum()
     }
 
-    /// An append begins.
+    /// Begins an append.
     pub(super) fn begin(&mut self) -> Ticket {
         let number = self.next_ticket;
         self.next_ticket += 1;
@@ -184,13 +188,13 @@ impl Ledger {
         Ticket { number, known: self.known() }
     }
 
-    /// An append is over, whether it came to anything or not.
+    /// Ends an append, whether it came to anything or not.
     pub(super) fn close(&mut self, ticket: Ticket) {
         self.under_way.retain(|number| *number != ticket.number);
     }
 
-    /// What an append has put at the positions from `first` on. Says whether that is of use: where the
-    /// conversation began anew meanwhile, nobody knows to which of the two it went.
+    /// Takes in what an append has put at the positions from `first` on. Returns whether that is of
+    /// use: where the conversation began anew meanwhile, nobody knows to which of the two it went.
     pub(super) fn note(&mut self, ticket: Ticket, first: u64, batch: Vec<Weighed>) -> bool {
         if ticket.known.beginnings != self.beginnings {
             return false;
@@ -209,11 +213,12 @@ impl Ledger {
         true
     }
 
-    /// The end of a gap before `to` that no append under way is going to fill: somebody else has
-    /// appended.
+    /// Returns the end of a gap before `to` that no append under way is going to fill: somebody
+    /// else has appended.
     ///
-    /// Whoever fills it took its position before those that are seen behind it, so once all appends
-    /// of that time are over, it was nobody here.
+    /// An append of our own that fills the gap took its positions before those that are seen behind
+    /// it. So once all appends are over that were under way when the gap was first seen, others
+    /// have filled it.
     pub(super) fn foreign_gap(&mut self, to: u64) -> Option<u64> {
         let behind = self.early.keys().next().map_or(to, |first| *first);
         if behind <= self.end() {
@@ -236,8 +241,9 @@ impl Ledger {
         self.absorb();
     }
 
-    /// What a read has shown of the memory: where it starts and ends. Says whether that is of use: where
-    /// the conversation began anew since the read did, nobody knows which of the two it has read.
+    /// Takes in what a read has shown of the memory: where it starts and ends. Returns whether that
+    /// is of use: where the conversation began anew since the read did, nobody knows which of the
+    /// two it has read.
     pub(super) fn observe(&mut self, known: Known, shown: Range<u64>) -> bool {
         if known.beginnings != self.beginnings {
             return false;
@@ -249,16 +255,16 @@ impl Ledger {
         true
     }
 
-    /// Something has shown that this is not the conversation of which all this was known, unless that
-    /// was noticed meanwhile.
+    /// Notes that this is not the conversation of which all this was known, unless that was noticed
+    /// meanwhile.
     pub(super) fn refute(&mut self, known: Known) {
         if known.beginnings == self.beginnings {
             self.begin_anew();
         }
     }
 
-    /// The memory was told to forget what is before `position`. Says whether it is the conversation that
-    /// was known then.
+    /// Notes that the memory was told to forget what is before `position`. Returns whether it is
+    /// the conversation that was known then.
     pub(super) fn forgotten(&mut self, known: Known, position: u64) -> bool {
         let same = known.beginnings == self.beginnings;
         if same {
@@ -267,7 +273,7 @@ impl Ledger {
         same
     }
 
-    /// The callback was given these records, which end at `end`. Says whether they are of the
+    /// Notes that the callback was given these records. Returns whether they are of the
     /// conversation that is known now.
     pub(super) fn tell(&mut self, known: Known, told: &Told) -> bool {
         let same = known.beginnings == self.beginnings;
@@ -277,7 +283,7 @@ impl Ledger {
         same
     }
 
-    /// The records in the window that a read shows otherwise than they are known here.
+    /// Returns the records in the window that a read shows otherwise than they are known here.
     pub(super) fn strangers<'a>(&self, records: &'a Records) -> Vec<Record<'a>> {
         let strange = |record: &Record<'_>| {
             let slot = self.slot(record.seq());
@@ -286,7 +292,7 @@ impl Ledger {
         records.iter().filter(strange).collect()
     }
 
-    /// Whether a read shows another message in the window than was seen there.
+    /// Returns whether a read shows another message in the window than was seen there.
     pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
         let unreadable = |slot: &Slot| slot.weighed.face == Weighed::UNREADABLE.face;
         let was_seen = |record: &Record<'_>| !self.slot(record.seq()).is_none_or(unreadable);
@@ -311,7 +317,7 @@ impl Ledger {
         self.window.get(places(position.checked_sub(self.first)?))
     }
 
-    /// The memory holds nothing before `position` any more.
+    /// Notes that the memory holds nothing before `position` any more.
     pub(super) fn gone_before(&mut self, position: u64) {
         self.evicted = self.evicted.max(position);
         if self.told.end <= self.evicted {
@@ -322,7 +328,7 @@ impl Ledger {
             self.absorb();
         }
         while self.first < position && self.pop() {}
-        // Results whose call is gone are results of nothing, each alone.
+        // Results whose call is gone belong to no group: each is a unit alone.
         for (i, slot) in self.window.iter_mut().take_while(|slot| !slot.opens).enumerate() {
             slot.group = false;
             if i == 0 || slot.weighed.kind == Kind::Result {
@@ -343,12 +349,12 @@ impl Ledger {
         }
     }
 
-    /// What has left the window and not the memory.
+    /// Returns the positions that have left the window and not the memory.
     pub(super) fn pending(&self) -> Option<Range<u64>> {
         (self.evicted < self.first).then_some(self.evicted..self.first)
     }
 
-    /// The conversation was deleted and began anew: all that was known of it is void.
+    /// Forgets all that was known, for the conversation was deleted and began anew.
     fn begin_anew(&mut self) {
         let under_way = std::mem::take(&mut self.under_way);
         let (next_ticket, beginnings) = (self.next_ticket, self.beginnings + 1);

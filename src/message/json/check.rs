@@ -1,9 +1,9 @@
-//! What of a message could not be written as JSON, or not be read again.
+//! The check for messages that could not be written as JSON, or not be read again.
 //!
-//! JSON has one name for each field, and keeps the fields that it does not know beside those that it
-//! does. So a field of the one kind must not have a name of the other. No reader of JSON makes one that
-//! does, but damaged bytes of a compact format can say anything, and one such part would make every
-//! prompt that holds it unwritable.
+//! JSON has one name for each field, and keeps the fields that it does not know beside those that
+//! it does. So a field of the one kind must not have a name of the other. No reader of JSON makes
+//! one that does, but damaged bytes of a compact format can say anything, and one such part would
+//! make every prompt that holds it unwritable.
 
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of, is_known};
 use crate::message::ai::Body;
@@ -14,7 +14,7 @@ use crate::message::{
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 
-/// Says why what was read from a compact format can't be written as JSON. What it consists of was
+/// Says why a value that was read from a compact format can't be written as JSON. Its parts were
 /// checked before.
 pub(in crate::message) trait Check {
     fn check(&self) -> Result<(), String>;
@@ -61,7 +61,7 @@ check! {
     ToolCall: |it| free(&it.extra, None, &CALL);
 }
 
-/// A custom message is of no role that is known.
+/// Refuses a custom message of a role that is known.
 pub(super) fn role(message: &CustomMessage) -> Result<(), String> {
     let role = message.role();
     if is_known(role) {
@@ -70,7 +70,7 @@ pub(super) fn role(message: &CustomMessage) -> Result<(), String> {
     Ok(())
 }
 
-/// The names that are taken beside the attributes of a custom message.
+/// Returns the names that are taken beside the attributes of a custom message.
 pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static str] {
     if role != "custom" && attributes.is_empty() {
         &[] // a role that nobody knows may use the name for something else
@@ -79,7 +79,7 @@ pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static 
     }
 }
 
-/// A part of an unknown kind that stands among parts of these kinds.
+/// Refuses a part of an unknown kind that has one of these kinds after all.
 pub(super) fn other(part: &OtherPart, known: &[&str]) -> Result<(), String> {
     if let Some(kind) = known.iter().find(|known| **known == part.kind()) {
         return Err(format!("part: `{kind}` is the type of a known part"));
@@ -87,7 +87,7 @@ pub(super) fn other(part: &OtherPart, known: &[&str]) -> Result<(), String> {
     bounded(part.fields())
 }
 
-/// The extra fields are none of those that have a meaning.
+/// Refuses extra fields of a name that has a meaning.
 pub(super) fn free(extra: &Attributes, tag: Option<&str>, taken: &[&str]) -> Result<(), String> {
     if extra.is_empty() {
         return Ok(());
@@ -99,8 +99,8 @@ pub(super) fn free(extra: &Attributes, tag: Option<&str>, taken: &[&str]) -> Res
     }
 }
 
-/// Where the parts of an answer stand: reasoning before everything else, calls behind it, and what is
-/// between.
+/// The parts of an answer in three runs: reasoning before everything else, calls behind it, and
+/// what is between.
 pub(super) struct Order<'a> {
     pub(super) reasoning: &'a [AiPart],
     pub(super) between: &'a [AiPart],
@@ -118,12 +118,13 @@ impl<'a> Order<'a> {
         Self { reasoning, between, calls }
     }
 
-    /// Whether each kind has a field of its own.
+    /// Returns whether each kind has a field of its own.
     pub(super) fn is_plain(&self) -> bool {
         self.between.iter().all(|part| matches!(part, AiPart::Content(_)))
     }
 
-    /// Whether some part has a `type` of its own, and so can only stand where no other is needed.
+    /// Returns whether some part has a `type` of its own, and so can only stand where no other is
+    /// needed.
     pub(super) fn has_types(&self) -> bool {
         self.reasoning.iter().chain(self.calls).any(|part| untyped(part).is_err())
     }

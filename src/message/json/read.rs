@@ -1,7 +1,7 @@
 //! Reading messages from human-readable formats.
 //!
-//! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only what
-//! stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
+//! A known field goes straight into its type as soon as the tag (`role`, `type`) was seen. Only
+//! what stands before the tag waits as a [`Value`], and what this crate writes begins with the tag.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -36,7 +36,7 @@ pub(super) fn content<'de, D: Deserializer<'de>>(from: D) -> Result<Content, D::
 }
 
 pub(super) trait FromObject: Sized {
-    /// What errors call it.
+    /// The name of it in errors.
     const NAME: &'static str;
     /// The field that says which kind it is.
     const TAG: Option<&'static str> = None;
@@ -65,7 +65,7 @@ impl<T: FromObject> ObjectVisitor<T> {
     }
 }
 
-// ---- values: one visitor each, so that an error names the field ------------------------------------
+// ---- values: one visitor each, so that an error names the field ---------------------------------
 
 /// A text, or `None` for null.
 struct Text(&'static str);
@@ -157,7 +157,8 @@ fn wrong<E: Error>(what: &str, field: &str, wanted: &str) -> E {
     E::custom(format_args!("{what}: `{field}` must be {wanted}"))
 }
 
-/// A name that is not known is as much of a text as any other, and not repeated.
+/// Returns the error of a field that stands there twice. A name that is not known may be anybody's
+/// text, and is not quoted.
 fn twice<E: Error>(what: &str, field: Option<&str>) -> E {
     match field {
         Some(field) => E::custom(format_args!("{what}: duplicate field `{field}`")),
@@ -165,7 +166,7 @@ fn twice<E: Error>(what: &str, field: Option<&str>) -> E {
     }
 }
 
-// ---- objects ---------------------------------------------------------------------------------------
+// ---- objects ------------------------------------------------------------------------------------
 
 /// An object whose tag was read, wherever it stood.
 pub(super) struct Object<'de, A> {
@@ -173,7 +174,7 @@ pub(super) struct Object<'de, A> {
     tag: Option<&'static str>,
     /// The value of the tag; empty without one.
     kind: Cow<'de, str>,
-    /// What stood before the tag.
+    /// The fields that stood before the tag.
     early: IntoIter<(Cow<'de, str>, Value)>,
     map: A,
 }
@@ -227,13 +228,15 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
         }
     }
 
-    /// Hands out the `known` fields by their index, and returns the others.
+    /// Hands the `known` fields to `take` by their index, and returns the others.
     fn fields(
         &mut self,
         known: &[&str],
         mut take: impl FnMut(usize, Field<'_, A>) -> Result<(), A::Error>,
     ) -> Result<Attributes, A::Error> {
         let mut unknown = Attributes::new();
+        // A bit for each known field that was seen, so that one that stands there twice is refused
+        // without an allocation. No object has as many as 32.
         let mut seen = 0_u32;
         loop {
             let (key, early) = match self.early.next() {
@@ -265,7 +268,7 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
         Ok(unknown)
     }
 
-    /// The fields of an object whose known fields are texts.
+    /// Returns the fields of an object whose known fields are texts.
     fn texts<const N: usize>(
         &mut self,
         names: [&'static str; N],
@@ -283,7 +286,7 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
     }
 }
 
-// ---- parts -----------------------------------------------------------------------------------------
+// ---- parts --------------------------------------------------------------------------------------
 
 impl FromObject for TextPart {
     const NAME: &'static str = "text";
@@ -367,7 +370,7 @@ impl FromObject for AiPart {
     }
 }
 
-// ---- messages --------------------------------------------------------------------------------------
+// ---- messages -----------------------------------------------------------------------------------
 
 impl FromObject for Message {
     const NAME: &'static str = "message";
@@ -494,7 +497,7 @@ impl<P> Fields<P> {
 }
 
 impl Fields<AiPart> {
-    /// The answer, from whichever of its three fields are there.
+    /// Returns the answer, from whichever of its three fields are there.
     fn body<E: Error>(&mut self) -> Result<Body, E> {
         let (reasoning, calls) = (self.reasoning.take(), self.calls.take());
         if self.content.is_none() && reasoning.is_none() && calls.is_none() {

@@ -1,7 +1,7 @@
-//! How a value of the wrong kind is refused: by the name of the kind, and never by what it says.
+//! Errors for a value of the wrong kind: they name the kind, and never say what the value says.
 //!
-//! serde's own errors quote the value, `invalid type: string "my password"`, in full. Errors are logged
-//! and sent to places where no conversation belongs.
+//! serde's own errors quote the value, `invalid type: string "my password"`, in full. Errors are
+//! logged and sent to places where no conversation belongs.
 
 /// Visits of a [`Visitor`](serde::de::Visitor) that are all refused, by its method `refuse`.
 macro_rules! refuse {

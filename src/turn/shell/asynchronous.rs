@@ -27,8 +27,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where it has gone on or ended meanwhile,
-    /// or somebody else was faster; and as [`AsyncChatMemory::append_with`].
+    /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where it has gone on or ended
+    /// meanwhile, or somebody else was faster; and as [`AsyncChatMemory::append_with`].
     pub async fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = taken(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take).await?);
@@ -37,8 +37,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
 }
 
 impl Turn {
-    /// Does what the turn wants of the async memory, and says what else it wants. A future that is dropped
-    /// is like a call that fails: it can be made again.
+    /// Does what the turn wants of the async memory, and says what else it wants. A future that is
+    /// dropped is like a call that fails: it can be made again.
     ///
     /// # Errors
     ///
