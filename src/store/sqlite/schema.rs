@@ -1,6 +1,6 @@
 //! The tables, their version, and what is done about files that are something else.
 
-use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior};
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::Trouble;
 
@@ -121,12 +121,10 @@ pub(super) fn prepare(connection: &Connection) -> Result<(), Trouble> {
     if found == CURRENT {
         return Ok(());
     }
-    let transaction = match Transaction::new_unchecked(connection, TransactionBehavior::Immediate) {
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) => {
-            return found.must_be_current();
-        }
-        begun => begun?,
-    };
+    if connection.is_readonly("main")? {
+        return found.must_be_current();
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let Found(version) = look(connection)?;
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(0)) {
         transaction.execute_batch(step)?;
