@@ -325,15 +325,23 @@ fn appends_that_are_repeated_after_errors_are_stored_once() {
         .unwrap();
     let memory = store.memory("repeated").unwrap();
     let (mut failures, mut unheard) = (0, 0);
+    let mut took = [100; 3];
     for i in 0..repetitions() {
         let mut append = repeated(i);
-        let mut steps = i * 7 % 400;
+        // Anywhere, or around the end: after the commit SQLite asks once more.
+        let took = &mut took[usize::try_from(i % 3).unwrap()];
+        let mut steps = if i % 2 == 0 { i * 7 % 400 } else { *took + i % 7 - 3 };
         let appended = loop {
             left.store(steps, Ordering::Relaxed);
             let outcome = memory.append_with(&mut append);
-            left.store(u64::MAX, Ordering::Relaxed);
+            let unused = left.swap(u64::MAX, Ordering::Relaxed);
             match outcome {
-                Ok(appended) => break appended,
+                Ok(appended) => {
+                    if !appended.repeated {
+                        *took = steps - unused;
+                    }
+                    break appended;
+                }
                 Err(_) => {
                     failures += 1;
                     steps = steps * 2 + 50;
@@ -343,8 +351,9 @@ fn appends_that_are_repeated_after_errors_are_stored_once() {
         };
         unheard += u64::from(appended.repeated);
     }
-    println!("{} appends, {failures} failures, {unheard} of them done all the same", repetitions());
-    assert!(failures > repetitions() / 4, "{failures}");
+    let n = repetitions();
+    println!("{n} appends, {failures} failures, after {unheard} of which it was done");
+    assert!(failures > n / 4 && unheard > 0, "{failures} failures, {unheard} unheard of");
     let all = memory.all().unwrap();
     let expected = (0..repetitions()).flat_map(|i| repeated(i).messages);
     assert!(all.messages().cloned().eq(expected), "each is stored once");
@@ -423,19 +432,19 @@ fn slots_and_ids_cost_only_those_who_use_them() {
     };
     slots("none", 0);
     slots("many", 200);
-    let cost = |id: &str| {
+    let cost = |id: &str, round: u32| {
         let memory = |store: &SqliteStore| store.memory(id).unwrap();
         let append = steps(&store, |store| drop(memory(store).add_all(turn()).unwrap()));
         let read = steps(&store, |store| drop(memory(store).latest(2).unwrap()));
         let with = |append: Append| {
             steps(&store, |store| drop(memory(store).append_with(&mut append.clone()).unwrap()))
         };
-        let id = with(Append::new(turn()).with_id("new"));
-        let slot = with(Append::new(turn()).set_slot("new", "x", Expected::Any));
+        let id = with(Append::new(turn()).with_id(format!("new {round}")));
+        let slot = with(Append::new(turn()).set_slot(format!("new {round}"), "x", Expected::Any));
         (append, read, id, slot)
     };
-    cost("none"); // prepares the statements
-    let (none, many) = (cost("none"), cost("many"));
+    cost("none", 0); // prepares the statements
+    let (none, many) = (cost("none", 1), cost("many", 1));
     println!("[append, read, with an id, with a slot] {none:?}, among 200 slots {many:?}");
     assert_eq!((none.0, none.1), (many.0, many.1), "plain appends and reads");
     assert!(none.2 < 3 * none.0 && none.3 < 3 * none.0, "{none:?}");

@@ -948,28 +948,41 @@ fn a_purge_takes_as_long_as_there_is_to_purge() {
 /// took, and failed.
 #[test]
 fn a_purge_leaves_the_file_to_others() {
-    let folder = Folder::new();
-    let path = folder.file("chat.db");
-    let store = conversations(&path, 100_000);
-    let memory = SqliteStore::open(&path).unwrap().memory("another store").unwrap();
-    let stranger = Connection::open(&path).unwrap();
-    stranger.busy_timeout(Duration::from_secs(5)).unwrap();
-    thread::scope(|scope| {
-        let purge = scope.spawn(|| store.purge_inactive(std::time::SystemTime::now()).unwrap());
-        let (mut appends, mut longest) = (0, [Duration::ZERO; 2]);
-        while !purge.is_finished() {
-            let started = Instant::now();
-            memory.add(Message::user("hi")).unwrap();
-            longest[0] = longest[0].max(started.elapsed());
-            let started = Instant::now();
-            stranger.execute("UPDATE conversation SET start = 0 WHERE key = 1", []).unwrap();
-            longest[1] = longest[1].max(started.elapsed());
-            appends += 1;
-        }
-        println!("{appends} appends; the longest {:?}, of a stranger {:?}", longest[0], longest[1]);
-        assert_eq!(purge.join().unwrap(), 20_000);
-        assert!(appends > 3 && longest[0] < Duration::from_secs(1), "{appends} {longest:?}");
-    });
+    let too_long = || {
+        let folder = Folder::new();
+        let path = folder.file("chat.db");
+        let store = conversations(&path, 100_000);
+        let memory = SqliteStore::open(&path).unwrap().memory("another store").unwrap();
+        let stranger = Connection::open(&path).unwrap();
+        stranger.busy_timeout(Duration::from_secs(5)).unwrap();
+        let purge = || store.purge_inactive(std::time::SystemTime::now()).unwrap();
+        thread::scope(|scope| {
+            let began = Instant::now();
+            let purge = scope.spawn(purge);
+            let (mut appends, mut longest) = (0, [Duration::ZERO; 2]);
+            while !purge.is_finished() {
+                let started = Instant::now();
+                memory.add(Message::user("hi")).unwrap();
+                longest[0] = longest[0].max(started.elapsed());
+                let started = Instant::now();
+                stranger.execute("UPDATE conversation SET start = 0 WHERE key = 1", []).unwrap();
+                longest[1] = longest[1].max(started.elapsed());
+                appends += 1;
+            }
+            // A slow machine is slow for the purge too.
+            let took = began.elapsed();
+            println!("{appends} appends in {took:?}; the longest {longest:?}, a stranger's last");
+            assert_eq!(purge.join().unwrap(), 20_000);
+            let longest = longest[0].max(longest[1]);
+            (appends <= 3 || longest > took / 2).then_some((appends, longest, took))
+        })
+    };
+    // A machine that stands still for a moment does so once; who is kept from the file is so each time.
+    if let Some(once) = too_long()
+        && let Some(again) = too_long()
+    {
+        panic!("(appends, the longest, the purge) {once:?} and {again:?}");
+    }
 }
 
 // ---- for people ----------------------------------------------------------------------------------
