@@ -20,7 +20,8 @@ use memory_prompt::conformance::{
     DamageFixture, FaultFixture, Fixture, SharedFixture, StoreFixture,
 };
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Message, SqliteStore,
+    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Expected,
+    Message, Read, SqliteStore,
 };
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -428,6 +429,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
             memory
                 .add_all((0..40).map(|i| Message::user(format!("{i} {}", "x".repeat(i * 20)))))
                 .unwrap();
+            let change = Append::new([Message::user("hi")]).with_id("one");
+            memory.append_with(&mut change.set_slot("a", "x", Expected::Any)).unwrap();
         }
     }
     let whole = fs::read(&path).unwrap();
@@ -455,7 +458,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
         errors += usize::from(ids.len() != 20);
         for id in ids.into_iter().chain(["c7".into()]) {
             let memory = store.memory(id).unwrap();
-            match memory.read(None, 30) {
+            let all = Read::newest(30).slots(["a"]).positions([0, 5]);
+            match memory.read_with(&all) {
                 Ok(snapshot) => unreadable += snapshot.unreadable.len(),
                 Err(error) => {
                     assert!(error.to_string().starts_with("read: sqlite: "), "{error}");
@@ -463,7 +467,9 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
                 }
             }
             let _ = memory.add(Message::user("hi"));
-            let _ = memory.evict(10);
+            let change = Append::new([Message::user("hi")]).with_id("two");
+            let _ = memory.append_with(&mut change.set_slot("a", "y", Expected::Any));
+            let _ = (memory.slots(), memory.evict(10));
         }
         let _ = store.purge_inactive(std::time::SystemTime::now());
         drop(store);
@@ -498,6 +504,10 @@ fn numbers_that_make_no_sense_are_no_panic() {
         }
         let _ = memory.evict(2);
         let _ = memory.append(&mut vec![Message::user("hi"), Message::user("hi")], None);
+        let _ = memory.read_with(&Read::newest(1).slots(["a"]).positions([0, 4, u64::MAX]));
+        let turn = Append::new([Message::user("hi")]).with_id("turn");
+        let _ = memory.append_with(&mut turn.set_slot("a", "x", Expected::Any));
+        let _ = (memory.slots(), store.info(memory.id()));
         let _ = memory.clear();
     }
     let mut batch = vec![Message::user("one"), Message::user("too many")];
@@ -573,6 +583,8 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
         memory.clear().unwrap_err(),
         store.delete(&"a".into()).unwrap_err(),
         store.purge_inactive(std::time::SystemTime::now()).unwrap_err(),
+        store.restore(&"b".into(), 0, None).unwrap_err(),
+        memory.set_slot("a", "x", Expected::Any).unwrap_err(),
     ] {
         let expected = format!("{}: sqlite: the file is read-only", error.operation());
         assert_eq!(said(&error, &path, "attempt to write a readonly database"), expected);
@@ -656,6 +668,9 @@ fn what_is_left_of_what_was_deleted_is_as_documented() {
             memory.add_all((0..40).map(|_| Message::user(format!("{id} {secret}")))).unwrap();
             memory.add(Message::user(format!("{}{secret}", "x".repeat(20_000)))).unwrap();
             memory.add(Message::system(format!("{id} {secret}"))).unwrap();
+            memory.set_slot("short", secret, Expected::Any).unwrap();
+            let long = format!("{}{secret}", "x".repeat(20_000));
+            memory.set_slot("long", long, Expected::Any).unwrap();
         }
         let empty_the_log = || {
             let connection = Connection::open(&path).unwrap();
@@ -673,6 +688,8 @@ fn what_is_left_of_what_was_deleted_is_as_documented() {
                     let memory = store.memory(id.to_string()).unwrap();
                     memory.evict(u64::MAX).unwrap();
                     memory.add(Message::system("Be brief.")).unwrap();
+                    memory.remove_slot("short", Expected::Any).unwrap();
+                    memory.set_slot("long", "nothing", Expected::Any).unwrap();
                 }
                 _ => {
                     let memory = store.memory(id.to_string()).unwrap();

@@ -12,8 +12,10 @@
 //!
 //! | table | columns |
 //! |---|---|
-//! | `conversation` | `key`, `id`, `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `system` |
+//! | `conversation` | `key`, `id`, `start` and `end` (the positions it holds), `active` (the last append, in milliseconds since 1970), `system`, `incarnation` (null where whoever wrote the row did not say) |
 //! | `message` | `key` (that of the conversation times 2³² plus the position), `at` (in milliseconds since 1970), `payload` |
+//! | `slot` | `conversation` (its key), `name`, `version`, `content` (a blob) |
+//! | `appended` | the newest 64 ids of a conversation's appends: `key` (that of the conversation times 2³² plus a number that ascends), `id`, `first` and `past` (the positions), `version` (that of the slots it wrote) |
 //! | `history` (a view) | `id`, `seq`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `seq` is computed for all of a conversation before it is sorted |
 //!
 //! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read, whichever
@@ -23,9 +25,37 @@
 //! time, since such a table moves long rows out to pages of their own; and against a table with an
 //! index, whose newest ten lie on ten pages.)
 //!
+//! Whoever deletes a row of `conversation`, by hand too, deletes with it what belongs to it: a trigger
+//! does that, since the next conversation may have its key.
+//!
 //! The file knows what it is (`application_id` 0x6d70726d, "mprm") and of which version
-//! (`user_version`). A file that is something else, or of a later version, is refused and not written
-//! to; tables of your own may be added to it once it is one of these.
+//! (`user_version`, which is 2). A file that is something else, or of a later version, is refused and not
+//! written to; tables of your own may be added to it once it is one of these, under names that begin with
+//! something of yours.
+//!
+//! A file of an earlier version is brought up to date when it is opened, in one transaction: who is
+//! killed meanwhile leaves it as it was, and several that open it at once wait for one of them. What takes
+//! time is that each conversation gets an incarnation: a second or two for 100,000 of them. Opened
+//! [read-only](SqliteOptions::read_only), it is refused. Close programs of an earlier version before: one
+//! that has the file open goes on, and where it clears a conversation the slots stay.
+//!
+//! # What it costs, and what it holds
+//!
+//! An append is one transaction and one wait for the disk, whatever comes with it. An
+//! [id](Append::with_id) is looked for among the newest 64 of its conversation, which lie side by side,
+//! and costs two more rows, one of which goes; a slot costs a row, which is written whole. Who uses neither
+//! pays for neither: plain appends and reads take the same steps among hundreds of slots as among none.
+//!
+//! | limit | |
+//! |---|---|
+//! | a message | 10⁹ bytes as it is written, all but a few: SQLite has no longer rows |
+//! | a batch | none but the room for it, in the log too until it is worked in |
+//! | a slot | 256 MiB |
+//! | a conversation | 2³² messages, and as many ids of appends |
+//! | a file | 2³¹ conversations |
+//!
+//! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found by an index, so they cost what they
+//! are, in the order of their bytes (in a file whose encoding is SQLite's own, UTF-8).
 //!
 //! # What is promised
 //!
