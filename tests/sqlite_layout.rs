@@ -337,9 +337,9 @@ fn who_is_killed_while_it_brings_a_file_up_to_date_harms_nothing() {
         process.kill().unwrap();
         process.wait().unwrap();
         if version(&path) == 1 {
-            old += 1
+            old += 1;
         } else {
-            new += 1
+            new += 1;
         }
         let store = SqliteStore::open(&path).unwrap();
         let memory = store.memory("c1").unwrap();

@@ -450,7 +450,8 @@ fn a_damaged_file_is_an_error_and_never_a_panic() {
             bytes.truncate(usize::try_from(random >> 30).unwrap() % whole.len());
         }
         fs::write(&path, &bytes).unwrap();
-        let Ok(store) = SqliteStore::open(&path) else {
+        let options = SqliteStore::options().durability(Durability::Process);
+        let Ok(store) = options.open(&path) else {
             refusals += 1;
             continue;
         };
