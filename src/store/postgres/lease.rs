@@ -76,11 +76,13 @@ impl GivenUp {
 async fn cancel(client: &Client) {
     let mut ended = pin!(client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())"));
     // It may come early, too, before what it is for.
+    let mut again = AGAIN;
     loop {
         let _ = client.cancel_token().cancel_query(NoTls).await;
-        if timeout(AGAIN, ended.as_mut()).await.is_ok() {
+        if timeout(again, ended.as_mut()).await.is_ok() {
             break;
         }
+        again *= 2; // a server that stands still shall not find hundreds of these
     }
     while !client.is_closed() {
         sleep(Duration::from_millis(1)).await;
