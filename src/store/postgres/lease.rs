@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 /// How long what was given up may go on by itself.
-const GRACE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How long to wait until the server is told to cancel again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -38,6 +38,11 @@ impl<'a> Lease<'a> {
     /// The answer is there: back to the pool.
     pub(super) fn done(mut self) {
         self.client = None;
+    }
+
+    /// Nobody is to use it again.
+    pub(super) fn close(mut self) {
+        self.client.take().map(Client::take);
     }
 }
 
