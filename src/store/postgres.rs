@@ -56,6 +56,11 @@
 //! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
 //!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
 //!   statement anew, which takes it about 0.2 ms.
+//! - A change waits for somebody else's lock for nine tenths of [`PostgresOptions::timeout`], and is then
+//!   an error of something not done.
+//! - What is given up, since the time is up or its future was dropped, is cancelled on the server where it
+//!   does not end by itself in a moment. Its connection counts until then, so there are never more than
+//!   [`PostgresOptions::max_connections`].
 //! - Where a connection breaks, or the time is up, before the answer to a change came, the error is
 //!   [`ErrorKind::Unacknowledged`], and the store goes on with another connection. Reads are asked again,
 //!   and so is what PostgreSQL gave up because of somebody else (deadlocks, and conflicts where the
@@ -281,7 +286,7 @@ impl PostgresOptions {
     }
 
     /// How long to wait for an answer; 10 seconds unless set. A change that took longer is
-    /// [`ErrorKind::Unacknowledged`]; to evict or delete millions of messages may well take longer.
+    /// [`ErrorKind::Unacknowledged`], unless it waited for somebody else's lock; to evict or delete millions of messages may well take longer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -327,8 +332,8 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, and
-    /// [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
+    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, or where there is
+    /// no tokio runtime, and [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
     /// of something else, of a later version, or can't be upgraded. They are then as they were.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
         let tables = Tables::new(&self.schema, &self.prefix)?;

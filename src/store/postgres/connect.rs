@@ -187,7 +187,21 @@ impl Connections {
         loop {
             let mut lease = Lease::new(&self.runtime, self.timeout);
             let client = lease.hold(self.connection(operation).await?);
-            self.check(client, operation).await?;
+            match self.check(client, operation).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    lease.close();
+                    if lost == 2 {
+                        return Err(failed(operation, error));
+                    }
+                    lost += 1;
+                    continue;
+                }
+                Err(error) => {
+                    lease.close();
+                    return Err(error);
+                }
+            }
             let left = self.timeout.saturating_sub(began.elapsed());
             let Ok(answer) = timeout(left, question.ask(client)).await else {
                 let text = format!("the server did not answer within {:?}", self.timeout);
@@ -219,10 +233,15 @@ impl Connections {
     }
 
     /// Looks at the version of the tables where the connection is new: it may have waited for a server on
-    /// which another program upgraded them. An error here is that of something not done.
-    async fn check(&self, client: &Client, operation: &'static str) -> Result<()> {
+    /// which another program upgraded them. An error here is that of something not done; one of the
+    /// driver says that the connection is no more.
+    async fn check(
+        &self,
+        client: &Client,
+        operation: &'static str,
+    ) -> Result<Result<(), driver::Error>> {
         if Client::metrics(client).recycle_count > 0 {
-            return Ok(());
+            return Ok(Ok(()));
         }
         let looked = timeout(self.connect_timeout, version::check(client, operation, &self.tables));
         looked.await.unwrap_or_else(|_| Err(self.no_connection(operation)))

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 /// How long what was given up may go on by itself.
-const GRACE: Duration = Duration::from_millis(50);
+const GRACE: Duration = Duration::from_millis(100);
 
 /// How long to wait until the server is told to cancel again.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -38,6 +38,11 @@ impl<'a> Lease<'a> {
     /// The answer is there: back to the pool.
     pub(super) fn done(mut self) {
         self.client = None;
+    }
+
+    /// Nobody is to use it again.
+    pub(super) fn close(mut self) {
+        self.client.take().map(Client::take);
     }
 }
 
@@ -76,11 +81,13 @@ impl GivenUp {
 async fn cancel(client: &Client) {
     let mut ended = pin!(client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())"));
     // It may come early, too, before what it is for.
+    let mut again = AGAIN;
     loop {
         let _ = client.cancel_token().cancel_query(NoTls).await;
-        if timeout(AGAIN, ended.as_mut()).await.is_ok() {
+        if timeout(again, ended.as_mut()).await.is_ok() {
             break;
         }
+        again *= 2; // a server that stands still shall not find hundreds of these
     }
     while !client.is_closed() {
         sleep(Duration::from_millis(1)).await;

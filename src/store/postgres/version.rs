@@ -8,7 +8,7 @@ use deadpool_postgres::tokio_postgres::{
 use tokio::time::timeout;
 
 use super::connect::Connections;
-use super::failure::{describe, failed};
+use super::failure::{Verdict, describe, failed};
 use super::schema::{CURRENT, Tables};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -53,16 +53,22 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
     done.map_err(|trouble: Trouble| trouble.of("open", found, tables))
 }
 
-/// Looks whether the tables are still those that the store was opened with.
-pub(super) async fn check(client: &Client, operation: &'static str, tables: &Tables) -> Result<()> {
-    let version = match number(&***client, tables).await {
-        Ok(Some(CURRENT)) => return Ok(()),
+/// Looks whether the tables are still those that the store was opened with. An error of the driver says
+/// that the connection was lost.
+pub(super) async fn check(
+    client: &Client,
+    operation: &'static str,
+    tables: &Tables,
+) -> Result<Result<(), driver::Error>> {
+    let trouble = match number(&***client, tables).await {
+        Ok(Some(CURRENT)) => return Ok(Ok(())),
         Ok(Some(version)) if version < CURRENT => Trouble::Past(version),
         Ok(Some(version)) => Trouble::Future(version),
         Ok(None) => Trouble::Foreign,
+        Err(error) if matches!(Verdict::of(&error), Verdict::Unknown) => return Ok(Err(error)),
         Err(error) => Trouble::Driver(error),
     };
-    Err(version.of(operation, CURRENT, tables))
+    Err(trouble.of(operation, CURRENT, tables))
 }
 
 /// The version of the tables, 0 where there are none.
