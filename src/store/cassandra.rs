@@ -74,9 +74,10 @@
 //!
 //! # What is promised
 //!
-//! - With [`Consistency::Quorum`] and [`SerialConsistency::Serial`], the defaults, what was acknowledged is
-//!   on a majority of replicas and survives the loss of any minority; what one appends, all others
-//!   read at once, wherever they are. With three replicas one may die, and everything goes on; with two
+//! - With [`Consistency::Quorum`](scylla::statement::Consistency::Quorum) and
+//!   [`SerialConsistency::Serial`](scylla::statement::SerialConsistency::Serial), the defaults, what was
+//!   acknowledged is on a majority of replicas and survives the loss of any minority; what one appends,
+//!   all others read at once, wherever they are. With three replicas one may die, and everything goes on; with two
 //!   dead, reads and changes are errors until one is back. In one data centre `LocalQuorum` and
 //!   `LocalSerial` promise the same.
 //! - An acknowledged write is on the disk of each replica that acknowledged it only with

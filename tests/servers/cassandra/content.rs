@@ -392,6 +392,27 @@ fn a_new_keyspace_may_be_opened_by_many_at_once() {
     });
 }
 
+/// The story: one machine's clock was a year ahead, and its append dated those of all others, since each
+/// message got the latest time of its conversation.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
+    wait(async {
+        let place = place().await;
+        let memory = place.store.memory("clock").unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+        place
+            .run(
+                "UPDATE {}.conversation SET active = '2100-01-01'
+                WHERE id = 'clock' AND seq = 9223372036854775807 IF EXISTS",
+            )
+            .await;
+        memory.add(Message::user("after")).await.unwrap();
+        let soon = SystemTime::now() + std::time::Duration::from_mins(1);
+        assert!(memory.all().await.unwrap().iter().all(|record| record.appended_at() < soon));
+    });
+}
+
 /// More than the server takes at once is refused before anything is done.
 #[test]
 #[ignore = "needs Apache Cassandra"]
