@@ -286,7 +286,7 @@ counted! {
 
     #[test]
     fn no_error_says_what_a_document_said(
-        spoilt in proptest::sample::select(&FORMATS[..]).prop_flat_map(|target| {
+        spoilt in proptest::sample::select(FORMATS).prop_flat_map(|target| {
             mutated(documents(target.0.trim_start_matches("wire_")))
         }),
         one_in in 1usize..6,
@@ -299,7 +299,7 @@ counted! {
 
     #[test]
     fn spoilt_goldens_do_no_harm(
-        (target, all) in proptest::sample::select(&FORMATS[..]).prop_flat_map(|target| {
+        (target, all) in proptest::sample::select(FORMATS).prop_flat_map(|target| {
             let format = target.0.trim_start_matches("wire_");
             (Just(target), vec(mutated(documents(format)), 1..6))
         }),

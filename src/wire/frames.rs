@@ -99,7 +99,7 @@ impl Frames {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), for each text that is not UTF-8 and for one that
+    /// [`ErrorKind::Codec`], for each text that is not UTF-8 and for one that
     /// is longer than the limit. The text is gone then, and the next ones can be read.
     pub fn push(&mut self, bytes: &[u8]) -> Taken<'_> {
         self.bytes.extend_from_slice(bytes);

@@ -20,7 +20,7 @@
 //! let answer = gemini::answer(
 //!     r#"{"candidates":[{"content":{"role":"model","parts":[{"text":"Sunny."}]}}]}"#,
 //! )?;
-//! assert_eq!(answer, Message::ai("Sunny."));
+//! assert_eq!(Message::from(answer), Message::ai("Sunny."));
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!

@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(asked.path, "/v1/chat/completions");
         assert_eq!(asked.body.to_string(), body);
 
-        let answer = wire::openai::answer(&answer)?;
+        let answer = wire::openai::answer(&answer)?.message;
         prompt.add(answer.clone())?;
         if !answer.has_tool_calls() {
             break;
