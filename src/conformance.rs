@@ -197,6 +197,7 @@ macro_rules! __conformance {
             a_batch_returns_its_positions_and_is_taken
             an_empty_batch_returns_an_empty_range_at_the_end
             batches_of_8_writers_stay_contiguous_and_none_is_lost
+            large_batches_of_4_writers_stay_contiguous
             an_append_at_another_position_changes_nothing
             of_many_appends_at_one_position_one_succeeds
             a_system_message_gets_no_position

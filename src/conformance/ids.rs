@@ -4,10 +4,11 @@ use std::sync::Mutex;
 use std::thread;
 
 use super::Fixture;
-use super::support::{ID, append, holds, hostile_names, no_names, numbered, rows};
+use super::support::{ID, append, holds, hostile_names, no_names, numbered, rows, untouched};
 use crate::error::ErrorKind;
 use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected};
 use crate::message::Message;
+use crate::record::Incarnation;
 
 /// Appends messages with the texts `numbers` under an id.
 #[track_caller]
@@ -28,6 +29,8 @@ pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     assert_eq!((first.positions.clone(), first.repeated), (2..5, false));
     append(&*memory, 5..7);
     let before = memory.read(None, usize::MAX).unwrap();
+    let mut other = before.clone();
+    other.incarnation = Some(Incarnation::random());
 
     for again in [
         Append::new((2..5).map(numbered)),
@@ -35,6 +38,7 @@ pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
         Append::new([numbered(100), Message::system("Be brief.")]),
         Append::default(),
         Append::new((2..5).map(numbered)).expecting(2),
+        Append::new((2..5).map(numbered)).since(&other),
         Append::new([numbered(100)]).set_slot("a", "late", Expected::Any),
     ] {
         let mut again = again.with_id("one");
@@ -118,14 +122,16 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..3);
     let mut one = Append::new([numbered(3)]).with_id("one").expecting(1);
+    let before = one.clone();
     let error = memory.append_with(&mut one).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict { expected: 1, actual: 3 });
-    assert_eq!(one.messages, [numbered(3)], "the messages stay with the caller");
+    untouched(&one, &before);
     let mut two = Append::new([numbered(3)])
         .with_id("two")
         .remove_slot("a", Expected::Is(crate::record::SlotVersion::random()));
+    let before = two.clone();
     assert_eq!(memory.append_with(&mut two).unwrap_err().kind(), ErrorKind::SlotConflict);
-    assert_eq!(two.messages.len(), 1);
+    untouched(&two, &before);
     holds(&*memory, 0..3);
     let appended = memory.append_with(&mut one.expecting(3)).unwrap();
     assert_eq!((appended.positions, appended.repeated), (3..4, false));
@@ -164,6 +170,13 @@ pub fn a_repetition_undoes_nothing<F: Fixture>(fixture: &F) {
     let remove = || Append::default().remove_slot("a", Expected::Any).with_id("remove");
     assert!(!memory.append_with(&mut remove()).unwrap().repeated);
     memory.set_slot("a", "back", Expected::Absent).unwrap();
+    assert!(memory.append_with(&mut remove()).unwrap().repeated);
+    assert!(memory.slot("a").unwrap().is_some());
+
+    // Even one that finds nothing to remove, nor a conversation to remove it from.
+    let memory = fixture.memory("nobody");
+    assert!(!memory.append_with(&mut remove()).unwrap().repeated);
+    memory.set_slot("a", "late", Expected::Absent).unwrap();
     assert!(memory.append_with(&mut remove()).unwrap().repeated);
     assert!(memory.slot("a").unwrap().is_some());
 }

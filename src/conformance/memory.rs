@@ -113,6 +113,29 @@ pub fn batches_of_8_writers_stay_contiguous_and_none_is_lost<F: Fixture>(fixture
     }
 }
 
+/// A batch stays contiguous however large it is: it is not written in parts.
+pub fn large_batches_of_4_writers_stay_contiguous<F: Fixture>(fixture: &F) {
+    const BATCHES: usize = 6;
+    const LARGE: usize = 300;
+    thread::scope(|scope| {
+        for writer in 0..4 {
+            scope.spawn(move || {
+                let memory = fixture.memory(ID);
+                for _ in 0..BATCHES {
+                    let batch = (0..LARGE).map(|_| Message::user(writer.to_string()));
+                    let positions = memory.add_all(batch).unwrap();
+                    assert_eq!(positions.end - positions.start, LARGE as u64);
+                }
+            });
+        }
+    });
+    let all = rows(&fixture.memory(ID).all().unwrap());
+    assert_eq!(all.len(), 4 * BATCHES * LARGE, "nothing is lost");
+    for batch in all.chunks(LARGE) {
+        assert!(batch.iter().all(|row| row.1 == batch[0].1), "two batches are mixed");
+    }
+}
+
 /// An append that expects another end is a conflict, and changes nothing.
 pub fn an_append_at_another_position_changes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
@@ -244,7 +267,8 @@ pub fn n_of_0_returns_no_records<F: Fixture>(fixture: &F) {
 pub fn n_beyond_the_history_returns_what_there_is<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     append(&*memory, 0..7);
-    for n in [7, 8, 1000, i32::MAX as usize, usize::MAX / 2, usize::MAX] {
+    let one_more_than_32_bits = (u32::MAX as usize).wrapping_add(1).max(7);
+    for n in [7, 8, 1000, i32::MAX as usize, one_more_than_32_bits, usize::MAX / 2, usize::MAX] {
         let read = memory.latest(n).unwrap();
         assert_eq!(read.len(), 7, "n = {n}");
     }

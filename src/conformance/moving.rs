@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::StoreFixture;
-use super::support::{ID, append, holds, hostile_ids, later, numbered, rows};
+use super::support::{ID, append, holds, hostile_ids, later, numbered, paged, rows};
 use crate::error::ErrorKind;
-use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, MemoryId, Read};
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion};
 use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
@@ -14,16 +14,7 @@ use crate::store::{ChatMemoryStore, ChatMemoryStoreExt, Info};
 /// Every id with this prefix, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, prefix: &str, n: usize) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    loop {
-        let after = all.last().map(|id| MemoryId::from(id.as_str()));
-        let page = store.ids_with_prefix(prefix, after.as_ref(), n).expect("ids are listed");
-        assert!(page.len() <= n);
-        all.extend(page.iter().map(ToString::to_string));
-        if page.len() < n {
-            return all;
-        }
-    }
+    paged(n, |after| store.ids_with_prefix(prefix, after, n).expect("ids are listed"))
 }
 
 fn create(store: &dyn ChatMemoryStore, id: &str) {
@@ -103,16 +94,23 @@ pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
 /// Deleting by a prefix forgets what begins with it and nothing else, and says how many there were.
 pub fn deleting_by_prefix_forgets_those_and_no_other<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
-    for i in 0..30 {
+    // More than a page of whoever lists and deletes in pages.
+    for i in 0..300 {
         create(&*store, &format!("a:{i}"));
     }
-    for id in ["a", "b", "ab", "A:1", "a%", "ä:1", "", " a:1"] {
+    let matched = ["%", "_", "a_", "*", "a*", "?", "[a]", "a\\"];
+    for id in ["a", "b", "ab", "A:1", "a%", "ä:1", "", " a:1"].into_iter().chain(matched) {
         create(&*store, id);
     }
     store.memory("a:1".into()).unwrap().set_slot("a", "x", Expected::Any).unwrap();
     assert_eq!(store.delete_prefix("nobody").unwrap(), 0);
     assert_eq!(store.delete_prefix("a%").unwrap(), 1);
-    assert_eq!(store.delete_prefix("a:").unwrap(), 30);
+    // What is a pattern elsewhere is the text that it is.
+    for pattern in matched {
+        assert_eq!(store.delete_prefix(pattern).unwrap(), 1, "{pattern:?}");
+    }
+    assert_eq!(store.ids_with_prefix("a:", None, 1000).unwrap().len(), 300, "a page has its size");
+    assert_eq!(store.delete_prefix("a:").unwrap(), 300);
     assert_eq!(store.delete_prefix("a:").unwrap(), 0);
     let left: HashSet<String> = ids(&*store, "", 100).into_iter().collect();
     assert_eq!(left, ["a", "b", "ab", "A:1", "ä:1", "", " a:1"].map(str::to_owned).into());
@@ -230,6 +228,13 @@ pub fn a_slot_creates_its_conversation<F: StoreFixture>(fixture: &F) {
     memory.set_slot("a", "x", Expected::Absent).unwrap();
     assert_eq!(ids(&*store, "", 10), [ID]);
     holds(&*memory, 0..0);
+    // A removal under an id creates it, too: the id is to be recognised.
+    let other = store.memory("other".into()).unwrap();
+    let remove = || Append::default().remove_slot("a", Expected::Any).with_id("one");
+    assert!(!other.append_with(&mut remove()).unwrap().repeated);
+    assert!(exists(&*store, "other"));
+    assert!(other.append_with(&mut remove()).unwrap().repeated);
+    assert!(store.delete(&"other".into()).unwrap());
     let then = later();
     memory.remove_slot("a", Expected::Any).unwrap();
     assert_eq!(store.purge_inactive(then).unwrap(), 0, "removing a slot is activity");
@@ -248,6 +253,11 @@ pub fn a_new_beginning_knows_nothing_of_before<F: StoreFixture>(fixture: &F) {
         let change = change.set_slot("a", "same", Expected::Absent);
         let appended = memory.append_with(&mut change.expecting(0)).unwrap();
         assert_eq!((appended.positions, appended.repeated), (0..1, false));
+        assert_eq!(memory.slots().unwrap().len(), 1, "a slot of before comes back");
+        assert!(memory.system().unwrap().is_none(), "a system message of before comes back");
+        let mut more = Append::new([Message::system("Be brief.")]);
+        more = more.set_slot(format!("of round {round}"), "x", Expected::Absent);
+        memory.append_with(&mut more).unwrap();
         assert!(versions.insert(appended.version.unwrap()), "a version is used again");
         let snapshot = memory.read(None, 1).unwrap();
         assert!(incarnations.insert(snapshot.incarnation.unwrap()), "an incarnation is used again");
@@ -279,6 +289,7 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
     assert_eq!(memory.read(None, 0).unwrap().incarnation, Some(incarnation));
     assert_eq!(info(&*store, ID).incarnation, Some(incarnation));
     assert_eq!(ids(&*store, "", 10), [ID]);
+    assert_eq!(store.ids(None, 10).unwrap(), [ID.into()]);
     assert_eq!(store.purge_inactive(then).unwrap(), 0, "it is active by the clock");
     for (start, other) in [(0, None), (40, Some(incarnation)), (50, None)] {
         let error = store.restore(&ID.into(), start, other).unwrap_err();
@@ -303,6 +314,17 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
     assert!(anew.is_some() && anew != Some(incarnation));
     assert_eq!(memory.add(numbered(far)).unwrap(), far);
     holds(&*memory, far..far + 1);
+    // One that is further away is kept as it is, or refused: never another one, cut to fewer bits.
+    for far in [(1 << 32) + 5, (1 << 53) + 1, i64::MAX as u64, u64::MAX - 9] {
+        store.delete(&ID.into()).unwrap();
+        match store.restore(&ID.into(), far, None) {
+            Ok(()) => assert_eq!((info(&*store, ID).start, info(&*store, ID).end), (far, far)),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Invalid, "{far}: {error}");
+                assert!(!exists(&*store, ID));
+            }
+        }
+    }
     for (i, id) in hostile_ids().iter().enumerate() {
         store.restore(&id.as_str().into(), i as u64, None).unwrap();
         assert_eq!(info(&*store, id).end, i as u64, "{id:?}");
@@ -313,15 +335,16 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
 pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
-    let at = |i: u64| UNIX_EPOCH + Duration::from_secs(1_714_557_600 + i); // May 2024
+    let at = |i: u64| UNIX_EPOCH + Duration::from_millis(1_714_557_600_123 + i * 1000); // May 2024
     let last_year = SystemTime::now() - Duration::from_hours(24 * 365);
     let import = |memory: &dyn ChatMemory, range: std::ops::Range<u64>| {
         let append = Append::new(range.clone().map(numbered)).with_times(range.clone().map(at));
         memory.append_with(&mut append.expecting(range.start)).unwrap();
     };
     for batch in 0..3 {
+        let then = later();
         import(&*memory, batch * 5..batch * 5 + 5);
-        assert_eq!(store.purge_inactive(last_year).unwrap(), 0, "a purge between two batches");
+        assert_eq!(store.purge_inactive(then).unwrap(), 0, "a purge between two batches");
     }
     // Somebody else is in it: it stays active.
     let error = memory.append_with(&mut Append::closing(14, at(14))).unwrap_err();

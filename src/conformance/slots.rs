@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::Fixture;
 use super::model::{self, Model};
-use super::support::{Done, ID, append, holds, hostile_names, no_names, numbered, rows};
+use super::support::{Done, ID, append, holds, hostile_names, no_names, numbered, rows, untouched};
 use crate::error::ErrorKind;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
@@ -81,7 +81,12 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     conflict(Expected::Is(one), false);
     let other = memory.set_slot("b", "two", Expected::Absent).unwrap();
     conflict(Expected::Is(other), false); // that of another slot
+    // What this handle has read already, another one may change.
+    let handle = fixture.memory(ID);
+    let two = handle.set_slot("a", "other", Expected::Is(two)).unwrap();
+    assert_eq!(memory.slot("a").unwrap().map(|slot| slot.version()), Some(two));
     memory.remove_slot("a", Expected::Is(two)).unwrap();
+    assert!(handle.slot("a").unwrap().is_none());
     conflict(Expected::Is(two), true);
     memory.set_slot("a", "three", Expected::Any).unwrap();
     conflict(Expected::Is(two), false);
@@ -98,10 +103,11 @@ pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let failing = |change: Append, kind: fn(ErrorKind) -> bool| {
         let batch = [numbered(3), Message::system("Be kind."), numbered(4)];
         let mut change = change.with_id("failing");
-        change.messages.extend(batch.clone());
+        change.messages.extend(batch);
+        let before = change.clone();
         let error = memory.append_with(&mut change).unwrap_err();
         assert!(kind(error.kind()), "{error:?}");
-        assert_eq!(change.messages, batch, "the messages stay with the caller");
+        untouched(&change, &before);
         holds(&*memory, 0..3);
         assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
         assert_eq!(named(&*memory), ["gone", "kept"]);
@@ -424,7 +430,9 @@ pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     let other = fixture.memory("another");
     append(&*other, 0..20);
     refused(&other.read(None, 0).unwrap(), "that is another conversation");
-    holds(&*memory, 8..9);
+    // Where nothing was seen, not even the incarnation, nothing can be forgotten.
+    memory.append_with(&mut Append::new([numbered(9)]).since(&empty)).unwrap();
+    holds(&*memory, 8..10);
 }
 
 /// Single records come with the newest: those that are there, oldest first, each once.
@@ -487,6 +495,8 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
     still("after appends");
     memory.evict(2).unwrap();
     still("after an eviction");
+    memory.evict(u64::MAX).unwrap();
+    still("after everything was evicted");
     memory.clear().unwrap();
     still("after it was cleared");
     append(&*memory, 3..4);

@@ -1,11 +1,13 @@
 //! The laws of many conversations.
 
 use std::collections::HashSet;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::StoreFixture;
-use super::support::{ID, append, holds, hostile_ids, later, numbered};
+use super::support::{Done, ID, append, holds, hostile_ids, later, numbered, paged};
 use crate::memory::{ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::store::ChatMemoryStore;
@@ -13,16 +15,7 @@ use crate::store::ChatMemoryStore;
 /// Every id there is, in pages of `n`.
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, n: usize) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    loop {
-        let after = all.last().map(|id| MemoryId::from(id.as_str()));
-        let page = store.ids(after.as_ref(), n).expect("ids are listed");
-        assert!(page.len() <= n);
-        all.extend(page.iter().map(ToString::to_string));
-        if page.len() < n {
-            return all;
-        }
-    }
+    paged(n, |after| store.ids(after, n).expect("ids are listed"))
 }
 
 #[track_caller]
@@ -59,11 +52,22 @@ pub fn two_memories_for_one_id_are_one_conversation<F: StoreFixture>(fixture: &F
     append(&*two, 2..3);
     append(&*one, 3..4);
     holds(&*two, 0..4);
+    holds(&*one, 0..4);
+    // What one has read already, the other may change.
+    append(&*two, 4..6);
+    holds(&*one, 0..6);
+    one.add(Message::system("Be brief.")).unwrap();
+    assert!(two.system().unwrap().is_some());
+    two.add(Message::system("Be kind.")).unwrap();
+    assert_eq!(one.system().unwrap().as_deref(), Some(&Message::system("Be kind.")));
     assert_eq!(two.evict(2).unwrap(), 2);
-    holds(&*one, 2..4);
+    holds(&*one, 2..6);
     let other = store.memory("other".into()).unwrap();
     append(&*other, 0..1);
-    holds(&*one, 2..4);
+    holds(&*one, 2..6);
+    one.clear().unwrap();
+    holds(&*two, 6..6);
+    assert!(two.system().unwrap().is_none());
 }
 
 /// A memory knows its id.
@@ -104,10 +108,15 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
         let page = store.ids(listed.last(), 10).unwrap();
         let end = page.len() < 10;
         listed.extend(page);
+        assert!(listed.len() < 10_000, "the list has no end");
         if end {
             break;
         }
         create(&format!("comes {round}"));
+        // An order by activity would change by these.
+        for i in (0..60).filter(|i| i % 3 == round % 3) {
+            store.memory(format!("stays {i}").into()).unwrap().add(numbered(1)).unwrap();
+        }
         for i in 0..60 {
             if i % 4 == round % 4 {
                 store.delete(&format!("goes {i}").into()).unwrap();
@@ -189,6 +198,7 @@ pub fn a_deleted_conversation_begins_anew_at_0<F: StoreFixture>(fixture: &F) {
     assert!(ids(&*store, 10).is_empty());
     assert_eq!(memory.append(&mut vec![numbered(0)], Some(0)).unwrap(), 0..1);
     holds(&*memory, 0..1);
+    assert!(memory.system().unwrap().is_none(), "nothing of before comes back");
     assert_eq!(ids(&*store, 10), [ID]);
 }
 
@@ -242,5 +252,27 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
         // Deleted before it was appended to, or not deleted: either way the new message is there.
         let latest = memory.latest(1).unwrap();
         assert_eq!(latest.messages().next().map(Message::text).as_deref(), Some("new"));
+    }
+    // However long the purge takes: from its first append on it is active, and goes on where it was.
+    for round in 0..20 {
+        let memory = store.memory(format!("{ID}:goes on:{round}").into()).unwrap();
+        append(&*memory, 0..1);
+        let then = later();
+        let (start, done) = (Barrier::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let _done = Done(&done);
+                start.wait();
+                store.purge_inactive(then).unwrap()
+            });
+            start.wait();
+            let mut last = memory.add(numbered(0)).unwrap();
+            for _ in (0..1000).take_while(|_| !done.load(Ordering::Relaxed)) {
+                let next = memory.add(numbered(0)).unwrap();
+                assert_eq!(next, last + 1, "it was deleted though it was active");
+                last = next;
+            }
+            assert_eq!(memory.end().unwrap(), last + 1, "it was deleted though it was active");
+        });
     }
 }

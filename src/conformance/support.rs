@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use crate::memory::{ChatMemory, ChatMemoryExt};
+use crate::memory::{Append, ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::record::Records;
 
@@ -208,6 +208,33 @@ pub(super) fn holds(memory: &dyn ChatMemory, numbers: std::ops::Range<u64>) {
     assert_eq!(rows(&snapshot.records), expected);
     assert_eq!((snapshot.start, snapshot.end), (numbers.start, numbers.end));
     assert!(snapshot.unreadable.is_empty(), "{:?}", snapshot.unreadable);
+}
+
+/// Asserts that an append that failed is as it was, so that it can be tried again.
+#[track_caller]
+pub(super) fn untouched(append: &Append, before: &Append) {
+    assert_eq!(append.messages, before.messages, "the messages stay with the caller");
+    assert_eq!((&append.id, &append.slots), (&before.id, &before.slots));
+    assert_eq!((append.expected, append.since), (before.expected, before.since));
+    assert_eq!((&append.times, append.active), (&before.times, before.active));
+}
+
+/// Every id that these pages of `n` list, each of which begins behind an id.
+#[track_caller]
+pub(super) fn paged(n: usize, page: impl Fn(Option<&MemoryId>) -> Vec<MemoryId>) -> Vec<String> {
+    let mut all: Vec<MemoryId> = Vec::new();
+    loop {
+        let page = page(all.last());
+        assert!(page.len() <= n, "{} ids in a page of {n}", page.len());
+        let again = all.last().filter(|last| page.contains(last));
+        assert_eq!(again, None, "a page begins behind the id from which it goes on");
+        let is_last = page.len() < n;
+        all.extend(page);
+        assert!(all.len() < 10_000, "the list has no end");
+        if is_last {
+            return all.into_iter().map(String::from).collect();
+        }
+    }
 }
 
 /// Waits until the clock has moved on by more than any backend rounds.
