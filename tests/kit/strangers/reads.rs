@@ -1,0 +1,812 @@
+//! Faults in reading and evicting.
+
+use std::sync::Arc;
+
+use memory_prompt::record::{Incarnation, Slot};
+use memory_prompt::{Read, Records, Snapshot};
+
+use super::shelf::{Book, Strange, failed};
+use super::{caught, pause};
+
+/// A memory that is asked for something else.
+fn asked(other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
+    Strange::default().read(move |book, read| {
+        let mut read = read.clone();
+        other(book, &mut read);
+        book.look(&read)
+    })
+}
+
+/// A memory that answers something else.
+fn answered(other: impl Fn(&Book, &Read, &mut Snapshot) + Send + Sync + 'static) -> Strange {
+    Strange::default().read(move |book, read| {
+        let mut snapshot = book.look(read)?;
+        other(book, read, &mut snapshot);
+        Ok(snapshot)
+    })
+}
+
+#[test]
+fn no_records_are_all_records() {
+    // MongoDB's `limit(0)` is no limit.
+    caught(asked(|_, read| {
+        if read.n == 0 {
+            read.n = usize::MAX
+        }
+    }));
+}
+
+#[test]
+fn a_number_has_32_bits() {
+    // `n as u32`: four thousand million and more are none.
+    caught(asked(|_, read| read.n = read.n as u32 as usize));
+}
+
+#[test]
+fn a_large_number_is_negative() {
+    // `n as i64`: `LIMIT -1` is refused.
+    caught(Strange::default().read(|book, read| match i64::try_from(read.n) {
+        Ok(_) => book.look(read),
+        Err(_) => Err(failed("read", "LIMIT must not be negative")),
+    }));
+}
+
+#[test]
+fn a_page_has_1000_rows() {
+    // The server's own limit.
+    caught(asked(|_, read| read.n = read.n.min(1000)));
+}
+
+#[test]
+fn a_position_beyond_all_is_negative() {
+    // `before as i64`: nothing is before -1.
+    caught(asked(|_, read| {
+        read.before = read.before.map(|it| if it > i64::MAX as u64 { 0 } else { it })
+    }));
+}
+
+#[test]
+fn a_position_has_32_bits() {
+    caught(Strange::default().restore(|shelf, key, start, incarnation| {
+        shelf.begin(key, u64::from(start as u32), incarnation)
+    }));
+}
+
+#[test]
+fn before_is_up_to() {
+    // `<=`.
+    caught(asked(|_, read| read.before = read.before.map(|it| it.saturating_add(1))));
+}
+
+#[test]
+fn before_0_is_the_end() {
+    // `before || end`.
+    caught(asked(|_, read| read.before = read.before.filter(|it| *it > 0)));
+}
+
+#[test]
+fn before_the_start_is_the_oldest_page() {
+    // `max(before, start + n)`: an empty page looks like a mistake.
+    caught(asked(|book, read| {
+        let start = book.found(|it| it.start()).unwrap_or(0);
+        read.before = read.before.map(|it| it.max(start + 1));
+    }));
+}
+
+#[test]
+fn before_goes_by_rows() {
+    // `OFFSET`, right until something is evicted.
+    caught(asked(|book, read| {
+        let start = book.found(|it| it.start()).unwrap_or(0);
+        read.before = read.before.map(|it| it.saturating_add(start));
+    }));
+}
+
+#[test]
+fn the_oldest_records_are_read() {
+    // `LIMIT n` without `DESC`.
+    caught(Strange::default().read(|book, read| {
+        let snapshot = book.look(&with_n(read, usize::MAX))?;
+        let rows = snapshot.records.iter().take(read.n);
+        let rows = rows.map(|it| (it.seq(), it.appended_at(), it.message().clone()));
+        let mut oldest = book.look(&with_n(read, 0))?;
+        oldest.records = Records::from_rows(rows.collect::<Vec<_>>());
+        Ok(oldest)
+    }));
+}
+
+#[test]
+fn the_end_is_that_of_the_page() {
+    // Where the page was read before a position.
+    caught(answered(|_, read, snapshot| {
+        snapshot.end =
+            read.before.map_or(snapshot.end, |it| it.clamp(snapshot.start, snapshot.end));
+    }));
+}
+
+#[test]
+fn the_start_is_that_of_the_page() {
+    caught(answered(|_, _, snapshot| {
+        snapshot.start = snapshot.records.first().map_or(snapshot.start, |it| it.seq());
+    }));
+}
+
+#[test]
+fn an_emptied_memory_starts_at_0() {
+    // `min(seq)` of no row is null.
+    caught(answered(|_, _, snapshot| {
+        if snapshot.records.is_empty() && snapshot.start == snapshot.end {
+            snapshot.start = 0;
+        }
+    }));
+}
+
+#[test]
+fn a_page_without_records_is_of_nothing() {
+    // `if rows.is_empty() { return Ok(Snapshot::default()) }`.
+    caught(answered(|_, _, snapshot| {
+        if snapshot.records.is_empty() {
+            *snapshot = Snapshot::default();
+        }
+    }));
+}
+
+#[test]
+fn the_system_message_comes_with_the_newest_page() {
+    // An older page does not need it.
+    caught(answered(|_, read, snapshot| {
+        snapshot.system = snapshot.system.take().filter(|_| read.before.is_none());
+    }));
+}
+
+#[test]
+fn the_system_message_comes_with_records() {
+    // `JOIN`, not `LEFT JOIN`.
+    caught(answered(|_, _, snapshot| {
+        snapshot.system = snapshot.system.take().filter(|_| !snapshot.records.is_empty());
+    }));
+}
+
+#[test]
+fn an_evicted_record_is_read_by_its_position() {
+    // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the mark.
+    caught(
+        Strange::default()
+            .evict(|book, before| {
+                let mut data = book.data();
+                if let Some(found) = data.all.get(&book.key).cloned() {
+                    let grave =
+                        data.graves.entry(book.key.clone()).or_insert_with(|| found.clone());
+                    grave.rows.extend(found.rows);
+                }
+                drop(data);
+                book.cut(before)
+            })
+            .read(|book, read| {
+                let snapshot = book.look(read)?;
+                let graves = book.data().graves.get(&book.key).cloned();
+                let Some(grave) = graves.filter(|_| !read.positions.is_empty()) else {
+                    return Ok(snapshot);
+                };
+                let mut rows: Vec<_> = grave
+                    .rows
+                    .into_iter()
+                    .filter(|row| read.positions.contains(&row.0) && row.0 < snapshot.start)
+                    .collect();
+                rows.extend(
+                    snapshot
+                        .picked()
+                        .iter()
+                        .map(|it| (it.seq(), it.appended_at(), it.message().clone())),
+                );
+                rows.sort_by_key(|row| row.0);
+                rows.dedup_by_key(|row| row.0);
+                Ok(snapshot.with_picked(Records::from_rows(rows), Vec::new()))
+            }),
+    );
+}
+
+#[test]
+fn what_is_in_the_page_is_not_picked() {
+    // "They have it already."
+    caught(answered(|_, _, snapshot| {
+        let first = snapshot.records.first().map_or(u64::MAX, |it| it.seq());
+        keep_picked(snapshot, |seq| seq < first);
+    }));
+}
+
+#[test]
+fn what_is_behind_the_page_is_not_picked() {
+    // One `WHERE seq < $before` for both.
+    caught(answered(|_, read, snapshot| {
+        let before = read.before.unwrap_or(u64::MAX);
+        keep_picked(snapshot, |seq| seq < before);
+    }));
+}
+
+#[test]
+fn nothing_is_picked_without_a_page() {
+    // `if n == 0` comes first.
+    caught(answered(|_, read, snapshot| {
+        keep_picked(snapshot, |_| read.n > 0);
+    }));
+}
+
+#[test]
+fn what_is_asked_for_twice_is_picked_twice() {
+    // One query for each position.
+    caught(answered(|_, read, snapshot| {
+        let picked: Vec<_> = snapshot
+            .picked()
+            .iter()
+            .flat_map(|it| {
+                let times = read.positions.iter().filter(|position| **position == it.seq()).count();
+                (0..times).map(move |_| (it.seq(), it.appended_at(), it.message().clone()))
+            })
+            .collect();
+        *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(picked), Vec::new());
+    }));
+}
+
+#[test]
+fn a_row_of_positions_is_picked_whole() {
+    // `BETWEEN min AND max`.
+    caught(answered(|book, read, snapshot| {
+        let (Some(first), Some(last)) = (read.positions.iter().min(), read.positions.iter().max())
+        else {
+            return;
+        };
+        let rows = book.found(|it| {
+            it.rows
+                .iter()
+                .filter(|row| (*first..=*last).contains(&row.0))
+                .cloned()
+                .collect::<Vec<_>>()
+        });
+        *snapshot = std::mem::take(snapshot)
+            .with_picked(Records::from_rows(rows.unwrap_or_default()), Vec::new());
+    }));
+}
+
+#[test]
+fn ten_records_are_picked() {
+    // The most parameters of a statement.
+    caught(answered(|_, read, snapshot| {
+        let mut wanted: Vec<u64> = read.positions.clone();
+        wanted.truncate(10);
+        keep_picked(snapshot, |seq| wanted.contains(&seq));
+    }));
+}
+
+#[test]
+fn a_position_that_is_not_there_is_an_error() {
+    caught(Strange::default().read(|book, read| {
+        let end = book.end();
+        if read.positions.iter().any(|it| *it >= end) {
+            return Err(failed("read", "no such row"));
+        }
+        book.look(read)
+    }));
+}
+
+/// Keeps the picked records at these positions.
+fn keep_picked(snapshot: &mut Snapshot, wanted: impl Fn(u64) -> bool) {
+    let rows = snapshot.picked().iter().filter(|it| wanted(it.seq()));
+    let rows: Vec<_> = rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+    *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(rows), Vec::new());
+}
+
+/// The same read of another number of records.
+fn with_n(read: &Read, n: usize) -> Read {
+    let mut read = read.clone();
+    read.n = n;
+    read
+}
+
+#[test]
+fn every_read_has_all_slots() {
+    // `SELECT *`.
+    caught(Strange::default().read(|book, read| {
+        let mut all = read.clone();
+        read.check()?;
+        all.slots.extend(book.names()?.into_iter().map(|it| it.0));
+        book.look(&all)
+    }));
+}
+
+#[test]
+fn a_slot_that_is_not_there_is_empty() {
+    // `unwrap_or_default`.
+    caught(answered(|_, read, snapshot| {
+        let missing = read.slots.iter().filter(|name| snapshot.slot(name).is_none());
+        let empty = missing.map(|name| {
+            Slot::new(name.as_str(), memory_prompt::record::SlotVersion::from_bits(0), "")
+        });
+        let empty: Vec<_> = empty.collect();
+        *snapshot = std::mem::take(snapshot).with_slots(empty);
+    }));
+}
+
+#[test]
+fn a_slot_that_is_not_there_is_an_error() {
+    caught(Strange::default().read(|book, read| {
+        let snapshot = book.look(read)?;
+        if read.slots.iter().any(|name| snapshot.slot(name).is_none()) {
+            return Err(failed("read", "no such slot"));
+        }
+        Ok(snapshot)
+    }));
+}
+
+#[test]
+fn the_first_slot_is_read() {
+    // One name is what everybody asks for.
+    caught(Strange::default().read(|book, read| {
+        read.check()?;
+        let mut read = read.clone();
+        read.slots.truncate(1);
+        book.look(&read)
+    }));
+}
+
+#[test]
+fn any_name_can_be_asked_for() {
+    // `check` is forgotten: what no slot can be called is not there.
+    caught(Strange::default().read(|book, read| {
+        let mut read = read.clone();
+        read.slots.retain(|name| {
+            name != "system"
+                && !name.is_empty()
+                && name.len() <= 256
+                && !name.contains(char::is_control)
+        });
+        book.look(&read)
+    }));
+}
+
+#[test]
+fn slots_are_read_after_the_records() {
+    // A second query: what was appended in between is in one of both.
+    caught(Strange::default().read(|book, read| {
+        let mut records = read.clone();
+        read.check()?;
+        records.slots.clear();
+        let snapshot = book.look(&records)?;
+        pause();
+        let slots = book.look(&Read::newest(0).slots(read.slots.clone()))?;
+        Ok(snapshot.with_slots(slots.slots().to_vec()))
+    }));
+}
+
+#[test]
+fn single_records_are_read_after_the_newest() {
+    // A second query, between which and the first something was evicted.
+    caught(Strange::default().read(|book, read| {
+        let mut newest = read.clone();
+        newest.positions.clear();
+        let snapshot = book.look(&newest)?;
+        pause();
+        let picked = book.look(&Read::newest(0).positions(read.positions.clone()))?;
+        Ok(snapshot.with_picked(picked.picked().clone(), Vec::new()))
+    }));
+}
+
+#[test]
+fn the_end_is_read_after_the_records() {
+    // A second query.
+    caught(Strange::default().read(|book, read| {
+        let mut snapshot = book.look(read)?;
+        pause();
+        let now = book.look(&Read::newest(0))?;
+        (snapshot.start, snapshot.end) = (now.start, now.end);
+        Ok(snapshot)
+    }));
+}
+
+#[test]
+fn the_system_message_is_read_after_the_records() {
+    // A second query: it is newer than what stands behind it.
+    caught(Strange::default().read(|book, read| {
+        let mut snapshot = book.look(read)?;
+        pause();
+        snapshot.system = book.look(&Read::newest(0))?.system;
+        Ok(snapshot)
+    }));
+}
+
+#[test]
+fn a_handle_reads_from_its_cache() {
+    // It is emptied by appends through the same handle.
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                *book.cache.lock() = None;
+                book.write(append)
+            })
+            .read(|book, read| {
+                let is_other =
+                    |seen: &Snapshot| seen.incarnation != book.found(|it| it.incarnation);
+                if !read.is_plain() || read.before.is_some() {
+                    return book.look(read);
+                }
+                let mut cache = book.cache.lock();
+                *cache = cache.take().filter(|seen| !is_other(seen));
+                let all = cache.get_or_insert(book.look(&Read::newest(usize::MAX))?);
+                let mut snapshot = all.clone();
+                let skip = all.records.len().saturating_sub(read.n);
+                let rows = all.records.iter().skip(skip);
+                let rows: Vec<_> =
+                    rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+                snapshot.records = Records::from_rows(rows);
+                Ok(snapshot)
+            })
+            .evict(|book, before| {
+                *book.cache.lock() = None;
+                book.cut(before)
+            })
+            .clear(|book| {
+                *book.cache.lock() = None;
+                book.wipe()
+            }),
+    );
+}
+
+#[test]
+fn a_replica_is_one_append_behind() {
+    // Reads go to another machine, which gets the newest append with the next one.
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let before = book.look(&Read::newest(usize::MAX))?;
+                let appended = book.write(append)?;
+                *book.cache.lock() = Some(before);
+                Ok(appended)
+            })
+            .read(|book, read| {
+                match book.cache.lock().take().filter(|_| read.is_plain() && read.before.is_none())
+                {
+                    Some(behind) if behind.end > 0 && read.n >= behind.records.len() => Ok(behind),
+                    _ => book.look(read),
+                }
+            }),
+    );
+}
+
+#[test]
+fn the_system_message_is_cached_by_the_handle() {
+    // It "never changes".
+    caught(Strange::default().read(|book, read| {
+        let mut snapshot = book.look(read)?;
+        let mut cache = book.cache.lock();
+        let first = cache.get_or_insert_with(Snapshot::default);
+        first.system = first.system.take().or(snapshot.system.take());
+        snapshot.system.clone_from(&first.system);
+        Ok(snapshot)
+    }));
+}
+
+#[test]
+fn the_slots_are_cached_by_the_handle() {
+    // Each handle writes through its cache, and does not see what the others write.
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                *book.cache.lock() = None;
+                book.write(append)
+            })
+            .clear(|book| {
+                *book.cache.lock() = None;
+                book.wipe()
+            })
+            .read(|book, read| {
+                let mut plain = read.clone();
+                plain.slots.clear();
+                let snapshot = book.look(&plain)?;
+                read.check()?;
+                let mut cache = book.cache.lock();
+                let names = book.names()?.into_iter().map(|it| it.0);
+                let all = cache.get_or_insert(book.look(&Read::newest(0).slots(names))?);
+                let wanted =
+                    all.slots().iter().filter(|it| read.slots.iter().any(|name| name == it.name()));
+                let wanted: Vec<_> =
+                    wanted.filter(|_| snapshot.incarnation == all.incarnation).cloned().collect();
+                Ok(snapshot.with_slots(wanted))
+            }),
+    );
+}
+
+#[test]
+fn a_page_is_out_of_order() {
+    // Rows come as the partitions answer: the messages stand at other positions.
+    caught(answered(|_, _, snapshot| {
+        let rows: Vec<_> = snapshot
+            .records
+            .iter()
+            .map(|it| (it.seq(), it.appended_at(), it.message().clone()))
+            .collect();
+        if rows.len() > 2 {
+            let messages: Vec<_> = rows.iter().rev().map(|row| row.2.clone()).collect();
+            let rows = rows.iter().zip(messages).map(|(row, message)| (row.0, row.1, message));
+            snapshot.records = Records::from_rows(rows.collect::<Vec<_>>());
+        }
+    }));
+}
+
+// Evicting.
+
+#[test]
+fn evict_says_where_it_ended() {
+    caught(Strange::default().evict(|book, before| book.cut(before).map(|_| before)));
+}
+
+#[test]
+fn evict_says_how_many_are_gone_by_now() {
+    // Those of earlier evictions included: `before - 0`.
+    caught(Strange::default().evict(|book, before| {
+        book.cut(before)?;
+        Ok(book.found(|it| it.start()).unwrap_or(0))
+    }));
+}
+
+#[test]
+fn evict_says_nothing() {
+    // The driver does not tell how many rows there were.
+    caught(Strange::default().evict(|book, before| book.cut(before).map(|_| 0)));
+}
+
+#[test]
+fn evict_takes_the_position_itself() {
+    // `<=`.
+    caught(Strange::default().evict(|book, before| book.cut(before.saturating_add(1))));
+}
+
+#[test]
+fn evict_beyond_the_end_moves_the_end() {
+    // `start = before`, and the end is not before the start.
+    caught(Strange::default().evict(|book, before| {
+        let gone = book.cut(before)?;
+        book.found(|it| it.end = it.end.max(before.min(1 << 40)));
+        Ok(gone)
+    }));
+}
+
+#[test]
+fn evict_leaves_the_newest() {
+    // A conversation is never without a message.
+    caught(Strange::default().evict(|book, before| {
+        let end = book.end();
+        book.cut(before.min(end.saturating_sub(1)))
+    }));
+}
+
+#[test]
+fn evict_takes_1000_rows() {
+    // `DELETE … LIMIT 1000`.
+    caught(Strange::default().evict(|book, before| {
+        let start = book.found(|it| it.start()).unwrap_or(0);
+        book.cut(before.min(start + 1000))
+    }));
+}
+
+#[test]
+fn evict_brings_a_start_back() {
+    // `start = before`, though it was further already.
+    caught(
+        Strange::default()
+            .evict(|book, before| {
+                let gone = book.cut(before)?;
+                let key = format!("{}/start", book.key);
+                book.data().notes.insert(key, before);
+                Ok(gone)
+            })
+            .read(|book, read| {
+                let mut snapshot = book.look(read)?;
+                let start = book.data().notes.get(&format!("{}/start", book.key)).copied();
+                snapshot.start = start.map_or(snapshot.start, |it| it.min(snapshot.start));
+                Ok(snapshot)
+            }),
+    );
+}
+
+#[test]
+fn clear_leaves_the_conversation_nowhere() {
+    // It is deleted, and begins anew at the old position.
+    caught(
+        Strange::default()
+            .clear(|book| {
+                let key = format!("{}/end", book.key);
+                let end = book.end();
+                let mut data = book.data();
+                data.notes.insert(key, end);
+                data.all.remove(&book.key);
+                Ok(())
+            })
+            .append(|book, append| {
+                let end = book.data().notes.remove(&format!("{}/end", book.key));
+                if let Some(end) = end.filter(|_| book.found(|_| ()).is_none()) {
+                    book.shelf.begin(&book.key, end, None)?;
+                }
+                book.write(append)
+            }),
+    );
+}
+
+// Incarnations.
+
+#[test]
+fn an_incarnation_is_a_hash_of_the_id() {
+    // It is another one for each conversation, and the same for each life of one.
+    caught(incarnations(|book| {
+        book.key.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
+    }));
+}
+
+/// A memory whose conversations begin with incarnations that are made like this.
+fn incarnations(made: impl Fn(&Book) -> u64 + Send + Sync + 'static) -> Strange {
+    Strange::default().append(move |book, append| {
+        let is_there = book.found(|_| ()).is_some();
+        let appended = book.write(append)?;
+        if !is_there {
+            let made = Incarnation::from_bits(made(book));
+            book.found(|it| it.incarnation = made);
+        }
+        Ok(appended)
+    })
+}
+
+#[test]
+fn an_incarnation_is_new_after_clear() {
+    caught(Strange::default().clear(|book| {
+        book.wipe()?;
+        book.found(|it| it.incarnation = Incarnation::random());
+        Ok(())
+    }));
+}
+
+#[test]
+fn an_incarnation_is_new_after_everything_is_evicted() {
+    caught(Strange::default().evict(|book, before| {
+        let gone = book.cut(before)?;
+        book.found(|it| it.rows.is_empty().then(|| it.incarnation = Incarnation::random()));
+        Ok(gone)
+    }));
+}
+
+#[test]
+fn an_incarnation_comes_with_records() {
+    // It is a column of their rows.
+    caught(answered(|_, _, snapshot| {
+        snapshot.incarnation = snapshot.incarnation.filter(|_| !snapshot.records.is_empty());
+    }));
+}
+
+#[test]
+fn an_incarnation_comes_with_slots() {
+    // The fast path of a plain read leaves it out.
+    caught(answered(|_, read, snapshot| {
+        snapshot.incarnation = snapshot.incarnation.filter(|_| !read.is_plain());
+    }));
+}
+
+#[test]
+fn what_does_not_exist_has_an_incarnation() {
+    // It is made up by the handle.
+    caught(answered(|_, _, snapshot| {
+        snapshot.incarnation = snapshot.incarnation.or(Some(Incarnation::from_bits(1)));
+    }));
+}
+
+#[test]
+fn an_incarnation_is_the_second_in_which_it_began() {
+    // Two lives within one second are one; and so are two conversations.
+    caught(incarnations(|_| {
+        super::shelf::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+    }));
+}
+
+#[test]
+fn an_incarnation_is_that_of_the_handle() {
+    // Two handles on one conversation see two.
+    caught(answered(|book, _, snapshot| {
+        let handle = Arc::as_ptr(&book.shelf.data).addr() as u64 ^ (&raw const *book).addr() as u64;
+        snapshot.incarnation =
+            snapshot.incarnation.map(|it| Incarnation::from_bits(it.to_bits() ^ handle));
+    }));
+}
+
+// What was seen.
+
+#[test]
+fn what_was_seen_is_never_asked_for() {
+    caught(Strange::default().append(|book, append| {
+        let since = append.since.take();
+        let appended = book.write(append);
+        append.since = since;
+        appended
+    }));
+}
+
+/// A memory that asks for other things that were seen.
+fn since(
+    other: impl Fn(&Book, memory_prompt::memory::Since) -> Option<memory_prompt::memory::Since>
+    + Send
+    + Sync
+    + 'static,
+) -> Strange {
+    Strange::default().append(move |book, append| {
+        let since = append.since;
+        append.since = append.since.and_then(|since| other(book, since));
+        let appended = book.write(append);
+        append.since = since;
+        appended
+    })
+}
+
+#[test]
+fn of_what_was_seen_only_the_position_counts() {
+    // After a delete, somebody else's conversation is long enough.
+    caught(since(|_, mut since| {
+        since.incarnation = None;
+        Some(since)
+    }));
+}
+
+#[test]
+fn of_what_was_seen_only_the_incarnation_counts() {
+    // A conversation that was cleared is the same one.
+    caught(since(|_, mut since| {
+        since.newest = None;
+        Some(since)
+    }));
+}
+
+#[test]
+fn what_was_seen_must_be_the_newest() {
+    // `newest + 1 == end`: somebody else's append makes it forgotten.
+    caught(Strange::default().append(|book, append| {
+        let end = book.end();
+        if append.since.is_some_and(|it| it.newest.is_some_and(|it| it + 1 != end))
+            && !book.knows(append.id.as_deref())
+        {
+            return Err(memory_prompt::Error::new(
+                memory_prompt::ErrorKind::Forgotten,
+                "append",
+                "it went on",
+            ));
+        }
+        book.write(append)
+    }));
+}
+
+#[test]
+fn what_was_seen_of_nothing_holds_nowhere() {
+    // An empty snapshot has no incarnation, and none is not that of the conversation.
+    caught(Strange::default().append(|book, append| {
+        let incarnation = book.found(|it| it.incarnation);
+        if append.since.is_some_and(|it| it.incarnation != incarnation) {
+            return Err(memory_prompt::Error::new(
+                memory_prompt::ErrorKind::Forgotten,
+                "append",
+                "it is another",
+            ));
+        }
+        book.write(append)
+    }));
+}
+
+#[test]
+fn what_was_seen_holds_where_there_is_nothing() {
+    // `if let Some(found)`: after a delete there is nothing to compare with.
+    caught(since(|book, since| book.found(|_| since)));
+}
+
+#[test]
+fn what_is_forgotten_is_a_conflict() {
+    caught(Strange::default().append(|book, append| {
+        let end = book.end();
+        book.write(append).map_err(|error| match error.kind() {
+            memory_prompt::ErrorKind::Forgotten => super::shelf::conflict(end, end),
+            _ => error,
+        })
+    }));
+}
