@@ -31,7 +31,7 @@ fn no_records_are_all_records() {
     // MongoDB's `limit(0)` is no limit.
     caught(asked(|_, read| {
         if read.n == 0 {
-            read.n = usize::MAX
+            read.n = usize::MAX;
         }
     }));
 }
@@ -61,7 +61,7 @@ fn a_page_has_1000_rows() {
 fn a_position_beyond_all_is_negative() {
     // `before as i64`: nothing is before -1.
     caught(asked(|_, read| {
-        read.before = read.before.map(|it| if it > i64::MAX as u64 { 0 } else { it })
+        read.before = read.before.map(|it| if it > i64::MAX as u64 { 0 } else { it });
     }));
 }
 

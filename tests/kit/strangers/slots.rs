@@ -663,10 +663,10 @@ fn removed_slots_are_listed() {
                 let mut names = book.names()?;
                 let prefix = format!("{}\n", book.key);
                 for (key, bits) in &book.data().notes {
-                    if let Some(name) = key.strip_prefix(&prefix) {
-                        if names.iter().all(|it| it.0 != name) {
-                            names.push((name.to_owned(), SlotVersion::from_bits(*bits)));
-                        }
+                    if let Some(name) = key.strip_prefix(&prefix)
+                        && names.iter().all(|it| it.0 != name)
+                    {
+                        names.push((name.to_owned(), SlotVersion::from_bits(*bits)));
                     }
                 }
                 names.sort();
