@@ -81,7 +81,12 @@ pub fn a_slot_is_compared_before_it_is_changed<F: Fixture>(fixture: &F) {
     conflict(Expected::Is(one), false);
     let other = memory.set_slot("b", "two", Expected::Absent).unwrap();
     conflict(Expected::Is(other), false); // that of another slot
+    // What this handle has read already, another one may change.
+    let handle = fixture.memory(ID);
+    let two = handle.set_slot("a", "other", Expected::Is(two)).unwrap();
+    assert_eq!(memory.slot("a").unwrap().map(|slot| slot.version()), Some(two));
     memory.remove_slot("a", Expected::Is(two)).unwrap();
+    assert!(handle.slot("a").unwrap().is_none());
     conflict(Expected::Is(two), true);
     memory.set_slot("a", "three", Expected::Any).unwrap();
     conflict(Expected::Is(two), false);

@@ -52,11 +52,22 @@ pub fn two_memories_for_one_id_are_one_conversation<F: StoreFixture>(fixture: &F
     append(&*two, 2..3);
     append(&*one, 3..4);
     holds(&*two, 0..4);
+    holds(&*one, 0..4);
+    // What one has read already, the other may change.
+    append(&*two, 4..6);
+    holds(&*one, 0..6);
+    one.add(Message::system("Be brief.")).unwrap();
+    assert!(two.system().unwrap().is_some());
+    two.add(Message::system("Be kind.")).unwrap();
+    assert_eq!(one.system().unwrap().as_deref(), Some(&Message::system("Be kind.")));
     assert_eq!(two.evict(2).unwrap(), 2);
-    holds(&*one, 2..4);
+    holds(&*one, 2..6);
     let other = store.memory("other".into()).unwrap();
     append(&*other, 0..1);
-    holds(&*one, 2..4);
+    holds(&*one, 2..6);
+    one.clear().unwrap();
+    holds(&*two, 6..6);
+    assert!(two.system().unwrap().is_none());
 }
 
 /// A memory knows its id.
@@ -102,6 +113,10 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
             break;
         }
         create(&format!("comes {round}"));
+        // An order by activity would change by these.
+        for i in (0..60).filter(|i| i % 3 == round % 3) {
+            store.memory(format!("stays {i}").into()).unwrap().add(numbered(1)).unwrap();
+        }
         for i in 0..60 {
             if i % 4 == round % 4 {
                 store.delete(&format!("goes {i}").into()).unwrap();

@@ -5,7 +5,7 @@ use std::mem;
 use memory_prompt::{Append, Message};
 
 use super::shelf::{Book, Strange, conflict, failed};
-use super::{caught, rewritten};
+use super::{caught, pause, rewritten};
 
 #[test]
 fn the_next_position_is_that_of_the_newest_row_and_one() {
@@ -49,7 +49,7 @@ fn a_request_takes_25_rows() {
             let written = book.write(append)?;
             append.expected = None;
             append.messages = rest;
-            std::thread::yield_now();
+            pause();
             match &mut appended {
                 None => appended = Some(written),
                 Some(appended) => appended.positions.end = written.positions.end,
@@ -70,7 +70,7 @@ fn a_batch_is_one_insert_for_each_message() {
         let mut appended = book.write(append)?;
         append.expected = None;
         for message in rest {
-            std::thread::yield_now();
+            pause();
             appended.positions.end = book.write(&mut Append::new([message]))?.positions.end;
         }
         Ok(appended)
@@ -152,7 +152,9 @@ fn a_conflict_does_not_say_where_the_conversation_ends() {
     caught(Strange::default().append(|book, append| {
         let end = book.end();
         match append.expected {
-            Some(expected) if expected != end && append.id.is_none() => Err(conflict(expected, expected)),
+            Some(expected) if expected != end && append.id.is_none() => {
+                Err(conflict(expected, expected))
+            }
             _ => book.write(append),
         }
     }));
@@ -167,7 +169,7 @@ fn the_expected_end_is_checked_and_then_written() {
             if expected != end {
                 return Err(conflict(expected, end));
             }
-            std::thread::yield_now();
+            pause();
         }
         let expected = append.expected.take();
         let appended = book.write(append);
@@ -289,7 +291,9 @@ fn an_empty_message_is_left_out() {
     // "Nothing was said."
     caught(Strange::default().append(|book, append| {
         let is_plain = append.times.is_empty() && append.id.is_none();
-        let said = |it: &Message| !it.text().is_empty() || !matches!(it, Message::User(_) | Message::Ai(_));
+        let said = |it: &Message| {
+            !it.text().is_empty() || !matches!(it, Message::User(_) | Message::Ai(_))
+        };
         if is_plain && append.messages.len() > 1 && book.found(|_| ()).is_some() {
             append.messages.retain(|it| said(it) || it.has_tool_calls());
         }

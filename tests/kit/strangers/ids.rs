@@ -2,8 +2,8 @@
 
 use memory_prompt::Appended;
 
-use super::caught;
 use super::shelf::{Book, Strange};
+use super::{caught, pause};
 
 /// Whether this append comes again.
 fn again(book: &Book, id: Option<&str>) -> bool {
@@ -50,9 +50,8 @@ fn ids_are_shared_between_conversations() {
     // `UNIQUE (id)` in place of `UNIQUE (conversation, id)`.
     caught(Strange::default().append(|book, append| {
         let id = append.id.clone();
-        let elsewhere = |known: &str| {
-            book.data().all.values().find_map(|it| it.knows(known).cloned())
-        };
+        let elsewhere =
+            |known: &str| book.data().all.values().find_map(|it| it.knows(known).cloned());
         if let Some(mut known) = id.as_deref().and_then(elsewhere) {
             append.messages.clear();
             known.repeated = true;
@@ -65,23 +64,27 @@ fn ids_are_shared_between_conversations() {
 #[test]
 fn an_id_survives_the_conversation() {
     // The table of ids has no foreign key: after a delete the first append is a repetition.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key);
-        let is_gone = gone.is_some();
-        data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
-        Ok(is_gone)
-    }).append(|book, append| {
-        let id = append.id.clone();
-        let grave = book.data().graves.get(&book.key).cloned();
-        let known = grave.and_then(|it| it.knows(id.as_deref()?).cloned());
-        if let Some(mut known) = known {
-            append.messages.clear();
-            known.repeated = true;
-            return Ok(known);
-        }
-        book.write(append)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key);
+                let is_gone = gone.is_some();
+                data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
+                Ok(is_gone)
+            })
+            .append(|book, append| {
+                let id = append.id.clone();
+                let grave = book.data().graves.get(&book.key).cloned();
+                let known = grave.and_then(|it| it.knows(id.as_deref()?).cloned());
+                if let Some(mut known) = known {
+                    append.messages.clear();
+                    known.repeated = true;
+                    return Ok(known);
+                }
+                book.write(append)
+            }),
+    );
 }
 
 /// A memory that answers a repeated append otherwise.
@@ -120,7 +123,8 @@ fn a_repeated_append_begins_where_the_first_did() {
         let held = |it: &mut super::shelf::Conversation| it.positions();
         let held = book.found(held).unwrap_or_default();
         appended.positions.end = appended.positions.end.min(held.end);
-        appended.positions.start = appended.positions.start.max(held.start).min(appended.positions.end);
+        appended.positions.start =
+            appended.positions.start.max(held.start).min(appended.positions.end);
     }));
 }
 
@@ -399,9 +403,10 @@ fn an_id_that_is_none_is_left_out() {
     // `if id.is_valid()`, without an else.
     caught(Strange::default().append(|book, append| {
         let id = append.id.clone();
-        append.id = append.id.take().filter(|id| {
-            !id.is_empty() && id.len() <= 256 && !id.contains(char::is_control)
-        });
+        append.id = append
+            .id
+            .take()
+            .filter(|id| !id.is_empty() && id.len() <= 256 && !id.contains(char::is_control));
         let appended = book.write(append);
         append.id = id;
         appended
@@ -415,7 +420,7 @@ fn an_id_is_looked_for_and_then_written() {
         if append.id.is_none() || book.knows(append.id.as_deref()) {
             return book.write(append);
         }
-        std::thread::yield_now();
+        pause();
         book.found(|it| {
             let id = append.id.as_deref().unwrap_or_default();
             it.known.retain(|known| known.0 != id);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memory_prompt::record::{Incarnation, Slot};
 use memory_prompt::{Read, Records, Snapshot};
 
-use super::caught;
 use super::shelf::{Book, Strange, failed};
+use super::{caught, pause};
 
 /// A memory that is asked for something else.
 fn asked(other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
@@ -29,7 +29,11 @@ fn answered(other: impl Fn(&Book, &Read, &mut Snapshot) + Send + Sync + 'static)
 #[test]
 fn no_records_are_all_records() {
     // MongoDB's `limit(0)` is no limit.
-    caught(asked(|_, read| if read.n == 0 { read.n = usize::MAX }));
+    caught(asked(|_, read| {
+        if read.n == 0 {
+            read.n = usize::MAX;
+        }
+    }));
 }
 
 #[test]
@@ -56,7 +60,9 @@ fn a_page_has_1000_rows() {
 #[test]
 fn a_position_beyond_all_is_negative() {
     // `before as i64`: nothing is before -1.
-    caught(asked(|_, read| read.before = read.before.map(|it| if it > i64::MAX as u64 { 0 } else { it })));
+    caught(asked(|_, read| {
+        read.before = read.before.map(|it| if it > i64::MAX as u64 { 0 } else { it });
+    }));
 }
 
 #[test]
@@ -113,7 +119,8 @@ fn the_oldest_records_are_read() {
 fn the_end_is_that_of_the_page() {
     // Where the page was read before a position.
     caught(answered(|_, read, snapshot| {
-        snapshot.end = read.before.map_or(snapshot.end, |it| it.clamp(snapshot.start, snapshot.end));
+        snapshot.end =
+            read.before.map_or(snapshot.end, |it| it.clamp(snapshot.start, snapshot.end));
     }));
 }
 
@@ -163,26 +170,40 @@ fn the_system_message_comes_with_records() {
 #[test]
 fn an_evicted_record_is_read_by_its_position() {
     // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the mark.
-    caught(Strange::default().evict(|book, before| {
-        let mut data = book.data();
-        if let Some(found) = data.all.get(&book.key).cloned() {
-            let grave = data.graves.entry(book.key.clone()).or_insert_with(|| found.clone());
-            grave.rows.extend(found.rows);
-        }
-        drop(data);
-        book.cut(before)
-    }).read(|book, read| {
-        let snapshot = book.look(read)?;
-        let graves = book.data().graves.get(&book.key).cloned();
-        let Some(grave) = graves.filter(|_| !read.positions.is_empty()) else { return Ok(snapshot) };
-        let mut rows: Vec<_> = grave.rows.into_iter().filter(|row| {
-            read.positions.contains(&row.0) && row.0 < snapshot.start
-        }).collect();
-        rows.extend(snapshot.picked().iter().map(|it| (it.seq(), it.appended_at(), it.message().clone())));
-        rows.sort_by_key(|row| row.0);
-        rows.dedup_by_key(|row| row.0);
-        Ok(snapshot.with_picked(Records::from_rows(rows), Vec::new()))
-    }));
+    caught(
+        Strange::default()
+            .evict(|book, before| {
+                let mut data = book.data();
+                if let Some(found) = data.all.get(&book.key).cloned() {
+                    let grave =
+                        data.graves.entry(book.key.clone()).or_insert_with(|| found.clone());
+                    grave.rows.extend(found.rows);
+                }
+                drop(data);
+                book.cut(before)
+            })
+            .read(|book, read| {
+                let snapshot = book.look(read)?;
+                let graves = book.data().graves.get(&book.key).cloned();
+                let Some(grave) = graves.filter(|_| !read.positions.is_empty()) else {
+                    return Ok(snapshot);
+                };
+                let mut rows: Vec<_> = grave
+                    .rows
+                    .into_iter()
+                    .filter(|row| read.positions.contains(&row.0) && row.0 < snapshot.start)
+                    .collect();
+                rows.extend(
+                    snapshot
+                        .picked()
+                        .iter()
+                        .map(|it| (it.seq(), it.appended_at(), it.message().clone())),
+                );
+                rows.sort_by_key(|row| row.0);
+                rows.dedup_by_key(|row| row.0);
+                Ok(snapshot.with_picked(Records::from_rows(rows), Vec::new()))
+            }),
+    );
 }
 
 #[test]
@@ -215,10 +236,14 @@ fn nothing_is_picked_without_a_page() {
 fn what_is_asked_for_twice_is_picked_twice() {
     // One query for each position.
     caught(answered(|_, read, snapshot| {
-        let picked: Vec<_> = snapshot.picked().iter().flat_map(|it| {
-            let times = read.positions.iter().filter(|position| **position == it.seq()).count();
-            (0..times).map(move |_| (it.seq(), it.appended_at(), it.message().clone()))
-        }).collect();
+        let picked: Vec<_> = snapshot
+            .picked()
+            .iter()
+            .flat_map(|it| {
+                let times = read.positions.iter().filter(|position| **position == it.seq()).count();
+                (0..times).map(move |_| (it.seq(), it.appended_at(), it.message().clone()))
+            })
+            .collect();
         *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(picked), Vec::new());
     }));
 }
@@ -227,13 +252,19 @@ fn what_is_asked_for_twice_is_picked_twice() {
 fn a_row_of_positions_is_picked_whole() {
     // `BETWEEN min AND max`.
     caught(answered(|book, read, snapshot| {
-        let (Some(first), Some(last)) = (read.positions.iter().min(), read.positions.iter().max()) else {
+        let (Some(first), Some(last)) = (read.positions.iter().min(), read.positions.iter().max())
+        else {
             return;
         };
         let rows = book.found(|it| {
-            it.rows.iter().filter(|row| (*first..=*last).contains(&row.0)).cloned().collect::<Vec<_>>()
+            it.rows
+                .iter()
+                .filter(|row| (*first..=*last).contains(&row.0))
+                .cloned()
+                .collect::<Vec<_>>()
         });
-        *snapshot = std::mem::take(snapshot).with_picked(Records::from_rows(rows.unwrap_or_default()), Vec::new());
+        *snapshot = std::mem::take(snapshot)
+            .with_picked(Records::from_rows(rows.unwrap_or_default()), Vec::new());
     }));
 }
 
@@ -324,7 +355,10 @@ fn any_name_can_be_asked_for() {
     caught(Strange::default().read(|book, read| {
         let mut read = read.clone();
         read.slots.retain(|name| {
-            name != "system" && !name.is_empty() && name.len() <= 256 && !name.contains(char::is_control)
+            name != "system"
+                && !name.is_empty()
+                && name.len() <= 256
+                && !name.contains(char::is_control)
         });
         book.look(&read)
     }));
@@ -338,7 +372,7 @@ fn slots_are_read_after_the_records() {
         read.check()?;
         records.slots.clear();
         let snapshot = book.look(&records)?;
-        std::thread::yield_now();
+        pause();
         let slots = book.look(&Read::newest(0).slots(read.slots.clone()))?;
         Ok(snapshot.with_slots(slots.slots().to_vec()))
     }));
@@ -351,7 +385,7 @@ fn single_records_are_read_after_the_newest() {
         let mut newest = read.clone();
         newest.positions.clear();
         let snapshot = book.look(&newest)?;
-        std::thread::yield_now();
+        pause();
         let picked = book.look(&Read::newest(0).positions(read.positions.clone()))?;
         Ok(snapshot.with_picked(picked.picked().clone(), Vec::new()))
     }));
@@ -362,7 +396,7 @@ fn the_end_is_read_after_the_records() {
     // A second query.
     caught(Strange::default().read(|book, read| {
         let mut snapshot = book.look(read)?;
-        std::thread::yield_now();
+        pause();
         let now = book.look(&Read::newest(0))?;
         (snapshot.start, snapshot.end) = (now.start, now.end);
         Ok(snapshot)
@@ -374,7 +408,7 @@ fn the_system_message_is_read_after_the_records() {
     // A second query: it is newer than what stands behind it.
     caught(Strange::default().read(|book, read| {
         let mut snapshot = book.look(read)?;
-        std::thread::yield_now();
+        pause();
         snapshot.system = book.look(&Read::newest(0))?.system;
         Ok(snapshot)
     }));
@@ -383,44 +417,59 @@ fn the_system_message_is_read_after_the_records() {
 #[test]
 fn a_handle_reads_from_its_cache() {
     // It is emptied by appends through the same handle.
-    caught(Strange::default().append(|book, append| {
-        *book.cache.lock() = None;
-        book.write(append)
-    }).read(|book, read| {
-        if !read.is_plain() || read.before.is_some() {
-            return book.look(read);
-        }
-        let mut cache = book.cache.lock();
-        let all = cache.get_or_insert(book.look(&Read::newest(usize::MAX))?);
-        let mut snapshot = all.clone();
-        let skip = all.records.len().saturating_sub(read.n);
-        let rows = all.records.iter().skip(skip);
-        let rows: Vec<_> = rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
-        snapshot.records = Records::from_rows(rows);
-        Ok(snapshot)
-    }).evict(|book, before| {
-        *book.cache.lock() = None;
-        book.cut(before)
-    }).clear(|book| {
-        *book.cache.lock() = None;
-        book.wipe()
-    }));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                *book.cache.lock() = None;
+                book.write(append)
+            })
+            .read(|book, read| {
+                let is_other =
+                    |seen: &Snapshot| seen.incarnation != book.found(|it| it.incarnation);
+                if !read.is_plain() || read.before.is_some() {
+                    return book.look(read);
+                }
+                let mut cache = book.cache.lock();
+                *cache = cache.take().filter(|seen| !is_other(seen));
+                let all = cache.get_or_insert(book.look(&Read::newest(usize::MAX))?);
+                let mut snapshot = all.clone();
+                let skip = all.records.len().saturating_sub(read.n);
+                let rows = all.records.iter().skip(skip);
+                let rows: Vec<_> =
+                    rows.map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+                snapshot.records = Records::from_rows(rows);
+                Ok(snapshot)
+            })
+            .evict(|book, before| {
+                *book.cache.lock() = None;
+                book.cut(before)
+            })
+            .clear(|book| {
+                *book.cache.lock() = None;
+                book.wipe()
+            }),
+    );
 }
 
 #[test]
 fn a_replica_is_one_append_behind() {
     // Reads go to another machine, which gets the newest append with the next one.
-    caught(Strange::default().append(|book, append| {
-        let before = book.look(&Read::newest(usize::MAX))?;
-        let appended = book.write(append)?;
-        *book.cache.lock() = Some(before);
-        Ok(appended)
-    }).read(|book, read| {
-        match book.cache.lock().take().filter(|_| read.is_plain() && read.before.is_none()) {
-            Some(behind) if behind.end > 0 && read.n >= behind.records.len() => Ok(behind),
-            _ => book.look(read),
-        }
-    }));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let before = book.look(&Read::newest(usize::MAX))?;
+                let appended = book.write(append)?;
+                *book.cache.lock() = Some(before);
+                Ok(appended)
+            })
+            .read(|book, read| {
+                match book.cache.lock().take().filter(|_| read.is_plain() && read.before.is_none())
+                {
+                    Some(behind) if behind.end > 0 && read.n >= behind.records.len() => Ok(behind),
+                    _ => book.look(read),
+                }
+            }),
+    );
 }
 
 #[test]
@@ -437,10 +486,44 @@ fn the_system_message_is_cached_by_the_handle() {
 }
 
 #[test]
+fn the_slots_are_cached_by_the_handle() {
+    // Each handle writes through its cache, and does not see what the others write.
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                *book.cache.lock() = None;
+                book.write(append)
+            })
+            .clear(|book| {
+                *book.cache.lock() = None;
+                book.wipe()
+            })
+            .read(|book, read| {
+                let mut plain = read.clone();
+                plain.slots.clear();
+                let snapshot = book.look(&plain)?;
+                read.check()?;
+                let mut cache = book.cache.lock();
+                let names = book.names()?.into_iter().map(|it| it.0);
+                let all = cache.get_or_insert(book.look(&Read::newest(0).slots(names))?);
+                let wanted =
+                    all.slots().iter().filter(|it| read.slots.iter().any(|name| name == it.name()));
+                let wanted: Vec<_> =
+                    wanted.filter(|_| snapshot.incarnation == all.incarnation).cloned().collect();
+                Ok(snapshot.with_slots(wanted))
+            }),
+    );
+}
+
+#[test]
 fn a_page_is_out_of_order() {
     // Rows come as the partitions answer: the messages stand at other positions.
     caught(answered(|_, _, snapshot| {
-        let rows: Vec<_> = snapshot.records.iter().map(|it| (it.seq(), it.appended_at(), it.message().clone())).collect();
+        let rows: Vec<_> = snapshot
+            .records
+            .iter()
+            .map(|it| (it.seq(), it.appended_at(), it.message().clone()))
+            .collect();
         if rows.len() > 2 {
             let messages: Vec<_> = rows.iter().rev().map(|row| row.2.clone()).collect();
             let rows = rows.iter().zip(messages).map(|(row, message)| (row.0, row.1, message));
@@ -508,36 +591,44 @@ fn evict_takes_1000_rows() {
 #[test]
 fn evict_brings_a_start_back() {
     // `start = before`, though it was further already.
-    caught(Strange::default().evict(|book, before| {
-        let gone = book.cut(before)?;
-        let key = format!("{}/start", book.key);
-        book.data().notes.insert(key, before);
-        Ok(gone)
-    }).read(|book, read| {
-        let mut snapshot = book.look(read)?;
-        let start = book.data().notes.get(&format!("{}/start", book.key)).copied();
-        snapshot.start = start.map_or(snapshot.start, |it| it.min(snapshot.start));
-        Ok(snapshot)
-    }));
+    caught(
+        Strange::default()
+            .evict(|book, before| {
+                let gone = book.cut(before)?;
+                let key = format!("{}/start", book.key);
+                book.data().notes.insert(key, before);
+                Ok(gone)
+            })
+            .read(|book, read| {
+                let mut snapshot = book.look(read)?;
+                let start = book.data().notes.get(&format!("{}/start", book.key)).copied();
+                snapshot.start = start.map_or(snapshot.start, |it| it.min(snapshot.start));
+                Ok(snapshot)
+            }),
+    );
 }
 
 #[test]
 fn clear_leaves_the_conversation_nowhere() {
     // It is deleted, and begins anew at the old position.
-    caught(Strange::default().clear(|book| {
-        let key = format!("{}/end", book.key);
-        let end = book.end();
-        let mut data = book.data();
-        data.notes.insert(key, end);
-        data.all.remove(&book.key);
-        Ok(())
-    }).append(|book, append| {
-        let end = book.data().notes.remove(&format!("{}/end", book.key));
-        if let Some(end) = end.filter(|_| book.found(|_| ()).is_none()) {
-            book.shelf.begin(&book.key, end, None)?;
-        }
-        book.write(append)
-    }));
+    caught(
+        Strange::default()
+            .clear(|book| {
+                let key = format!("{}/end", book.key);
+                let end = book.end();
+                let mut data = book.data();
+                data.notes.insert(key, end);
+                data.all.remove(&book.key);
+                Ok(())
+            })
+            .append(|book, append| {
+                let end = book.data().notes.remove(&format!("{}/end", book.key));
+                if let Some(end) = end.filter(|_| book.found(|_| ()).is_none()) {
+                    book.shelf.begin(&book.key, end, None)?;
+                }
+                book.write(append)
+            }),
+    );
 }
 
 // Incarnations.
@@ -545,10 +636,22 @@ fn clear_leaves_the_conversation_nowhere() {
 #[test]
 fn an_incarnation_is_a_hash_of_the_id() {
     // It is another one for each conversation, and the same for each life of one.
-    caught(answered(|book, _, snapshot| {
-        let hash = book.key.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31) + u64::from(byte));
-        snapshot.incarnation = snapshot.incarnation.map(|_| Incarnation::from_bits(hash));
+    caught(incarnations(|book| {
+        book.key.bytes().fold(7, |hash: u64, byte| hash.wrapping_mul(31).wrapping_add(byte.into()))
     }));
+}
+
+/// A memory whose conversations begin with incarnations that are made like this.
+fn incarnations(made: impl Fn(&Book) -> u64 + Send + Sync + 'static) -> Strange {
+    Strange::default().append(move |book, append| {
+        let is_there = book.found(|_| ()).is_some();
+        let appended = book.write(append)?;
+        if !is_there {
+            let made = Incarnation::from_bits(made(book));
+            book.found(|it| it.incarnation = made);
+        }
+        Ok(appended)
+    })
 }
 
 #[test]
@@ -595,12 +698,9 @@ fn what_does_not_exist_has_an_incarnation() {
 
 #[test]
 fn an_incarnation_is_the_second_in_which_it_began() {
-    // Two lives within one second are one.
-    caught(answered(|_, _, snapshot| {
-        snapshot.incarnation = snapshot.incarnation.map(|_| {
-            let now = super::shelf::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-            Incarnation::from_bits(now.as_secs() / 60)
-        });
+    // Two lives within one second are one; and so are two conversations.
+    caught(incarnations(|_| {
+        super::shelf::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
     }));
 }
 
@@ -609,7 +709,8 @@ fn an_incarnation_is_that_of_the_handle() {
     // Two handles on one conversation see two.
     caught(answered(|book, _, snapshot| {
         let handle = Arc::as_ptr(&book.shelf.data).addr() as u64 ^ (&raw const *book).addr() as u64;
-        snapshot.incarnation = snapshot.incarnation.map(|it| Incarnation::from_bits(it.to_bits() ^ handle));
+        snapshot.incarnation =
+            snapshot.incarnation.map(|it| Incarnation::from_bits(it.to_bits() ^ handle));
     }));
 }
 
@@ -627,7 +728,10 @@ fn what_was_seen_is_never_asked_for() {
 
 /// A memory that asks for other things that were seen.
 fn since(
-    other: impl Fn(&Book, memory_prompt::memory::Since) -> Option<memory_prompt::memory::Since> + Send + Sync + 'static,
+    other: impl Fn(&Book, memory_prompt::memory::Since) -> Option<memory_prompt::memory::Since>
+    + Send
+    + Sync
+    + 'static,
 ) -> Strange {
     Strange::default().append(move |book, append| {
         let since = append.since;
@@ -664,7 +768,11 @@ fn what_was_seen_must_be_the_newest() {
         if append.since.is_some_and(|it| it.newest.is_some_and(|it| it + 1 != end))
             && !book.knows(append.id.as_deref())
         {
-            return Err(memory_prompt::Error::new(memory_prompt::ErrorKind::Forgotten, "append", "it went on"));
+            return Err(memory_prompt::Error::new(
+                memory_prompt::ErrorKind::Forgotten,
+                "append",
+                "it went on",
+            ));
         }
         book.write(append)
     }));
@@ -676,7 +784,11 @@ fn what_was_seen_of_nothing_holds_nowhere() {
     caught(Strange::default().append(|book, append| {
         let incarnation = book.found(|it| it.incarnation);
         if append.since.is_some_and(|it| it.incarnation != incarnation) {
-            return Err(memory_prompt::Error::new(memory_prompt::ErrorKind::Forgotten, "append", "it is another"));
+            return Err(memory_prompt::Error::new(
+                memory_prompt::ErrorKind::Forgotten,
+                "append",
+                "it is another",
+            ));
         }
         book.write(append)
     }));

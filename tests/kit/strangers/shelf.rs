@@ -9,8 +9,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use memory_prompt::record::{Incarnation, Slot, SlotVersion};
 use memory_prompt::store::Info;
 use memory_prompt::{
-    Append, Appended, ChatMemory, ChatMemoryStore, Error, ErrorKind, Limits, MemoryId, Message, Read,
-    Records, Result, Snapshot,
+    Append, Appended, ChatMemory, ChatMemoryStore, Error, ErrorKind, Limits, MemoryId, Message,
+    Read, Records, Result, Snapshot,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -169,7 +169,8 @@ impl Conversation {
     /// The snapshot with what else was asked for.
     pub(super) fn dressed(&self, snapshot: Snapshot, read: &Read) -> Snapshot {
         let picked = self.rows.iter().filter(|row| read.positions.contains(&row.0)).cloned();
-        let slots = self.slots.values().filter(|slot| read.slots.iter().any(|it| it == slot.name()));
+        let slots =
+            self.slots.values().filter(|slot| read.slots.iter().any(|it| it == slot.name()));
         snapshot.with_picked(Records::from_rows(picked), Vec::new()).with_slots(slots.cloned())
     }
 }
@@ -335,11 +336,17 @@ impl Shelf {
     pub(super) fn tell(&self, key: &str) -> Result<Option<Info>> {
         let data = self.data.lock();
         let found = data.all.get(key);
-        let info = found.map(|it| Info::new(it.positions(), it.active).with_incarnation(it.incarnation));
+        let info =
+            found.map(|it| Info::new(it.positions(), it.active).with_incarnation(it.incarnation));
         Ok(info)
     }
 
-    pub(super) fn begin(&self, key: &str, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+    pub(super) fn begin(
+        &self,
+        key: &str,
+        start: u64,
+        incarnation: Option<Incarnation>,
+    ) -> Result<()> {
         let mut data = self.data.lock();
         if data.all.contains_key(key) {
             return Err(Error::new(ErrorKind::Exists, "restore", "it is there"));

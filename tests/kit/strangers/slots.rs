@@ -1,10 +1,10 @@
 //! Faults in slots.
 
 use memory_prompt::record::{Slot, SlotVersion};
-use memory_prompt::{Append, ErrorKind, Error, Expected, Limits};
+use memory_prompt::{Append, Error, ErrorKind, Expected, Limits};
 
-use super::caught;
 use super::shelf::{Book, Conversation, Strange, failed};
+use super::{caught, pause};
 
 /// A memory whose versions are made by this, of the slot and how often it was written.
 fn versions(
@@ -26,7 +26,9 @@ fn versions(
                 it.slots.insert(change.name.clone(), slot);
                 appended.version = Some(version);
             }
-            if let Some(known) = it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0)) {
+            if let Some(known) =
+                it.known.back_mut().filter(|known| append.id.as_ref() == Some(&known.0))
+            {
                 known.1.version = appended.version;
             }
         });
@@ -86,7 +88,8 @@ fn counted(key: impl Fn(&Book, &str) -> String + Send + Sync + 'static) -> Stran
                 let slot = Slot::new(change.name.as_str(), version, content);
                 it.slots.insert(change.name.clone(), slot);
             }
-            if let Some(known) = it.known.back_mut().filter(|it| append.id.as_ref() == Some(&it.0)) {
+            if let Some(known) = it.known.back_mut().filter(|it| append.id.as_ref() == Some(&it.0))
+            {
                 known.1.version = Some(version);
             }
         });
@@ -217,22 +220,26 @@ fn evicting_all_takes_the_system_message() {
 #[test]
 fn delete_leaves_the_slots() {
     // A table without a foreign key: the next conversation under this id finds them.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key);
-        let is_gone = gone.is_some();
-        data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
-        Ok(is_gone)
-    }).append(|book, append| {
-        let appended = book.write(append)?;
-        let grave = book.data().graves.remove(&book.key);
-        book.found(|it| {
-            for (name, slot) in grave.map(|it| it.slots).unwrap_or_default() {
-                it.slots.entry(name).or_insert(slot);
-            }
-        });
-        Ok(appended)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key);
+                let is_gone = gone.is_some();
+                data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
+                Ok(is_gone)
+            })
+            .append(|book, append| {
+                let appended = book.write(append)?;
+                let grave = book.data().graves.remove(&book.key);
+                book.found(|it| {
+                    for (name, slot) in grave.map(|it| it.slots).unwrap_or_default() {
+                        it.slots.entry(name).or_insert(slot);
+                    }
+                });
+                Ok(appended)
+            }),
+    );
 }
 
 /// A memory that expects something else.
@@ -364,7 +371,9 @@ fn slots_are_written_before_the_messages() {
     caught(Strange::default().append(|book, append| {
         let slots = append.slots.clone();
         match book.write(append) {
-            Err(error) if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() => {
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() =>
+            {
                 let mut only = Append::default();
                 only.slots = slots;
                 let _ = book.write(&mut only);
@@ -381,7 +390,9 @@ fn slots_are_written_one_by_one() {
     caught(Strange::default().append(|book, append| {
         let slots = append.slots.clone();
         let appended = book.write(append);
-        if appended.as_ref().is_err_and(|it| it.kind() == ErrorKind::SlotConflict) && slots.len() > 1 {
+        if appended.as_ref().is_err_and(|it| it.kind() == ErrorKind::SlotConflict)
+            && slots.len() > 1
+        {
             let mut first = Append::default();
             first.slots = slots.into_iter().take(1).collect();
             let _ = book.write(&mut first);
@@ -410,7 +421,7 @@ fn a_slot_is_compared_and_then_written() {
         }
         let checked = book.found(|it| it.check(append));
         checked.unwrap_or_else(|| append.check_on_nothing())?;
-        std::thread::yield_now();
+        pause();
         let slots = append.slots.clone();
         append.slots.iter_mut().for_each(|change| change.expected = Expected::Any);
         let appended = book.write(append);
@@ -508,10 +519,14 @@ fn named(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
             other.slots = read.slots.iter().map(|name| asked(name)).collect();
             let snapshot = book.look(&other)?;
             // They are handed out under the names by which they were asked for.
-            let slots: Vec<_> = read.slots.iter().filter_map(|name| {
-                let found = snapshot.slot(&asked(name))?;
-                Some(Slot::new(name.as_str(), found.version(), found.content()))
-            }).collect();
+            let once =
+                read.slots.iter().enumerate().filter(|(i, name)| !read.slots[..*i].contains(name));
+            let slots: Vec<_> = once
+                .filter_map(|(_, name)| {
+                    let found = snapshot.slot(&asked(name))?;
+                    Some(Slot::new(name.as_str(), found.version(), found.content()))
+                })
+                .collect();
             let mut plain = read.clone();
             plain.slots.clear();
             Ok(book.look(&plain)?.with_slots(slots))
@@ -527,7 +542,9 @@ fn names_are_folded() {
 #[test]
 fn names_are_padded() {
     // `PAD SPACE`: "a" and "a " are one.
-    caught(named(|name| if name.trim_end().is_empty() { name.to_owned() } else { name.trim_end().to_owned() }));
+    caught(named(|name| {
+        if name.trim_end().is_empty() { name.to_owned() } else { name.trim_end().to_owned() }
+    }));
 }
 
 #[test]
@@ -584,21 +601,25 @@ impl Sorted for Vec<(String, SlotVersion)> {
 #[test]
 fn names_are_listed_by_their_age() {
     // The order of rows, without `ORDER BY`.
-    caught(Strange::default().append(|book, append| {
-        let appended = book.write(append)?;
-        for change in &append.slots {
-            let key = format!("{}/{}", book.key, change.name);
-            let mut data = book.data();
-            let next = data.notes.len() as u64;
-            data.notes.entry(key).or_insert(next);
-        }
-        Ok(appended)
-    }).slots(|book| {
-        let mut names = book.names()?;
-        let data = book.data();
-        names.sort_by_key(|it| data.notes.get(&format!("{}/{}", book.key, it.0)).copied());
-        Ok(names)
-    }));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let appended = book.write(append)?;
+                for change in &append.slots {
+                    let key = format!("{}/{}", book.key, change.name);
+                    let mut data = book.data();
+                    let next = data.notes.len() as u64;
+                    data.notes.entry(key).or_insert(next);
+                }
+                Ok(appended)
+            })
+            .slots(|book| {
+                let mut names = book.names()?;
+                let data = book.data();
+                names.sort_by_key(|it| data.notes.get(&format!("{}/{}", book.key, it.0)).copied());
+                Ok(names)
+            }),
+    );
 }
 
 #[test]
@@ -624,30 +645,34 @@ fn names_are_listed_by_utf_16() {
 #[test]
 fn removed_slots_are_listed() {
     // Tombstones without a filter.
-    caught(Strange::default().append(|book, append| {
-        let old = book.found(|it| it.slots.clone()).unwrap_or_default();
-        let appended = book.write(append)?;
-        let mut data = book.data();
-        for change in append.slots.iter().filter(|change| change.content.is_none()) {
-            if let Some(old) = old.get(&change.name) {
-                let key = format!("{}\n{}", book.key, change.name);
-                data.notes.insert(key, old.version().to_bits());
-            }
-        }
-        Ok(appended)
-    }).slots(|book| {
-        let mut names = book.names()?;
-        let prefix = format!("{}\n", book.key);
-        for (key, bits) in &book.data().notes {
-            if let Some(name) = key.strip_prefix(&prefix) {
-                if names.iter().all(|it| it.0 != name) {
-                    names.push((name.to_owned(), SlotVersion::from_bits(*bits)));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let old = book.found(|it| it.slots.clone()).unwrap_or_default();
+                let appended = book.write(append)?;
+                let mut data = book.data();
+                for change in append.slots.iter().filter(|change| change.content.is_none()) {
+                    if let Some(old) = old.get(&change.name) {
+                        let key = format!("{}\n{}", book.key, change.name);
+                        data.notes.insert(key, old.version().to_bits());
+                    }
                 }
-            }
-        }
-        names.sort();
-        Ok(names)
-    }));
+                Ok(appended)
+            })
+            .slots(|book| {
+                let mut names = book.names()?;
+                let prefix = format!("{}\n", book.key);
+                for (key, bits) in &book.data().notes {
+                    if let Some(name) = key.strip_prefix(&prefix)
+                        && names.iter().all(|it| it.0 != name)
+                    {
+                        names.push((name.to_owned(), SlotVersion::from_bits(*bits)));
+                    }
+                }
+                names.sort();
+                Ok(names)
+            }),
+    );
 }
 
 /// A memory that keeps other content.

@@ -125,20 +125,33 @@ fn ids_are_trimmed() {
 #[test]
 fn ids_are_listed_by_activity() {
     // `ORDER BY active DESC`, as a list on a screen; pages go by what was last.
-    caught(Strange::default().append(|book, append| {
-        let appended = book.write(append)?;
-        let mut data = book.data();
-        let next = data.notes.values().max().map_or(1, |it| it + 1);
-        data.notes.insert(book.key.clone(), next);
-        Ok(appended)
-    }).ids(|shelf, after, n| {
-        let data = shelf.data.lock();
-        let age = |id: &str| data.notes.get(id).copied().unwrap_or(0);
-        let mut ids: Vec<&String> = data.all.keys().collect();
-        ids.sort_by_key(|id| std::cmp::Reverse(age(id)));
-        let skip = after.map_or(0, |it| ids.iter().take_while(|id| age(id) >= age(it.as_str())).count());
-        Ok(ids.into_iter().skip(skip).take(n).map(|id| MemoryId::from(id.as_str())).collect())
-    }));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let appended = book.write(append)?;
+                let mut data = book.data();
+                let next = data.notes.values().max().map_or(1, |it| it + 1);
+                data.notes.insert(book.key.clone(), next);
+                Ok(appended)
+            })
+            .ids(|shelf, after, n| by_activity(shelf, "", after, n))
+            .prefixed(by_activity),
+    );
+}
+
+fn by_activity(
+    shelf: &Shelf,
+    prefix: &str,
+    after: Option<&MemoryId>,
+    n: usize,
+) -> memory_prompt::Result<Vec<MemoryId>> {
+    let data = shelf.data.lock();
+    let age = |id: &str| data.notes.get(id).copied().unwrap_or(0);
+    let mut ids: Vec<&String> = data.all.keys().filter(|id| id.starts_with(prefix)).collect();
+    ids.sort_by_key(|id| std::cmp::Reverse(age(id)));
+    let skip =
+        after.map_or(0, |it| ids.iter().take_while(|id| age(id) >= age(it.as_str())).count());
+    Ok(ids.into_iter().skip(skip).take(n).map(|id| MemoryId::from(id.as_str())).collect())
 }
 
 #[test]
@@ -182,9 +195,10 @@ fn a_list_begins_with_the_id_after_which_it_goes_on() {
 #[test]
 fn a_list_of_none_is_a_list_of_all() {
     // `LIMIT 0` is no limit.
-    caught(Strange::default().ids(|shelf, after, n| {
-        shelf.list("", after, if n == 0 { usize::MAX } else { n })
-    }));
+    caught(
+        Strange::default()
+            .ids(|shelf, after, n| shelf.list("", after, if n == 0 { usize::MAX } else { n })),
+    );
 }
 
 #[test]
@@ -196,24 +210,31 @@ fn a_list_has_100_ids() {
 #[test]
 fn a_page_of_ids_is_filtered_after_it_was_cut() {
     // `LIMIT n` comes first, and then those are left out that are empty by now.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key).is_some();
-        if gone {
-            data.notes.insert(key.to_owned(), 1);
-        }
-        Ok(gone)
-    }).append(|book, append| {
-        book.data().notes.remove(&book.key);
-        book.write(append)
-    }).ids(|shelf, after, n| {
-        let data = shelf.data.lock();
-        let mut ids: Vec<&String> = data.all.keys().chain(data.notes.keys()).collect();
-        ids.sort();
-        let ids = ids.into_iter().filter(|id| after.is_none_or(|after| id.as_str() > after.as_str()));
-        let page: Vec<_> = ids.take(n).filter(|id| data.all.contains_key(*id)).collect();
-        Ok(page.into_iter().map(|id| MemoryId::from(id.as_str())).collect())
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key).is_some();
+                if gone {
+                    data.notes.insert(key.to_owned(), 1);
+                }
+                Ok(gone)
+            })
+            .append(|book, append| {
+                book.data().notes.remove(&book.key);
+                book.write(append)
+            })
+            .ids(|shelf, after, n| {
+                let data = shelf.data.lock();
+                let mut ids: Vec<&String> = data.all.keys().chain(data.notes.keys()).collect();
+                ids.sort();
+                let ids = ids
+                    .into_iter()
+                    .filter(|id| after.is_none_or(|after| id.as_str() > after.as_str()));
+                let page: Vec<_> = ids.take(n).filter(|id| data.all.contains_key(*id)).collect();
+                Ok(page.into_iter().map(|id| MemoryId::from(id.as_str())).collect())
+            }),
+    );
 }
 
 #[test]
@@ -224,55 +245,69 @@ fn a_deleted_conversation_was_always_there() {
 #[test]
 fn a_deleted_conversation_keeps_its_positions() {
     // A counter that nobody deletes.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key);
-        let is_gone = gone.is_some();
-        if let Some(gone) = gone {
-            data.notes.insert(key.to_owned(), gone.end);
-        }
-        Ok(is_gone)
-    }).append(|book, append| {
-        let end = book.data().notes.remove(&book.key);
-        if let Some(end) = end.filter(|_| append.check_on_nothing().is_ok() && append.creates()) {
-            let _ = book.shelf.begin(&book.key, end, None);
-        }
-        book.write(append)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key);
+                let is_gone = gone.is_some();
+                if let Some(gone) = gone {
+                    data.notes.insert(key.to_owned(), gone.end);
+                }
+                Ok(is_gone)
+            })
+            .append(|book, append| {
+                let end = book.data().notes.remove(&book.key);
+                if let Some(end) =
+                    end.filter(|_| append.check_on_nothing().is_ok() && append.creates())
+                {
+                    let _ = book.shelf.begin(&book.key, end, None);
+                }
+                book.write(append)
+            }),
+    );
 }
 
 #[test]
 fn a_deleted_conversation_keeps_its_system_message() {
     // In a table of its own.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key);
-        let is_gone = gone.is_some();
-        data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
-        Ok(is_gone)
-    }).append(|book, append| {
-        let appended = book.write(append)?;
-        let grave = book.data().graves.remove(&book.key);
-        book.found(|it| it.system = it.system.take().or(grave.and_then(|it| it.system)));
-        Ok(appended)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key);
+                let is_gone = gone.is_some();
+                data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
+                Ok(is_gone)
+            })
+            .append(|book, append| {
+                let appended = book.write(append)?;
+                let grave = book.data().graves.remove(&book.key);
+                book.found(|it| it.system = it.system.take().or(grave.and_then(|it| it.system)));
+                Ok(appended)
+            }),
+    );
 }
 
 #[test]
 fn a_deleted_conversation_keeps_its_incarnation() {
     // It is made where it is missing, and the old one is not.
-    caught(Strange::default().delete(|shelf, key| {
-        let mut data = shelf.data.lock();
-        let gone = data.all.remove(key);
-        let is_gone = gone.is_some();
-        data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
-        Ok(is_gone)
-    }).append(|book, append| {
-        let appended = book.write(append)?;
-        let grave = book.data().graves.remove(&book.key);
-        book.found(|it| it.incarnation = grave.map_or(it.incarnation, |it| it.incarnation));
-        Ok(appended)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let mut data = shelf.data.lock();
+                let gone = data.all.remove(key);
+                let is_gone = gone.is_some();
+                data.graves.extend(gone.map(|gone| (key.to_owned(), gone)));
+                Ok(is_gone)
+            })
+            .append(|book, append| {
+                let appended = book.write(append)?;
+                let grave = book.data().graves.remove(&book.key);
+                book.found(|it| it.incarnation = grave.map_or(it.incarnation, |it| it.incarnation));
+                Ok(appended)
+            }),
+    );
 }
 
 #[test]
@@ -285,7 +320,9 @@ fn a_handle_on_what_was_deleted_is_useless() {
             return Err(failed("append", "violates foreign key constraint"));
         }
         let appended = book.write(append)?;
-        *book.cache.lock() = Some(book.look(&Read::newest(0))?);
+        if book.found(|_| ()).is_some() {
+            *book.cache.lock() = Some(book.look(&Read::newest(0))?);
+        }
         Ok(appended)
     }));
 }
@@ -317,7 +354,8 @@ fn purge_takes_what_is_as_old() {
 #[test]
 fn purge_goes_by_the_second() {
     caught(Strange::default().purge(|shelf, older_than| {
-        let seconds = |at: std::time::SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let seconds =
+            |at: std::time::SystemTime| at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         Ok(shelf.keep(|_, it| seconds(it.active) >= seconds(older_than)))
     }));
 }
@@ -326,7 +364,9 @@ fn purge_goes_by_the_second() {
 fn purge_goes_by_the_newest_record() {
     // `max(appended_at)`: system messages, slots and imports have other times.
     caught(Strange::default().purge(|shelf, older_than| {
-        Ok(shelf.keep(|_, it| it.rows.back().map_or(it.active, |row| row.1) >= super::shelf::millis(older_than)))
+        Ok(shelf.keep(|_, it| {
+            it.rows.back().map_or(it.active, |row| row.1) >= super::shelf::millis(older_than)
+        }))
     }));
 }
 
@@ -349,21 +389,27 @@ fn purge_takes_what_has_no_records() {
 #[test]
 fn purge_goes_by_the_beginning() {
     // `created_at`.
-    caught(Strange::default().append(|book, append| {
-        let is_there = book.found(|_| ()).is_some();
-        let appended = book.write(append)?;
-        if let (false, Some(active)) = (is_there, book.found(|it| it.active)) {
-            let at = active.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-            book.data().notes.insert(book.key.clone(), u64::try_from(at).unwrap());
-        }
-        Ok(appended)
-    }).purge(|shelf, older_than| {
-        let notes = shelf.data.lock().notes.clone();
-        Ok(shelf.keep(|key, it| {
-            let begun = notes.get(key).map_or(it.active, |at| UNIX_EPOCH + Duration::from_millis(*at));
-            begun >= super::shelf::millis(older_than)
-        }))
-    }));
+    caught(
+        Strange::default()
+            .append(|book, append| {
+                let is_there = book.found(|_| ()).is_some();
+                let appended = book.write(append)?;
+                if let (false, Some(active)) = (is_there, book.found(|it| it.active)) {
+                    let at = active.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                    book.data().notes.insert(book.key.clone(), u64::try_from(at).unwrap());
+                }
+                Ok(appended)
+            })
+            .purge(|shelf, older_than| {
+                let notes = shelf.data.lock().notes.clone();
+                Ok(shelf.keep(|key, it| {
+                    let begun = notes
+                        .get(key)
+                        .map_or(it.active, |at| UNIX_EPOCH + Duration::from_millis(*at));
+                    begun >= super::shelf::millis(older_than)
+                }))
+            }),
+    );
 }
 
 #[test]
@@ -390,7 +436,8 @@ fn purge_looks_and_then_deletes() {
     caught(Strange::default().purge(|shelf, older_than| {
         let old = {
             let data = shelf.data.lock();
-            let old = data.all.iter().filter(|(_, it)| it.active < super::shelf::millis(older_than));
+            let old =
+                data.all.iter().filter(|(_, it)| it.active < super::shelf::millis(older_than));
             old.map(|(key, _)| key.clone()).collect::<Vec<_>>()
         };
         std::thread::sleep(Duration::from_millis(1));
@@ -427,7 +474,11 @@ fn like(id: &str, pattern: &str, many: char, one: char) -> bool {
     let Some(first) = pattern.chars().next() else { return true };
     let rest = &pattern[first.len_utf8()..];
     if first == many {
-        return id.char_indices().map(|(i, _)| i).chain([id.len()]).any(|i| like(&id[i..], rest, many, one));
+        return id
+            .char_indices()
+            .map(|(i, _)| i)
+            .chain([id.len()])
+            .any(|i| like(&id[i..], rest, many, one));
     }
     id.chars().next().is_some_and(|it| {
         (it == first || first == one) && like(&id[it.len_utf8()..], rest, many, one)
@@ -555,7 +606,10 @@ fn a_list_by_prefix_goes_the_other_way() {
 
 #[test]
 fn a_list_by_prefix_has_256_ids() {
-    caught(Strange::default().prefixed(|shelf, prefix, after, n| shelf.list(prefix, after, n.min(256))));
+    caught(
+        Strange::default()
+            .prefixed(|shelf, prefix, after, n| shelf.list(prefix, after, n.min(256))),
+    );
 }
 
 #[test]
@@ -585,9 +639,10 @@ fn a_prefix_to_delete_is_not_the_whole_id() {
 
 #[test]
 fn an_empty_prefix_deletes_everything() {
-    caught(Strange::default().delete_prefix(|shelf, prefix| {
-        Ok(shelf.keep(|key, _| !key.starts_with(prefix)))
-    }));
+    caught(
+        Strange::default()
+            .delete_prefix(|shelf, prefix| Ok(shelf.keep(|key, _| !key.starts_with(prefix)))),
+    );
 }
 
 #[test]
@@ -601,7 +656,9 @@ fn an_empty_prefix_deletes_nothing() {
 
 #[test]
 fn a_prefix_deletes_and_does_not_count() {
-    caught(Strange::default().delete_prefix(|shelf, prefix| shelf.remove_prefix(prefix).map(|_| 0)));
+    caught(
+        Strange::default().delete_prefix(|shelf, prefix| shelf.remove_prefix(prefix).map(|_| 0)),
+    );
 }
 
 #[test]
@@ -642,7 +699,8 @@ fn what_a_prefix_deletes_keeps_its_positions() {
 
 /// A store that tells otherwise.
 fn told(other: impl Fn(&Shelf, &str, Info) -> Option<Info> + Send + Sync + 'static) -> Strange {
-    Strange::default().info(move |shelf, key| Ok(shelf.tell(key)?.and_then(|it| other(shelf, key, it))))
+    Strange::default()
+        .info(move |shelf, key| Ok(shelf.tell(key)?.and_then(|it| other(shelf, key, it))))
 }
 
 #[test]
@@ -652,9 +710,10 @@ fn nothing_is_told_of_what_is_empty() {
 
 #[test]
 fn what_does_not_exist_is_told() {
-    caught(Strange::default().info(|shelf, key| {
-        Ok(shelf.tell(key)?.or_else(|| Some(Info::new(0..0, UNIX_EPOCH))))
-    }));
+    caught(
+        Strange::default()
+            .info(|shelf, key| Ok(shelf.tell(key)?.or_else(|| Some(Info::new(0..0, UNIX_EPOCH))))),
+    );
 }
 
 #[test]
@@ -772,23 +831,29 @@ fn what_exists_is_a_failure_of_the_storage() {
 
 #[test]
 fn what_is_restored_begins_at_0() {
-    caught(Strange::default().restore(|shelf, key, _, incarnation| shelf.begin(key, 0, incarnation)));
+    caught(
+        Strange::default().restore(|shelf, key, _, incarnation| shelf.begin(key, 0, incarnation)),
+    );
 }
 
 #[test]
 fn what_is_restored_starts_at_0() {
     // The end is set, and the start is not.
-    caught(Strange::default().restore(|shelf, key, start, incarnation| {
-        shelf.begin(key, start, incarnation)?;
-        shelf.data.lock().notes.insert(key.to_owned(), start);
-        Ok(())
-    }).read(|book, read| {
-        let mut snapshot = book.look(read)?;
-        if book.data().notes.get(&book.key) == Some(&snapshot.end) {
-            snapshot.start = 0;
-        }
-        Ok(snapshot)
-    }));
+    caught(
+        Strange::default()
+            .restore(|shelf, key, start, incarnation| {
+                shelf.begin(key, start, incarnation)?;
+                shelf.data.lock().notes.insert(key.to_owned(), start);
+                Ok(())
+            })
+            .read(|book, read| {
+                let mut snapshot = book.look(read)?;
+                if book.data().notes.get(&book.key) == Some(&snapshot.end) {
+                    snapshot.start = 0;
+                }
+                Ok(snapshot)
+            }),
+    );
 }
 
 #[test]
@@ -808,31 +873,41 @@ fn what_is_restored_was_never_active() {
 
 #[test]
 fn what_is_restored_is_listed_with_its_first_record() {
-    caught(Strange::default().restore(|shelf, key, start, incarnation| {
-        shelf.begin(key, start, incarnation)?;
-        shelf.data.lock().notes.insert(key.to_owned(), start);
-        Ok(())
-    }).ids(|shelf, after, n| {
-        let ids = shelf.list("", after, usize::MAX)?;
-        let data = shelf.data.lock();
-        let has_records = |id: &MemoryId| {
-            data.notes.get(id.as_str()).is_none_or(|start| data.all[id.as_str()].end > *start)
-        };
-        Ok(ids.into_iter().filter(has_records).take(n).collect())
-    }));
+    caught(
+        Strange::default()
+            .restore(|shelf, key, start, incarnation| {
+                shelf.begin(key, start, incarnation)?;
+                shelf.data.lock().notes.insert(key.to_owned(), start);
+                Ok(())
+            })
+            .ids(|shelf, after, n| {
+                let ids = shelf.list("", after, usize::MAX)?;
+                let data = shelf.data.lock();
+                let has_records = |id: &MemoryId| {
+                    data.notes
+                        .get(id.as_str())
+                        .is_none_or(|start| data.all[id.as_str()].end > *start)
+                };
+                Ok(ids.into_iter().filter(has_records).take(n).collect())
+            }),
+    );
 }
 
 #[test]
 fn what_was_deleted_can_not_be_restored() {
     // A tombstone is there.
-    caught(Strange::default().delete(|shelf, key| {
-        let gone = shelf.remove(key)?;
-        shelf.data.lock().notes.insert(key.to_owned(), 1);
-        Ok(gone)
-    }).restore(|shelf, key, start, incarnation| {
-        if shelf.data.lock().notes.contains_key(key) {
-            return Err(Error::new(ErrorKind::Exists, "restore", "it was there"));
-        }
-        shelf.begin(key, start, incarnation)
-    }));
+    caught(
+        Strange::default()
+            .delete(|shelf, key| {
+                let gone = shelf.remove(key)?;
+                shelf.data.lock().notes.insert(key.to_owned(), 1);
+                Ok(gone)
+            })
+            .restore(|shelf, key, start, incarnation| {
+                if shelf.data.lock().notes.contains_key(key) {
+                    return Err(Error::new(ErrorKind::Exists, "restore", "it was there"));
+                }
+                shelf.begin(key, start, incarnation)
+            }),
+    );
 }

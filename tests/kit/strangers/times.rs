@@ -8,12 +8,16 @@ use super::caught;
 use super::shelf::{Book, Strange, millis, now};
 
 /// A memory that reads other times.
-fn read_at(other: impl Fn(&Book, u64, SystemTime) -> SystemTime + Send + Sync + 'static) -> Strange {
+fn read_at(
+    other: impl Fn(&Book, u64, SystemTime) -> SystemTime + Send + Sync + 'static,
+) -> Strange {
     Strange::default().read(move |book, read| {
         let mut snapshot = book.look(read)?;
         let other = |records: &Records| {
             let rows = records.iter();
-            let rows = rows.map(|it| (it.seq(), other(book, it.seq(), it.appended_at()), it.message().clone()));
+            let rows = rows.map(|it| {
+                (it.seq(), other(book, it.seq(), it.appended_at()), it.message().clone())
+            });
             Records::from_rows(rows.collect::<Vec<_>>())
         };
         snapshot.records = other(&snapshot.records);
@@ -23,7 +27,9 @@ fn read_at(other: impl Fn(&Book, u64, SystemTime) -> SystemTime + Send + Sync + 
 }
 
 /// A memory that keeps other times than it is given.
-fn kept_at(other: impl Fn(&Append, usize, SystemTime) -> SystemTime + Send + Sync + 'static) -> Strange {
+fn kept_at(
+    other: impl Fn(&Append, usize, SystemTime) -> SystemTime + Send + Sync + 'static,
+) -> Strange {
     Strange::default().append(move |book, append| {
         let times = append.times.clone();
         append.times = times.iter().enumerate().map(|(i, at)| other(append, i, *at)).collect();
@@ -56,7 +62,8 @@ fn a_time_has_whole_seconds() {
 #[test]
 fn a_time_that_is_given_has_whole_seconds() {
     caught(kept_at(|_, _, at| {
-        UNIX_EPOCH + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+        UNIX_EPOCH
+            + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
     }));
 }
 
@@ -102,7 +109,8 @@ fn times_never_go_back() {
     // `max(previous, at)`: two clocks differ, and that looks wrong.
     caught(Strange::default().append(|book, append| {
         let times = append.times.clone();
-        let mut last = book.found(|it| it.rows.back().map(|row| row.1)).flatten().unwrap_or(UNIX_EPOCH);
+        let mut last =
+            book.found(|it| it.rows.back().map(|row| row.1)).flatten().unwrap_or(UNIX_EPOCH);
         for at in &mut append.times {
             *at = last.max(*at);
             last = *at;
@@ -234,7 +242,10 @@ fn closing_expects_nothing() {
 fn closing_begins_a_conversation() {
     // An upsert.
     caught(Strange::default().append(|book, append| {
-        if append.active.is_some() && append.check_on_nothing().is_ok() && book.found(|_| ()).is_none() {
+        if append.active.is_some()
+            && append.check_on_nothing().is_ok()
+            && book.found(|_| ()).is_none()
+        {
             append.check(&memory_prompt::Limits::default().with_slot(usize::MAX))?;
             book.shelf.begin(&book.key, 0, None)?;
         }
@@ -247,7 +258,8 @@ fn closing_has_whole_seconds() {
     caught(Strange::default().append(|book, append| {
         let active = append.active;
         append.active = active.map(|at| {
-            UNIX_EPOCH + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
+            UNIX_EPOCH
+                + Duration::from_secs(at.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs())
         });
         let appended = book.write(append);
         append.active = active;
@@ -346,7 +358,8 @@ fn a_system_message_is_no_activity() {
     // Only rows of messages have a time.
     caught(Strange::default().append(|book, append| {
         let active = book.found(|it| it.active);
-        let is_system = !append.messages.is_empty() && append.messages.iter().all(|it| it.is_system());
+        let is_system =
+            !append.messages.is_empty() && append.messages.iter().all(|it| it.is_system());
         let appended = book.write(append)?;
         if is_system && append.active.is_none() {
             book.found(|it| it.active = active.unwrap_or(it.active));
@@ -359,7 +372,8 @@ fn a_system_message_is_no_activity() {
 fn the_same_system_message_is_no_activity() {
     // It "changes nothing", not even the time; but it was appended.
     caught(Strange::default().append(|book, append| {
-        let (active, system) = book.found(|it| (Some(it.active), it.system.clone())).unwrap_or_default();
+        let (active, system) =
+            book.found(|it| (Some(it.active), it.system.clone())).unwrap_or_default();
         let is_same = append.messages.len() == 1 && append.messages.first() == system.as_deref();
         let appended = book.write(append)?;
         if is_same && append.active.is_none() && append.slots.is_empty() {
