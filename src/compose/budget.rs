@@ -193,7 +193,7 @@ impl Limit {
             |most| self.compose_units(composer, snapshot, &system, temporaries, cache, most);
         let (mut least, units) = match compose(usize::MAX)? {
             Tried::TooMuch { tokens, units } => (tokens, units),
-            fits => return Ok(fits),
+            fits @ Tried::Fits(_) => return Ok(fits),
         };
         // A note and what the provider demands count too, and are known only now. As many of the
         // oldest units are left out for them as it takes, and no more.

@@ -267,15 +267,14 @@ impl<'a> Choosing<'a, '_> {
             self.search_before()?;
             // A call too far away is not found, however much was read.
             let searched = self.searched();
-            if self.matched != Some(searched) {
-                self.matched = Some(searched);
-                self.choice.matches = Matches::among(&self.snapshot.records, searched);
-            } else {
+            if self.matched == Some(searched) {
                 if self.choice.matches.misses_a_call(start) {
                     self.missed()?;
                 }
                 return Ok(());
             }
+            self.matched = Some(searched);
+            self.choice.matches = Matches::among(&self.snapshot.records, searched);
         }
     }
 

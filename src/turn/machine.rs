@@ -158,7 +158,7 @@ impl Turn {
             needs_approval: self.tool(&call).is_some_and(super::Tool::needs_approval),
             is_kept: self.document.kept.is_some() && !self.is_repeatable(&call),
             may_have_run: self.document.is_adopted,
-            call,
+            made: call,
         });
         Ok(Step::Call(handed_out.collect()))
     }
@@ -275,25 +275,19 @@ impl Turn {
 
     /// Returns what is left to do of a turn that somebody else has.
     fn late(&self) -> Step {
-        match &self.base {
+        if self.base.is_none() {
             // The calls may stand far back by now.
-            None => {
-                let n = self.document.messages.len().saturating_mul(4).saturating_add(256);
-                Step::Read(Read::newest(n).slots([self.document.slot.as_str()]))
-            }
-            Some(_) => {
-                let new = self.document.messages.get(self.document.kept_messages..);
-                let results = new.unwrap_or_default().iter().filter(|it| it.is_tool());
-                let late: Vec<_> = results.cloned().collect();
-                if late.is_empty() {
-                    let (positions, messages) = (0..0, self.document.messages.clone());
-                    let ended = Ended::Adopted;
-                    return Step::Done(Done { positions, messages, ended, recognised: false });
-                }
-                let id = format!("{SLOTS}{}:late", self.document.id);
-                Step::Append(Append::new(late).with_id(id))
-            }
+            let n = self.document.messages.len().saturating_mul(4).saturating_add(256);
+            return Step::Read(Read::newest(n).slots([self.document.slot.as_str()]));
         }
+        let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
+        let late: Vec<_> = new.iter().filter(|it| it.is_tool()).cloned().collect();
+        if late.is_empty() {
+            let (positions, messages) = (0..0, self.document.messages.clone());
+            let ended = Ended::Adopted;
+            return Step::Done(Done { positions, messages, ended, recognised: false });
+        }
+        Step::Append(Append::new(late).with_id(format!("{SLOTS}{}:late", self.document.id)))
     }
 
     fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {

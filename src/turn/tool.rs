@@ -95,7 +95,7 @@ impl Tool {
 /// A call that waits for its result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    pub(super) call: ToolCall,
+    pub(super) made: ToolCall,
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
@@ -104,17 +104,17 @@ pub struct Call {
 impl Call {
     /// The id by which its result is recognised.
     pub fn id(&self) -> &str {
-        &self.call.id
+        &self.made.id
     }
 
     /// The name of the tool.
     pub fn name(&self) -> &str {
-        &self.call.name
+        &self.made.name
     }
 
     /// Returns what the model hands to the tool, as it wrote it: a JSON object, if all is well.
     pub fn arguments(&self) -> &str {
-        &self.call.arguments
+        &self.made.arguments
     }
 
     /// Reads what the model hands to the tool.
@@ -124,7 +124,7 @@ impl Call {
     /// A [`ToolError`] for the model, where it wrote something else. It goes into
     /// [`Turn::result`](super::Turn::result) as it is.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
-        let text = match self.call.arguments.trim() {
+        let text = match self.made.arguments.trim() {
             "" => "{}",
             text => text,
         };
