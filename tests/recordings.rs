@@ -15,8 +15,8 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use memory_prompt::wire::{Event, Frames, Stop, anthropic, gemini, ollama, openai, responses};
 use memory_prompt::Message;
+use memory_prompt::wire::{Event, Frames, Stop, anthropic, gemini, ollama, openai, responses};
 
 fn recordings(format: &str, kind: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = std::env::var("MEMORY_PROMPT_RECORDINGS").unwrap();
@@ -117,6 +117,8 @@ fn recordings_are_read_or_rightly_refused() {
     println!("{}", wrong.join("\n"));
     let total: usize = seen.values().sum();
     assert!(total > 0, "no recordings");
-    println!("{total} recordings; those that are refused are listed above, to be judged by a reader");
+    println!(
+        "{total} recordings; those that are refused are listed above, to be judged by a reader"
+    );
     assert!(!seen.keys().any(|what| what.contains("panicked")));
 }
