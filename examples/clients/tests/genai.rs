@@ -25,7 +25,7 @@ use counted::{Count, cases};
 use genai::Client;
 use genai::adapter::AdapterKind;
 use genai::chat::ChatRequest;
-use memory_prompt::{Message, Provider, Result, wire};
+use memory_prompt::{Provider, Result, wire};
 use memory_prompt_clients::Stub;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
