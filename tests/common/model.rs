@@ -873,6 +873,7 @@ impl Model<'_> {
         }
     }
 
+    #[allow(clippy::too_many_lines)] // the rules, in their order
     fn outcome(&self, temporaries: &[Message], opening: &Opening) -> Outcome {
         let settings = self.settings;
         let mut told = Told::default();
