@@ -48,6 +48,7 @@ fn done(turn: &mut Turn, prompt: &MemoryPrompt) -> Done {
     }
 }
 
+#[allow(clippy::unnecessary_wraps)] // as a tool says it
 fn ok(text: &str) -> Result<&str, ToolError> {
     Ok(text)
 }
@@ -334,6 +335,11 @@ fn a_limit_of_rounds_closes_the_turn() {
     assert_eq!(texts(&*memory)[6], "Not run: a turn has at most 2 rounds of calls.");
 }
 
+#[derive(Debug, serde::Deserialize)]
+struct Where {
+    place: String,
+}
+
 #[test]
 fn a_tool_that_there_is_not_is_an_error_for_the_model() {
     let (_, mut prompt) = shared();
@@ -342,13 +348,7 @@ fn a_tool_that_there_is_not_is_an_error_for_the_model() {
     turn.answer(calls([("c1", "fly"), ("c2", "look")])).unwrap();
     let handed_out = call(&mut turn, &prompt);
     assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c2"]);
-    #[derive(Debug, serde::Deserialize)]
-    struct Where {
-        #[allow(dead_code)] // it is never read
-        place: String,
-    }
-    let place = handed_out[0].parse::<Where>();
-    turn.result("c2", place.map(|_| "there")).unwrap();
+    turn.result("c2", handed_out[0].parse::<Where>().map(|it| it.place)).unwrap();
     let sent = ask(&mut turn, &prompt);
     assert_eq!(sent.prompt()[2].text(), "There is no tool \"fly\".");
     assert!(sent.prompt()[3].text().contains("missing field `place`"));
