@@ -7,31 +7,34 @@
 
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::turn::{Done, Next, ToolError};
 use memory_prompt::{
-    ChatMemoryExt, ChatMemoryStore, ErrorKind, InMemoryStore, MemoryId, MemoryPrompt, Message,
-    Prompt, Result,
+    ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryId, MemoryPrompt, Message, Result,
 };
 
 /// One request of one user: what a web handler would do.
-fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Prompt> {
+fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Done> {
     // The id names domain, user and conversation. Whose it is must be known from elsewhere, for
     // example from the session: an id is a name and not a permission.
     let memory = store.memory(format!("support:{user}:main").into())?;
     let mut prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").max_messages(6);
-    let asked = prompt.add(Message::user(text))?;
-    let built = prompt.build()?;
-    // Here the model would be asked. Its answer belongs behind the question that it answers: if
-    // another request of the same user was quicker, it is told so and loses nothing.
-    let mut answer = vec![Message::ai(format!("You said {text:?}."))];
-    if let Err(error) = prompt.memory().append(&mut answer, Some(asked + 1)) {
-        match error.kind() {
-            ErrorKind::Conflict { .. } => {
-                println!("{user} went on before the answer came: {error}");
+    // Question and answer are stored at once, when both are there: a model that fails leaves no question
+    // behind, another tab of the same user comes before or after and never between, and a conversation
+    // that was deleted meanwhile gets nothing.
+    let mut turn = prompt.turn(Message::user(text));
+    loop {
+        match turn.next(&prompt)? {
+            // Here the model would be asked.
+            Next::Ask(_) => turn.answer(Message::ai(format!("You said {text:?}.")))?,
+            // A model without tools calls none; `examples/tool_loop.rs` shows one that does.
+            Next::Call(calls) => {
+                for call in calls {
+                    turn.result(call.id(), Err::<String, _>(ToolError::new("no tools here")))?;
+                }
             }
-            _ => return Err(error),
+            Next::Done(done) => return Ok(done),
         }
     }
-    Ok(built)
 }
 
 fn main() -> Result<()> {

@@ -1,7 +1,6 @@
 //! The common part of the backends: a batch as it is written, errors, and numbers that databases
 //! have no other type for.
 
-use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use crate::codec::Codec;
@@ -33,7 +32,12 @@ impl Payloads {
 }
 
 /// Returns what an append of nothing does where the conversation ends at `end`.
-pub(super) fn nothing(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
+#[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub(super) fn nothing(
+    backend: &str,
+    expected: Option<u64>,
+    end: u64,
+) -> Result<std::ops::Range<u64>> {
     match expected.filter(|expected| *expected != end) {
         None => Ok(end..end),
         Some(expected) => Err(conflict(backend, expected, end)),

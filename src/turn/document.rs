@@ -13,7 +13,7 @@ use crate::record::{Incarnation, SlotVersion};
 const VERSION: u32 = 1;
 
 /// All of a turn that is worth keeping.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Document {
     #[serde(rename = "turn", deserialize_with = "version")]

@@ -93,12 +93,25 @@ impl Tool {
 }
 
 /// A call that waits for its result.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Call {
     pub(super) made: ToolCall,
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
+}
+
+impl fmt::Debug for Call {
+    /// Names the call, not what is handed to the tool.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("id", &self.id())
+            .field("name", &self.name())
+            .field("needs_approval", &self.needs_approval)
+            .field("is_kept", &self.is_kept)
+            .field("may_have_run", &self.may_have_run)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Call {

@@ -1,19 +1,21 @@
 //! Turns that were begun and have not ended, as their slots show them.
 
+use std::fmt;
+
 use super::document::Document;
 use super::{Turn, waiting};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Slot, SlotVersion};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Unfinished {
     pub(super) document: Document,
     pub(super) version: SlotVersion,
 }
 
 /// A call of an unfinished turn, of a tool that is not repeatable.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Begun {
     /// The id of the call.
@@ -24,6 +26,17 @@ pub struct Begun {
     pub arguments: String,
     /// The result, where the turn has written that down.
     pub result: Option<String>,
+}
+
+impl fmt::Debug for Unfinished {
+    /// Says which turn it is and what it has begun, not what was said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Unfinished")
+            .field("id", &self.id())
+            .field("version", &self.version)
+            .field("begun", &self.begun())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Unfinished {
@@ -90,6 +103,17 @@ pub(super) fn told(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
         "(Begun earlier in this conversation, by a turn that has not ended. Don't do it again.)\n{lines}"
     );
     Some(Message::user(text))
+}
+
+impl fmt::Debug for Begun {
+    /// Names the call, not what it was about.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Begun")
+            .field("call_id", &self.call_id)
+            .field("tool", &self.tool)
+            .field("has_result", &self.result.is_some())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Begun {
