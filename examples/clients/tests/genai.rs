@@ -101,8 +101,14 @@ fn said(provider: Provider, body: &Value) -> Vec<Value> {
         }
         Provider::Anthropic => {
             add_content(&system, &body["system"], &mut said);
+            let (mut side, mut begins) = (&Value::Null, said.len());
             for message in list(&body["messages"]) {
+                if message["role"] != *side {
+                    (side, begins) = (&message["role"], said.len());
+                }
                 add_content(&message["role"], &message["content"], &mut said);
+                // Of neighbours that are joined it puts the thoughts first, and we leave them in place.
+                said[begins..].sort_by_key(|fact| fact[0] != "thought");
             }
         }
         Provider::Gemini => {
