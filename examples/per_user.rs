@@ -7,7 +7,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use memory_prompt::turn::{Done, Next, ToolError};
+use memory_prompt::turn::{Done, Next};
 use memory_prompt::{
     ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryId, MemoryPrompt, Message, Result,
 };
@@ -29,7 +29,7 @@ fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Done> {
             // A model without tools calls none; `examples/tool_loop.rs` shows one that does.
             Next::Call(calls) => {
                 for call in calls {
-                    turn.result(call.id(), Err::<String, _>(ToolError::new("no tools here")))?;
+                    turn.error(call.id(), "There are no tools here.")?;
                 }
             }
             Next::Done(done) => return Ok(done),

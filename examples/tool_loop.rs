@@ -81,7 +81,7 @@ fn main() -> Result<()> {
 
     // Whoever finds out what became of the booking ends the turn. Nobody knows yet: a late result will do.
     for unfinished in alan.unfinished()? {
-        let mut turn = alan.adopt(unfinished)?;
+        let mut turn = alan.adopt(&unfinished)?;
         turn.interrupt(Keep::Said);
         finish(&mut turn, &alan)?;
     }

@@ -199,7 +199,9 @@ pub enum Ended {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// It goes behind them as a whole.
+    /// It goes behind them as a whole. Where so much was appended that a memory which evicts holds
+    /// nothing any more of what the turn has seen, it can't be told from one that was cleared: that
+    /// is an [`ErrorKind::Forgotten`], unless the turn was written to a slot.
     #[default]
     Behind,
     /// It is an [`ErrorKind::Conflict`], and nothing is stored. The turn keeps its messages: with
@@ -242,7 +244,8 @@ impl Turn {
     }
 
     fn of(document: Document) -> Self {
-        let temporaries = document.temporaries.iter().cloned().map(Arc::new).collect();
+        let temporaries = document.note.iter().chain(&document.temporaries);
+        let temporaries = temporaries.cloned().map(Arc::new).collect();
         Self {
             document,
             tools: Arc::from([]),
@@ -268,11 +271,14 @@ impl Turn {
         self
     }
 
-    /// The turn with messages for its own prompts only. They stay where its first prompt has them.
+    /// The turn with more messages for its own prompts only. They stay where its first prompt has
+    /// them.
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
-        self.document.temporaries = messages.into_iter().collect();
-        self.temporaries = self.document.temporaries.iter().cloned().map(Arc::new).collect();
+        for message in messages {
+            self.temporaries.push(Arc::new(message.clone()));
+            self.document.temporaries.push(message);
+        }
         self
     }
 
@@ -375,6 +381,15 @@ impl Turn {
         };
         self.stage_result(result);
         Ok(())
+    }
+
+    /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where no call of this id waits.
+    pub fn error(&mut self, call_id: &str, text: impl Into<String>) -> Result<()> {
+        self.result(call_id, Err::<&str, _>(ToolError::new(text)))
     }
 
     /// Adds a message of the user to the running turn. The model is told at the next place where
@@ -532,7 +547,10 @@ impl Serialize for Turn {
 /// A turn that somebody has kept goes on where it was, for the same owner.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Document::deserialize(from).map(Self::of)
+        let mut document = Document::deserialize(from)?;
+        // Whoever wrote it may have run what it was handed.
+        document.is_adopted |= document.is_called;
+        Ok(Self::of(document))
     }
 }
 
@@ -550,7 +568,7 @@ impl fmt::Debug for Turn {
 }
 
 /// The error of a turn that somebody else has adopted and not yet ended.
-fn adopted() -> Error {
+fn adopted_error() -> Error {
     let text = "somebody else has adopted the turn, and has not ended it yet";
     Error::new(ErrorKind::Adopted, "turn", text)
 }

@@ -66,6 +66,9 @@ fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
         Message::ai("It is sunny."),
     ])
     .max_messages(2);
+    // The question comes in the place of the result.
+    assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
+    prompt.configure().window(Window::last(2).exactly());
     assert_eq!(texts(&prompt.build().unwrap()), ["It is sunny."]);
     prompt.configure().window(Window::last(3).exactly());
     assert_eq!(texts(&prompt.build().unwrap()), ["", "sunny", "It is sunny."]);

@@ -136,9 +136,11 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
 
     // Somebody finds out, and goes on with the first turn.
     let unfinished = prompt.unfinished().unwrap().remove(0);
+    let others = prompt.unfinished().unwrap().remove(0);
     assert_eq!(unfinished.begun()[0].tool, "book");
-    let mut adopted = prompt.adopt(unfinished.clone()).unwrap().tools(tools());
-    assert_eq!(prompt.adopt(unfinished).unwrap_err().kind(), ErrorKind::SlotConflict);
+    prompt.adopt(&unfinished).unwrap();
+    let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools()); // the answer got lost
+    assert_eq!(prompt.adopt(&others).unwrap_err().kind(), ErrorKind::SlotConflict);
     assert!(call(&mut adopted, &prompt)[0].may_have_run());
     adopted.result("c1", ok("ref 7XK")).unwrap();
     ask(&mut adopted, &prompt);
@@ -171,7 +173,7 @@ fn the_first_owner_of_an_adopted_turn_appends_late_results() {
     let mut first = booking(&mut prompt);
     call(&mut first, &prompt);
     let unfinished = prompt.unfinished().unwrap().remove(0);
-    let mut second = prompt.adopt(unfinished).unwrap().tools(tools());
+    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
     first.result("c1", ok("ref 7XK")).unwrap();
     assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
     assert_eq!(memory.end().unwrap(), 0);
@@ -437,6 +439,104 @@ fn a_lost_answer_stores_nothing_twice() {
     assert!(memory.slots().unwrap().is_empty());
 }
 
+/// The answer to the second save got lost. The next one was taken for a repetition, and what it was to write
+/// down was not: after an adoption the outcome was not known any more.
+#[test]
+fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
+    for is_over in [false, true] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt);
+        memory.loses.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        if is_over {
+            // Nothing was handed out, and the slot is there.
+            turn.interrupt(Keep::Said);
+            assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+            assert!(prompt.unfinished().unwrap().is_empty());
+            continue;
+        }
+        call(&mut turn, &prompt);
+        turn.result("c1", ok("one")).unwrap();
+        memory.loses.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c2", "book")])).unwrap();
+        call(&mut turn, &prompt);
+        turn.result("c2", ok("two")).unwrap();
+        ask(&mut turn, &prompt);
+        let begun = prompt.unfinished().unwrap()[0].begun();
+        let results: Vec<_> = begun.iter().map(|it| it.result.as_deref()).collect();
+        assert_eq!(results, [Some("one"), Some("two")]);
+        turn.answer(Message::ai("done")).unwrap();
+        assert_eq!(done(&mut turn, &prompt).positions, 0..6);
+    }
+}
+
+/// Once what a crashed turn had seen was evicted it could not be ended, and each later model was told of it.
+#[test]
+fn a_turn_of_which_all_was_evicted_can_be_ended() {
+    let (memory, mut prompt) = shared();
+    memory.add_all([Message::user("a"), Message::ai("b")]).unwrap();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    drop(turn);
+    memory.add_all((0..20).map(|i| Message::user(i.to_string()))).unwrap();
+    memory.evict(10).unwrap();
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    turn.interrupt(Keep::Said);
+    assert_eq!(done(&mut turn, &prompt).positions, 22..25);
+    assert!(prompt.unfinished().unwrap().is_empty());
+}
+
+/// A turn was written to a file while a refund ran, and went on as if it had not been handed out.
+#[test]
+fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    let before: Turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+    call(&mut turn, &prompt);
+    let written = serde_json::to_string(&turn).unwrap();
+    let mut again: Turn = serde_json::from_str(&written).unwrap();
+    assert!(call(&mut again, &prompt)[0].may_have_run());
+    assert!(!before.messages().is_empty());
+}
+
+#[test]
+fn what_waits_for_approval_is_written_down() {
+    let (_, mut prompt) = shared();
+    let look = Tool::new("look", "Looks.").repeatable().needing_approval();
+    let mut turn = prompt.turn(Message::user("q")).tools([look]);
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "look")])).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    assert!(handed_out[0].needs_approval() && handed_out[0].is_kept());
+    drop(turn);
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    assert!(!call(&mut turn, &prompt)[0].may_have_run(), "it may run twice");
+    turn.error("c1", "nobody approved").unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("sorry")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
+#[test]
+fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
+    let (_, mut prompt) = shared();
+    drop({
+        let mut turn = booking(&mut prompt);
+        call(&mut turn, &prompt);
+        turn
+    });
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let mut turn = prompt.turn(Message::user("q")).temporaries([Message::user("It rains.")]);
+    assert_eq!(ask(&mut turn, &prompt).prompt().len(), 4, "with the note about the booking");
+    let back = turn.into_temporaries();
+    assert_eq!(back, ["Today is Friday.", "It rains."].map(Message::user));
+    let mut turn = prompt.turn(Message::system("x"));
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+}
+
 #[test]
 fn a_result_that_is_too_large_is_an_error_for_the_model() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_message(400).with_batch(900));
@@ -592,7 +692,7 @@ counted! {
                         drop(turn);
                         let kept = prompt.unfinished().unwrap().into_iter().find(|it| it.id() == own);
                         if let Some(unfinished) = kept {
-                            turn = prompt.adopt(unfinished).unwrap().tools(tools());
+                            turn = prompt.adopt(&unfinished).unwrap().tools(tools());
                             before = None;
                         } else {
                             died = true;

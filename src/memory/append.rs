@@ -140,8 +140,12 @@ impl Append {
     /// Returns the append that closes an import: the conversation, which must end at `end`, was
     /// last active at this time.
     ///
-    /// It appends nothing. Where others have appended meanwhile it is a conflict, and the
-    /// conversation is active by their appends.
+    /// It appends nothing. Where others have appended messages meanwhile it is a conflict, and the
+    /// conversation is active by their appends. Of slots that others have written meanwhile it knows
+    /// nothing, so close an import before anybody else uses it.
+    ///
+    /// The next purge goes by this time. Leave the closing out to keep an import as long as what is
+    /// said today.
     pub fn closing(end: u64, active: SystemTime) -> Self {
         Self { expected: Some(end), active: Some(active), ..Self::default() }
     }
@@ -156,6 +160,8 @@ impl Append {
     /// Gives the append an id, by which it is recognised where it comes again.
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
+    /// A conversation knows as many of them as its memory's [`Limits::ids`] says, mostly 64: one that
+    /// comes again behind so many others is a new one. Each [turn](crate::Turn) takes one.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());

@@ -78,7 +78,10 @@ impl Journey {
                 append.messages.push(message);
                 append.times.push(record.appended_at());
             }
-            self.info.active = self.info.active.max(record.appended_at());
+            if record.seq() >= self.info.end {
+                // It came after the look at the conversation.
+                self.info.active = self.info.active.max(record.appended_at());
+            }
         }
         if page.records.len() != places(wanted.end - wanted.start) {
             return Err(self.stopped("records of it were evicted meanwhile"));

@@ -25,11 +25,12 @@ pub(super) struct Document {
     /// The version of that slot, where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<SlotVersion>,
-    /// The number of its messages that the slot has, and how often it was written.
+    /// The number of its messages that the slot has.
     #[serde(default)]
     pub(super) kept_messages: usize,
+    /// True where it was to be written there and nobody knows yet whether it was.
     #[serde(default)]
-    pub(super) saves: u32,
+    pub(super) is_saving: bool,
     /// Everything that was said so far, the question first.
     pub(super) messages: Vec<Message>,
     /// The messages that wait for the next place where the model can be told.
@@ -37,9 +38,12 @@ pub(super) struct Document {
     pub(super) steers: Vec<Message>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) temporaries: Vec<Message>,
+    /// The note about other turns that stands before them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) note: Option<Message>,
     /// The number of messages that stood before the temporaries when they were sent first.
     #[serde(default)]
-    pub(super) behind: usize,
+    pub(super) before_temporaries: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seen: Option<Seen>,
     pub(super) rounds: u32,
@@ -71,20 +75,24 @@ pub(super) struct Seen {
     pub(super) incarnation: Option<Incarnation>,
 }
 
+/// Slots of turns and the ids of their appends begin so.
+pub(super) const PREFIX: &str = "turn:";
+
 impl Document {
     pub(super) fn new(question: Message) -> Self {
-        let id = Incarnation::random().to_string();
+        let id = Incarnation::random().to_string(); // 64 random bits
         Self {
             version: VERSION,
-            slot: format!("turn:{id}"),
+            slot: format!("{PREFIX}{id}"),
             id,
             kept: None,
             kept_messages: 0,
-            saves: 0,
+            is_saving: false,
             messages: vec![question],
             steers: Vec::new(),
             temporaries: Vec::new(),
-            behind: 0,
+            note: None,
+            before_temporaries: 0,
             seen: None,
             rounds: 0,
             most_rounds: 25,

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::Seen;
+use super::document::{PREFIX, Seen};
 use super::unfinished::{Unfinished, told};
-use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted};
+use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Tool, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,9 +31,6 @@ pub enum Step {
     /// All is said, and stored.
     Done(Done),
 }
-
-/// The names of the slots of turns begin so.
-pub(super) const SLOTS: &str = "turn:";
 
 impl Turn {
     /// Says what is to be done next. To ask again changes nothing: an answer that got lost is
@@ -62,6 +59,9 @@ impl Turn {
         if self.is_lost {
             return Ok(self.late());
         }
+        if self.document.is_saving {
+            return self.save_again();
+        }
         if self.document.ended.is_some() {
             return Ok(self.commit());
         }
@@ -69,10 +69,10 @@ impl Turn {
             return self.call();
         }
         // Where it has grown larger than a slot, the slot goes on to say that the calls were begun.
-        if self.is_behind()
-            && let Some(save) = self.written_down()?
+        if self.slot_is_stale()
+            && let Some(save) = self.save()?
         {
-            return Ok(Step::Save(save));
+            return Ok(save);
         }
         self.ask(composer, cache)
     }
@@ -80,7 +80,7 @@ impl Turn {
     /// The slots of the conversation, with their versions.
     pub fn listed(&mut self, slots: &[(String, SlotVersion)]) {
         let turns = slots.iter().map(|(name, _)| name);
-        let others = turns.filter(|name| name.starts_with(SLOTS) && **name != self.document.slot);
+        let others = turns.filter(|name| name.starts_with(PREFIX) && **name != self.document.slot);
         self.listed = Some(others.cloned().collect());
     }
 
@@ -100,7 +100,7 @@ impl Turn {
             snapshot.start = snapshot.oldest_row();
         }
         match self.seen() {
-            Some(seen) if !seen.goes_on_in(&snapshot) => return Err(forgotten()),
+            Some(seen) if !seen.goes_on_in(&snapshot) => return Err(forgotten_error()),
             Some(seen) => snapshot.end = seen.end,
             None => {
                 let Snapshot { start, end, incarnation, .. } = snapshot;
@@ -116,7 +116,7 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
-        self.document.saves += 1;
+        self.document.is_saving = false;
     }
 
     /// Takes the outcome of a [`Step::Append`].
@@ -132,7 +132,7 @@ impl Turn {
     }
 
     /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
-    /// has the turn.
+    /// has the turn, or an earlier save was made though its answer got lost. The next step looks.
     pub fn lose(&mut self) {
         self.is_lost = true;
         self.base = None;
@@ -141,11 +141,13 @@ impl Turn {
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
         let calls: Vec<_> = self.open().cloned().collect();
-        let harmless = calls.iter().all(|call| self.is_repeatable(call));
+        let needs_approval = |call| self.tool(call).is_some_and(Tool::needs_approval);
+        let harmless = |call| self.is_repeatable(call) && !needs_approval(call);
+        let harmless = calls.iter().all(harmless);
         let is_written = self.document.kept_messages >= self.document.messages.len();
         if !harmless && !is_written {
-            if let Some(save) = self.written_down()? {
-                return Ok(Step::Save(save));
+            if let Some(save) = self.save()? {
+                return Ok(save);
             }
             if self.document.checkpoint == Checkpoint::Required {
                 let text = "this memory can't keep a note of the turn before a tool runs that is not \
@@ -155,9 +157,9 @@ impl Turn {
         }
         self.document.is_called = true;
         let handed_out = calls.into_iter().map(|call| Call {
-            needs_approval: self.tool(&call).is_some_and(super::Tool::needs_approval),
-            is_kept: self.document.kept.is_some() && !self.is_repeatable(&call),
-            may_have_run: self.document.is_adopted,
+            needs_approval: self.tool(&call).is_some_and(Tool::needs_approval),
+            is_kept: is_written && self.document.kept.is_some(),
+            may_have_run: self.document.is_adopted && !self.is_repeatable(&call),
             made: call,
         });
         Ok(Step::Call(handed_out.collect()))
@@ -165,19 +167,37 @@ impl Turn {
 
     /// Returns whether a tool that is not repeatable has had a result since the turn was written
     /// down.
-    fn is_behind(&self) -> bool {
+    fn slot_is_stale(&self) -> bool {
         let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
         let counts = |result: &ToolMessage| !self.document.repeatable.contains(result.tool_name());
         self.document.kept.is_some() && new.iter().filter_map(Message::as_tool).any(counts)
     }
 
-    /// The append that writes the turn to its slot; `None` where the memory can't keep it.
-    fn written_down(&self) -> Result<Option<Append>> {
+    /// The step that writes the turn to its slot; `None` where the memory can't keep it.
+    fn save(&mut self) -> Result<Option<Step>> {
+        let save = self.checkpoint_append()?;
+        self.document.is_saving = save.is_some();
+        Ok(save.map(Step::Save))
+    }
+
+    /// The same once more, where the outcome is not known. If it was done this is a conflict, and a look at
+    /// the slot tells.
+    fn save_again(&mut self) -> Result<Step> {
+        if let Some(save) = self.save()? {
+            return Ok(save);
+        }
+        self.document.is_saving = true;
+        self.lose();
+        Ok(self.late())
+    }
+
+    fn checkpoint_append(&self) -> Result<Option<Append>> {
         if !self.limits.has_slots() {
             return Ok(None);
         }
         let mut document = self.document.clone();
         document.is_called = true; // whoever reads it can't know better
+        document.is_saving = false;
         let content = serde_json::to_vec(&document).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
         })?;
@@ -185,8 +205,7 @@ impl Turn {
             return Ok(None);
         }
         let expected = self.document.kept.map_or(Expected::Absent, Expected::Is);
-        let mut save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
-        save.id = Some(format!("{SLOTS}{}:{}", self.document.id, self.document.saves));
+        let save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
         Ok(Some(self.on_what_was_seen(save)))
     }
 
@@ -199,7 +218,7 @@ impl Turn {
             return Step::Done(Done { positions, messages, ended, recognised: false });
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
-        append.id = Some(format!("{SLOTS}{}", self.document.id));
+        append.id = Some(format!("{PREFIX}{}", self.document.id));
         if self.document.on_conflict == OnConflict::Fail {
             append.expected = self.seen().map(|seen| seen.end);
         }
@@ -211,10 +230,13 @@ impl Turn {
 
     /// The append, only if the conversation goes on that the turn has seen.
     fn on_what_was_seen(&self, append: Append) -> Append {
-        match self.seen().filter(|_| self.limits.ids > 0) {
-            Some(seen) => append.since(&seen.snapshot()),
-            None => append,
+        // A memory that recognises ids knows this too.
+        let Some(mut seen) = self.seen().filter(|_| self.limits.ids > 0) else { return append };
+        if self.document.kept.is_some() {
+            // The slot tells whether it was cleared; what the turn has seen may be evicted.
+            seen.start = seen.end;
         }
+        append.since(&seen.snapshot())
     }
 
     /// Reads what is needed, and composes.
@@ -223,6 +245,9 @@ impl Turn {
             return Ok(Step::List);
         }
         self.document.messages.append(&mut self.document.steers);
+        if self.document.messages.first().is_some_and(Message::is_system) {
+            return Err(Error::invalid("turn", "a system message is no question"));
+        }
         if let Some(text) = self.excess_of(&self.document.messages) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
@@ -238,10 +263,10 @@ impl Turn {
         let mut snapshot = base.clone();
         snapshot.records.extend(self.staged.clone());
         snapshot.end = end + staged as u64;
-        if self.document.behind == 0 {
-            self.document.behind = staged;
+        if self.document.before_temporaries == 0 {
+            self.document.before_temporaries = staged;
         }
-        let behind = end + self.document.behind as u64;
+        let behind = end + self.document.before_temporaries as u64;
         let temporaries = Temporaries::before(&self.temporaries, behind);
         match composer.draft(snapshot, temporaries, Some(cache))? {
             Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
@@ -268,7 +293,7 @@ impl Turn {
     fn tell_under_way(&mut self, snapshot: &Snapshot) {
         let turns = snapshot.slots().iter().filter_map(Unfinished::of);
         if let Some(note) = told(turns) {
-            self.document.temporaries.insert(0, note.clone());
+            self.document.note = Some(note.clone());
             self.temporaries.insert(0, Arc::new(note));
         }
     }
@@ -287,23 +312,33 @@ impl Turn {
             let ended = Ended::Adopted;
             return Step::Done(Done { positions, messages, ended, recognised: false });
         }
-        Step::Append(Append::new(late).with_id(format!("{SLOTS}{}:late", self.document.id)))
+        Step::Append(Append::new(late).with_id(format!("{PREFIX}{}:late", self.document.id)))
     }
 
     fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {
         let seen = self.seen();
         if seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
-            return Err(forgotten());
+            return Err(forgotten_error());
         }
-        if snapshot.slot(&self.document.slot).is_some() {
-            return Err(adopted());
+        if let Some(slot) = snapshot.slot(&self.document.slot) {
+            let own = Unfinished::of(slot).filter(|it| it.document.id == self.document.id);
+            let own = own.ok_or_else(adopted_error)?;
+            // A save was done though its answer got lost.
+            self.document.kept = Some(own.version);
+            self.document.kept_messages = own.document.messages.len();
+            (self.document.is_saving, self.is_lost) = (false, false);
+            return Ok(());
+        }
+        if self.document.kept.is_none() {
+            (self.document.is_saving, self.is_lost) = (false, false); // it was never done
+            return Ok(());
         }
         // Whoever has ended the turn has stored what its slot showed.
         let written = self.document.messages.get(..self.document.kept_messages).unwrap_or_default();
         let call = written.iter().rev().flat_map(Message::tool_calls).next();
         let mut calls = snapshot.records.messages().flat_map(Message::tool_calls);
         if !calls.any(|it| Some(it) == call) {
-            return Err(forgotten());
+            return Err(forgotten_error());
         }
         self.base = Some(snapshot.clone());
         Ok(())
@@ -329,7 +364,7 @@ impl Seen {
     }
 }
 
-fn forgotten() -> Error {
-    let text = "the conversation was deleted, cleared or begun anew since the turn began";
+fn forgotten_error() -> Error {
+    let text = "the conversation was deleted, cleared, evicted or begun anew since the turn began";
     Error::new(ErrorKind::Forgotten, "turn", text)
 }

@@ -3,8 +3,8 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 
-use super::machine::SLOTS;
-use super::{Next, Step, Turn, Unfinished, adopted};
+use super::document::PREFIX;
+use super::{Next, Step, Turn, Unfinished, adopted_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory, Expected, Read};
 use crate::message::Message;
@@ -36,13 +36,14 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Takes a turn over from whoever began it: to go on with it, or to
     /// [end](Turn::interrupt) it. Its tools are to be set again.
     ///
-    /// The one who had it can store nothing of it from now on but late results.
+    /// The one who had it can store nothing of it from now on but late results. To adopt the same
+    /// `Unfinished` once more, after a lost answer, is the same adoption.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was
     /// faster; and as [`ChatMemory::append_with`].
-    pub fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
+    pub fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = taken(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take)?);
         Ok(turn)
@@ -53,7 +54,8 @@ impl Turn {
     /// Does what the turn wants of the memory, and says what else it wants.
     ///
     /// Where it fails it can be called again: nothing is lost, and over a memory that
-    /// [recognises](crate::Limits::ids) ids nothing is stored twice.
+    /// [recognises](crate::Limits::ids) ids nothing is stored twice, unless so many other appends with ids
+    /// came between as it recognises.
     ///
     /// # Errors
     ///
@@ -89,14 +91,14 @@ impl Turn {
                 self.lose();
                 Ok(())
             }
-            ErrorKind::SlotConflict => Err(adopted()),
+            ErrorKind::SlotConflict => Err(adopted_error()),
             _ => Err(error),
         }
     }
 }
 
 /// The turn in the hands of a new owner, and the append that makes it so.
-fn taken(unfinished: Unfinished) -> Result<(Turn, Append)> {
+fn taken(unfinished: &Unfinished) -> Result<(Turn, Append)> {
     let version = unfinished.version;
     let turn = unfinished.adopted();
     let slot = turn.document.slot.as_str();
@@ -104,11 +106,11 @@ fn taken(unfinished: Unfinished) -> Result<(Turn, Append)> {
         Error::new(ErrorKind::Codec, "adopt", "the turn can't be written").with_source(error)
     })?;
     let take = Append::default().set_slot(slot, content, Expected::Is(version));
-    let take = take.with_id(format!("{SLOTS}{}:adopt", turn.document.id));
+    let take = take.with_id(format!("{PREFIX}{}:adopt", turn.document.id));
     Ok((turn, take))
 }
 
 /// The names of the slots of turns.
 fn names<T>(slots: Vec<(String, T)>) -> impl Iterator<Item = String> {
-    slots.into_iter().map(|(name, _)| name).filter(|name| name.starts_with(SLOTS))
+    slots.into_iter().map(|(name, _)| name).filter(|name| name.starts_with(PREFIX))
 }

@@ -167,7 +167,8 @@ impl Call {
 
 /// The error of a tool: text for the model.
 ///
-/// Every error becomes one with `?`, by its own text, so mind what errors say.
+/// Every `std::error::Error` becomes one with `?`, by its own text, so mind what errors say. What is
+/// none, an `anyhow::Error` for one, goes through `map_err(|it| ToolError::new(it.to_string()))`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError(String);
 

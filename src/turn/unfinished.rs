@@ -5,13 +5,14 @@ use std::fmt;
 use super::document::Document;
 use super::{Turn, waiting};
 use crate::message::{Message, ToolMessage};
-use crate::record::{Slot, SlotVersion};
+use crate::record::{Incarnation, Slot, SlotVersion};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
-#[derive(Clone)]
 pub struct Unfinished {
     pub(super) document: Document,
     pub(super) version: SlotVersion,
+    /// The id of the turn in the hands of whoever adopts it from here.
+    adopter: String,
 }
 
 /// A call of an unfinished turn, of a tool that is not repeatable.
@@ -43,7 +44,8 @@ impl Unfinished {
     /// The turn in this slot; `None` where it is none that this version can read.
     pub(super) fn of(slot: &Slot) -> Option<Self> {
         let document = serde_json::from_slice::<Document>(slot.content()).ok()?;
-        Some(Self { document, version: slot.version() })
+        let adopter = Incarnation::random().to_string(); // 64 random bits
+        Some(Self { document, version: slot.version(), adopter })
     }
 
     /// The id of the turn.
@@ -80,14 +82,12 @@ impl Unfinished {
     }
 
     /// The turn in the hands of a new owner, under an id of its own.
-    pub(super) fn adopted(self) -> Turn {
-        let mut document = Document::new(Message::user(""));
-        let id = document.id;
-        document = self.document;
+    pub(super) fn adopted(&self) -> Turn {
+        let mut document = self.document.clone();
         document.kept_messages = document.messages.len();
         document.is_adopted = !waiting(&document.messages).is_empty();
         document.kept = Some(self.version);
-        (document.id, document.saves, document.ended) = (id, 0, None);
+        (document.id, document.ended) = (self.adopter.clone(), None);
         Turn::of(document)
     }
 }

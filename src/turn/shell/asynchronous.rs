@@ -29,7 +29,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where it has gone on or ended
     /// meanwhile, or somebody else was faster; and as [`AsyncChatMemory::append_with`].
-    pub async fn adopt(&self, unfinished: Unfinished) -> Result<Turn> {
+    pub async fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = taken(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take).await?);
         Ok(turn)
