@@ -99,8 +99,12 @@ pub struct Turn {
     staged: Records,
     temporaries: Vec<Arc<Message>>,
     cache: ComposerCache,
-    /// True where somebody else has the slot.
+    /// True where somebody else may have the slot.
     is_lost: bool,
+    /// True once the whole turn was to be stored.
+    is_committing: bool,
+    /// True where what is to be stored now was to be stored before.
+    is_again: bool,
     done: Option<Done>,
 }
 
@@ -257,6 +261,8 @@ impl Turn {
             temporaries,
             cache: ComposerCache::new(),
             is_lost: false,
+            is_committing: false,
+            is_again: false,
             done: None,
         }
     }
@@ -545,12 +551,17 @@ impl Serialize for Turn {
 }
 
 /// A turn that somebody has kept goes on where it was, for the same owner.
+///
+/// Where it is given to two owners all the same, the second one finds the slot or the messages of the
+/// first: its calls [may have run](Call::may_have_run), and of what it finds out only late results are
+/// stored.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(from)?;
         // Whoever wrote it may have run what it was handed.
-        document.is_adopted |= document.is_called;
-        Ok(Self::of(document))
+        document.is_adopted |= document.is_called || document.is_saving;
+        let is_committing = document.ended.is_some();
+        Ok(Self { is_committing, ..Self::of(document) })
     }
 }
 

@@ -502,6 +502,39 @@ fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
     assert!(!before.messages().is_empty());
 }
 
+/// A queue delivered the same turn twice. The second worker paid again, and what came of that was stored
+/// nowhere.
+#[test]
+fn a_turn_that_is_given_twice_tells_the_second_owner() {
+    for (first_ends, handed_out) in [(false, false), (false, true), (true, true)] {
+        let (memory, mut prompt) = shared();
+        let mut turn = booking(&mut prompt);
+        if handed_out {
+            call(&mut turn, &prompt);
+        }
+        let queue = serde_json::to_string(&turn).unwrap();
+        let deliver = || serde_json::from_str::<Turn>(&queue).unwrap().tools(tools());
+        let mut first = deliver();
+        assert_eq!(call(&mut first, &prompt)[0].may_have_run(), handed_out);
+        if first_ends {
+            first.result("c1", ok("one")).unwrap();
+            ask(&mut first, &prompt);
+            first.answer(Message::ai("paid")).unwrap();
+            done(&mut first, &prompt);
+        }
+        let mut second = deliver();
+        let waits = call(&mut second, &prompt);
+        assert!(waits[0].may_have_run());
+        if !first_ends {
+            continue;
+        }
+        second.result("c1", ok("two")).unwrap();
+        let ended = done(&mut second, &prompt);
+        assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 4..5));
+        assert_eq!(texts(&*memory)[4], "two");
+    }
+}
+
 #[test]
 fn what_waits_for_approval_is_written_down() {
     let (_, mut prompt) = shared();

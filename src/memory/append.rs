@@ -191,7 +191,8 @@ impl Append {
         self
     }
 
-    /// Gives each message its time, system messages included.
+    /// Gives each message its time, system messages included. It is kept to the millisecond; one before
+    /// 1970 is kept as 1970.
     #[must_use]
     pub fn with_times(mut self, times: impl IntoIterator<Item = SystemTime>) -> Self {
         self.times = times.into_iter().collect();

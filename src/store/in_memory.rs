@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::RwLock;
 
 use super::{ChatMemoryStore, Info, check_prefix, exists};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
@@ -125,6 +125,10 @@ impl ChatMemoryStore for InMemoryStore {
     }
 
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+        if start > MOST {
+            let text = format!("in-memory: a position is at most {MOST}, and this one is {start}");
+            return Err(Error::invalid("restore", text));
+        }
         let incarnation = incarnation.unwrap_or_else(Incarnation::random);
         let restored = DefaultChatMemory::restored(id.clone(), start, incarnation);
         match self.conversations.write().entry(id.clone()) {
@@ -136,6 +140,9 @@ impl ChatMemoryStore for InMemoryStore {
         }
     }
 }
+
+/// The largest position at which a conversation is restored, as in most databases.
+const MOST: u64 = i64::MAX as u64;
 
 impl InMemory {
     fn find(&self) -> Option<Arc<DefaultChatMemory>> {

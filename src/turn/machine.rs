@@ -63,6 +63,7 @@ impl Turn {
             return self.save_again();
         }
         if self.document.ended.is_some() {
+            (self.is_again, self.is_committing) = (self.is_committing, true);
             return Ok(self.commit());
         }
         if self.open().next().is_some() {
@@ -116,13 +117,19 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
-        self.document.is_saving = false;
+        (self.document.is_saving, self.is_again) = (false, false);
     }
 
     /// Takes the outcome of a [`Step::Append`].
     pub fn appended(&mut self, appended: &Appended) {
+        let is_of_others = appended.repeated && !self.is_again && !self.is_lost;
+        if is_of_others && self.document.kept.is_some() {
+            // Whoever was given the same turn has stored it, with what it found out.
+            return self.lose();
+        }
         let messages = self.document.messages.clone();
-        let ended = if self.is_lost { Some(Ended::Adopted) } else { self.document.ended };
+        let is_of_others = is_of_others || self.is_lost;
+        let ended = if is_of_others { Some(Ended::Adopted) } else { self.document.ended };
         self.done = Some(Done {
             positions: appended.positions.clone(),
             messages,
@@ -176,6 +183,7 @@ impl Turn {
     /// The step that writes the turn to its slot; `None` where the memory can't keep it.
     fn save(&mut self) -> Result<Option<Step>> {
         let save = self.checkpoint_append()?;
+        self.is_again = self.document.is_saving;
         self.document.is_saving = save.is_some();
         Ok(save.map(Step::Save))
     }
@@ -323,7 +331,8 @@ impl Turn {
         if let Some(slot) = snapshot.slot(&self.document.slot) {
             let own = Unfinished::of(slot).filter(|it| it.document.id == self.document.id);
             let own = own.ok_or_else(adopted_error)?;
-            // A save was done though its answer got lost.
+            // A save was done though its answer got lost; or by somebody who was given the same turn.
+            self.document.is_adopted |= !self.is_again;
             self.document.kept = Some(own.version);
             self.document.kept_messages = own.document.messages.len();
             (self.document.is_saving, self.is_lost) = (false, false);
