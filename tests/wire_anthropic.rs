@@ -496,7 +496,12 @@ fn streams_that_break_say_so() {
     let open = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"t","input":{}}}"#;
     let half = r#"{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":"{\"a\": [1,"}}"#;
     let stop = r#"{"type":"message_stop"}"#;
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 8] = [
+        // It panicked.
+        (
+            &[r#"{"type":"message_start","message":false}"#],
+            "message: expected an object, found a boolean",
+        ),
         (&[open], "`content_block_start` came before `message_start`"),
         (&[start, start], "a second `message_start`"),
         (&[start, open, open], "index: block 0 was opened before"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::block::Block;
 use crate::error::Result;
@@ -160,7 +160,10 @@ impl Stream {
     }
 
     fn begin(&mut self, event: &mut Fields<'_>) -> Result<()> {
-        let mut message = event.take("message").unwrap_or_default();
+        let message = event.take("message").unwrap_or_else(|| json!({}));
+        if !message.is_object() {
+            return Err(event.at.key("message").error(expected("an object", &message)));
+        }
         let id = message.get("id").and_then(Value::as_str).unwrap_or_default();
         match &self.begun {
             Some(begun) if begun != id || id.is_empty() => {
@@ -169,7 +172,7 @@ impl Stream {
             Some(_) => {}
             None => self.begun = Some(id.to_owned()),
         }
-        self.usage.grow(Usage::anthropic(&message["usage"].take()));
+        self.usage.grow(Usage::anthropic(&message["usage"]));
         Ok(())
     }
 
