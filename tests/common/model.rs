@@ -902,11 +902,11 @@ impl Model<'_> {
             self.ask(&mut choice, opening, &mut told, purse);
         }
         if settings.wants_user_first() && !nothing {
-            // The rules do not say yet how the two share their room.
-            if purse.is_some() {
+            let before = choice.clone();
+            self.user_first(&mut choice, opening, &mut told, purse);
+            if purse.is_some() && choice != before {
                 return Outcome::Undetermined("the user first under a budget");
             }
-            self.user_first(&mut choice, opening, &mut told, purse);
         }
         if let Some(purse) = purse
             && let Err(other) = self.in_budget(&choice, purse)
