@@ -60,8 +60,14 @@ pub(super) trait Room {
     /// Begins a walk from the newest unit back, with these questions sent besides.
     fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()>;
 
-    /// Decides on the next older unit. The first is always taken.
-    fn fit(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit>;
+    /// Decides on the next older unit. The newest of all is always taken.
+    fn fit(
+        &mut self,
+        records: &Records,
+        unit: &Unit,
+        is_newest: bool,
+        matches: &Matches<'_>,
+    ) -> Result<Fit>;
 
     /// Returns the place where the history begins, if all units that end before `end` are too much.
     fn start(&self, end: usize) -> usize {
@@ -101,9 +107,16 @@ impl Room for Messages {
         Ok(())
     }
 
-    fn fit(&mut self, _: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit> {
+    fn fit(
+        &mut self,
+        _: &Records,
+        unit: &Unit,
+        is_newest: bool,
+        matches: &Matches<'_>,
+    ) -> Result<Fit> {
         self.taken += unit.members(matches);
-        Ok(if self.most.is_some_and(|most| self.taken > most) { Fit::Ends } else { Fit::Taken })
+        let is_full = self.most.is_some_and(|most| self.taken > most);
+        Ok(if is_full && !is_newest { Fit::Ends } else { Fit::Taken })
     }
 
     fn pieces(&mut self, _: &Records, row: &[usize]) -> Result<usize> {
@@ -374,17 +387,15 @@ impl<'a> Choosing<'a, '_> {
             let mut end = records.len();
             for (i, unit) in units(self.composer, records, matches, self.opens.1).enumerate() {
                 if questions.binary_search(&unit.head).is_err() {
-                    match self.room.fit(records, &unit, matches)? {
-                        Fit::Omitted if i > 0 => {
-                            omitted.push(unit);
-                        }
-                        Fit::Ends if i > 0 => {
+                    match self.room.fit(records, &unit, i == 0, matches)? {
+                        Fit::Taken => {}
+                        Fit::Omitted => omitted.push(unit),
+                        Fit::Ends => {
                             // Results of a newer group may stand before its newest member.
                             self.reached = unit.newest + 1;
                             start = Some(self.room.start(end).max(self.reached));
                             break;
                         }
-                        _ => {}
                     }
                 }
                 end = end.min(unit.opens(matches));

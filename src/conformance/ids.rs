@@ -8,7 +8,7 @@ use super::support::{ID, append, holds, hostile_names, no_names, numbered, rows,
 use crate::error::ErrorKind;
 use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected};
 use crate::message::Message;
-use crate::record::Incarnation;
+use crate::record::{Incarnation, SlotVersion};
 
 /// Appends messages with the texts `numbers` under an id.
 #[track_caller]
@@ -40,6 +40,7 @@ pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
         Append::new((2..5).map(numbered)).expecting(2),
         Append::new((2..5).map(numbered)).since(&other),
         Append::new([numbered(100)]).set_slot("a", "late", Expected::Any),
+        Append::new([numbered(100)]).remove_slot("a", Expected::Is(SlotVersion::random())),
     ] {
         let mut again = again.with_id("one");
         let appended = memory.append_with(&mut again).unwrap();
@@ -128,7 +129,7 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
     untouched(&one, &before);
     let mut two = Append::new([numbered(3)])
         .with_id("two")
-        .remove_slot("a", Expected::Is(crate::record::SlotVersion::random()));
+        .remove_slot("a", Expected::Is(SlotVersion::random()));
     let before = two.clone();
     assert_eq!(memory.append_with(&mut two).unwrap_err().kind(), ErrorKind::SlotConflict);
     untouched(&two, &before);
@@ -141,12 +142,15 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
 /// An append of nothing is not remembered.
 pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    for _ in 0..2 {
-        let nothing = memory.append_with(&mut Append::default().with_id("one")).unwrap();
-        assert_eq!((nothing.positions, nothing.repeated), (0..0, false));
+    // First where there is no conversation yet, then in one.
+    for (id, end) in [("one", 0), ("two", 1)] {
+        for _ in 0..2 {
+            let nothing = memory.append_with(&mut Append::default().with_id(id)).unwrap();
+            assert_eq!((nothing.positions, nothing.repeated), (end..end, false));
+        }
+        assert!(!append_as(&*memory, id, end..end + 1).repeated);
+        assert!(append_as(&*memory, id, end..end + 1).repeated);
     }
-    assert!(!append_as(&*memory, "one", 0..1).repeated);
-    assert!(append_as(&*memory, "one", 0..1).repeated);
 }
 
 /// A system message or a slot alone is remembered: done again, it would undo what came since.

@@ -134,6 +134,10 @@ pub fn an_append_is_done_with_its_slots_or_not_at_all<F: Fixture>(fixture: &F) {
     let appended = memory.append_with(&mut change).unwrap();
     assert_eq!((appended.positions, appended.repeated), (3..4, false));
     assert_eq!(named(&*memory), ["kept", "new"]);
+    for name in ["kept", "new"] {
+        let version = memory.slot(name).unwrap().map(|slot| slot.version());
+        assert_eq!(version, appended.version, "all slots of an append have its version");
+    }
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be kind.")));
 }
 

@@ -136,7 +136,13 @@ impl<'a> TokenRoom<'a> {
     }
 
     /// Returns the tokens of a unit, with the stand-ins for its missing results.
-    fn weigh(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<usize> {
+    fn weigh(
+        &mut self,
+        records: &Records,
+        unit: &Unit,
+        is_newest: bool,
+        matches: &Matches<'_>,
+    ) -> Result<usize> {
         let mut sum = self.record(records, unit.head)?;
         let Some(group) = unit.group else { return Ok(sum) };
         for place in matches.results_of(group) {
@@ -144,7 +150,6 @@ impl<'a> TokenRoom<'a> {
         }
         let counter = &*self.limit.counter;
         for call in matches.unanswered(group) {
-            let is_newest = self.walk.taken == 0;
             let temporary =
                 |m: &Arc<Message>| m.as_tool().is_some_and(|it| call.is_answered_by(it));
             if !(is_newest && self.temporaries.iter().any(temporary)) {
@@ -197,28 +202,33 @@ impl Room for TokenRoom<'_> {
         Ok(())
     }
 
-    fn fit(&mut self, records: &Records, unit: &Unit, matches: &Matches<'_>) -> Result<Fit> {
-        let tokens = self.weigh(records, unit, matches)?;
+    fn fit(
+        &mut self,
+        records: &Records,
+        unit: &Unit,
+        is_newest: bool,
+        matches: &Matches<'_>,
+    ) -> Result<Fit> {
+        let tokens = self.weigh(records, unit, is_newest, matches)?;
         let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
         let most = self.left.saturating_sub(self.walk.asked).min(high);
         let sum = self.walk.sum.saturating_add(tokens);
         self.walk.met = self.walk.met.saturating_add(tokens);
-        let is_first = self.walk.taken == 0;
-        if is_first {
+        if is_newest {
             self.newest = tokens;
         }
-        if self.walk.taken >= self.most {
+        if !is_newest && self.walk.taken >= self.most {
             self.walk.is_counted_out = true;
             return Ok(Fit::Ends);
         }
-        if self.messages.fit(records, unit, matches)? == Fit::Ends && !is_first {
+        if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
             return Ok(Fit::Ends);
         }
-        if !is_first && self.is_out(unit, tokens, sum <= most) {
+        if !is_newest && self.is_out(unit, tokens, sum <= most) {
             self.messages.put_back(unit, matches);
             return Ok(Fit::Omitted);
         }
-        if !is_first && sum > most {
+        if !is_newest && sum > most {
             return Ok(Fit::Ends);
         }
         self.walk.taken += 1;

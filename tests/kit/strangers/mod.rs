@@ -155,7 +155,8 @@ fn caught(strange: Strange) {
     };
     let mut laws = LAWS.to_vec();
     laws.sort_by_key(|law| likely.iter().position(|group| *group == law.0).unwrap_or(9));
-    let found = laws.iter().find(|law| breaks(law.2));
+    // A fault that needs two at once is met by chance, so a round may miss it.
+    let found = (0..3).find_map(|_| laws.iter().find(|law| breaks(law.2)));
     let Some((group, law, _)) = found else { panic!("no law of the kit finds it") };
     println!("{group}::{law} does not hold");
 }
