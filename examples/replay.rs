@@ -1,0 +1,401 @@
+//! What would each window have cost on your own conversations?
+//!
+//! Reads logs of conversations, builds the prompt of every model call under each setting, and
+//! prints what was sent, what a provider's prompt cache would have held of it, and what that costs.
+//! Nothing is sent anywhere.
+//!
+//! `cargo run --release --example replay -- LOGS... [--prices write,read] [--chain MESSAGES]`
+//!
+//! A log is a JSON file, a file of JSON lines, or a folder of both: a list of messages as OpenAI,
+//! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
+//! `input`, `traj`), or a list of such. Without a log it reads a small one that was made for this.
+//! `--chain 256` puts conversations together until they have so many messages.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{IsTerminal, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use memory_prompt::token::Estimate;
+use memory_prompt::{
+    Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Origin, Prices, Prompt,
+    TokenCounter, Window, wire,
+};
+use serde_json::Value;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/replay.jsonl");
+
+fn main() -> Result<()> {
+    let options = Options::read(env::args().skip(1))?;
+    let mut logs = Logs::default();
+    for path in &options.paths {
+        logs.read(path)?;
+    }
+    let conversations = chain(logs.conversations, options.chain);
+    let calls: usize = conversations.iter().map(|it| answers(it).count()).sum();
+    println!("{} conversations, {calls} model calls", conversations.len());
+    for (error, times) in &logs.failed {
+        println!("{times} not read: {error}");
+    }
+    if calls == 0 {
+        return Err("no log has an answer of a model".into());
+    }
+
+    let settings = settings(options.prices)?;
+    let mut clock = Progress::new(settings.len() * conversations.len());
+    let mut runs = Vec::new();
+    for setting in &settings {
+        let mut run = Run::default();
+        for conversation in &conversations {
+            run.replay(setting, conversation, options.prices)?;
+            clock.step();
+        }
+        runs.push(run);
+    }
+    clock.end();
+    print(&settings, &runs, options.prices);
+    Ok(())
+}
+
+struct Options {
+    paths: Vec<PathBuf>,
+    prices: Prices,
+    /// The number of messages up to which conversations are put together.
+    chain: usize,
+}
+
+impl Options {
+    fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
+        let mut options =
+            Self { paths: vec![], prices: Prices { write: 1.0, read: 0.1 }, chain: 0 };
+        while let Some(argument) = arguments.next() {
+            let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+            match argument.as_str() {
+                "--prices" => {
+                    let value = value()?;
+                    let (write, read) = value.split_once(',').ok_or("--prices WRITE,READ")?;
+                    options.prices = Prices { write: write.parse()?, read: read.parse()? };
+                }
+                "--chain" => options.chain = value()?.parse()?,
+                path => options.paths.push(path.into()),
+            }
+        }
+        if options.paths.is_empty() {
+            options.paths.push(DEFAULT.into());
+        }
+        Ok(options)
+    }
+}
+
+// ---- logs ----------------------------------------------------------------------------------------
+
+#[derive(Default)]
+struct Logs {
+    conversations: Vec<Vec<Message>>,
+    /// How often a conversation could not be read, by the reason.
+    failed: HashMap<String, usize>,
+}
+
+impl Logs {
+    fn read(&mut self, path: &Path) -> Result<()> {
+        let named = |error: std::io::Error| format!("{}: {error}", path.display());
+        if path.is_dir() {
+            let mut inside: Vec<_> =
+                fs::read_dir(path).map_err(named)?.collect::<std::io::Result<_>>()?;
+            inside.sort_by_key(fs::DirEntry::path);
+            return inside.iter().try_for_each(|it| self.read(&it.path()));
+        }
+        let text = fs::read_to_string(path).map_err(named)?;
+        match serde_json::from_str(&text) {
+            Ok(value) => self.value(&value),
+            Err(error) => {
+                for line in text.lines().filter(|line| !line.trim().is_empty()) {
+                    match serde_json::from_str(line) {
+                        Ok(value) => self.value(&value),
+                        Err(_) => self.fail(format!("{}: {error}", path.display())),
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a conversation, or a list of them.
+    fn value(&mut self, value: &Value) {
+        const LISTS: [&str; 6] =
+            ["messages", "contents", "input", "traj", "history", "conversation"];
+        let inner = LISTS.iter().find_map(|key| value.get(key).filter(|it| it.is_array()));
+        let list = inner.or(Some(value)).and_then(Value::as_array);
+        let Some(list) = list else { return self.fail("neither a list nor one in an object") };
+        let is_message = |it: &Value| ["role", "type"].iter().any(|key| it[key].is_string());
+        if inner.is_none() && !list.iter().any(is_message) {
+            return list.iter().for_each(|it| self.value(it));
+        }
+        match decode(list) {
+            Ok(messages) => self.conversations.push(messages),
+            Err(error) => self.fail(error.to_string()),
+        }
+    }
+
+    fn fail(&mut self, error: impl Into<String>) {
+        *self.failed.entry(error.into()).or_default() += 1;
+    }
+}
+
+/// Reads messages in the format that they look like.
+fn decode(list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
+    let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
+    let kinds = || list.iter().filter_map(|it| it["type"].as_str());
+    let blocks = || list.iter().filter_map(|it| it["content"].as_array()).flatten();
+    let of_anthropic = |kind: &str| ["tool_use", "tool_result", "thinking"].contains(&kind);
+    let read = if has("parts") {
+        wire::gemini::history
+    } else if kinds().any(|kind| kind.chars().all(char::is_uppercase)) {
+        wire::langchain4j::history
+    } else if blocks().filter_map(|block| block["type"].as_str()).any(of_anthropic) {
+        wire::anthropic::history
+    } else if kinds().next().is_some() {
+        wire::responses::history
+    } else {
+        wire::openai::history
+    };
+    read(&Value::from(list.to_vec()).to_string())
+}
+
+/// Puts conversations together until each has so many messages.
+fn chain(conversations: Vec<Vec<Message>>, messages: usize) -> Vec<Vec<Message>> {
+    let mut chained: Vec<Vec<Message>> = Vec::new();
+    for conversation in conversations {
+        match chained.last_mut() {
+            Some(last) if last.len() < messages => {
+                last.extend(conversation.into_iter().filter(|it| !it.is_system()));
+            }
+            _ => chained.push(conversation),
+        }
+    }
+    chained
+}
+
+/// Returns the places of what the model said: before each it was called.
+fn answers(conversation: &[Message]) -> impl Iterator<Item = usize> {
+    let all = conversation.iter().enumerate();
+    all.filter(|(i, it)| it.as_ai().is_some() && conversation[..*i].iter().any(Message::is_user))
+        .map(|it| it.0)
+}
+
+// ---- settings ------------------------------------------------------------------------------------
+
+struct Setting {
+    name: String,
+    /// The line of code that sets it.
+    code: String,
+    how: How,
+}
+
+enum How {
+    Composed(Composer),
+    /// The newest of the list, as one cuts it by hand.
+    ByHand(usize),
+}
+
+fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
+    let window = |name: &str, code: String, window| Setting {
+        name: name.to_owned(),
+        code,
+        how: How::Composed(Composer::new().window(window).clone()),
+    };
+    let budget = |name: &str, code: String, budget| Setting {
+        name: name.to_owned(),
+        code,
+        how: How::Composed(Composer::new().max_tokens(budget, Estimate).clone()),
+    };
+    let mut all = vec![window("everything", ".window(Window::all())".into(), Window::all())];
+    let (name, code) = ("newest 20 of the list".into(), String::new());
+    all.push(Setting { name, code, how: How::ByHand(20) });
+    for n in [10, 20, 40] {
+        let code = format!(".window(Window::last({n}))");
+        all.push(window(&format!("last {n}"), code, Window::last(n)));
+    }
+    all.push(window("3 turns", ".window(Window::turns(3))".into(), Window::turns(3)));
+    for low in [10, 20, 40] {
+        let stepped = Window::stepped_for(low, prices)?;
+        let Prices { write, read } = prices;
+        let code = format!(
+            ".window(Window::stepped_for({low}, Prices {{ write: {write:?}, read: {read:?} }})?)"
+        );
+        all.push(window(&format!("stepped from {low}"), code, stepped));
+    }
+    let code = ".max_tokens(4_000, Estimate)".into();
+    all.push(budget("4,000 tokens", code, Budget::new(4_000)));
+    let code = ".max_tokens(Budget::new(8_000).stepped(3_000, 6_000)?, Estimate)".into();
+    let stepped = Budget::new(8_000).stepped(3_000, 6_000)?;
+    all.push(budget("3,000 to 6,000 tokens", code, stepped));
+    Ok(all)
+}
+
+// ---- replay --------------------------------------------------------------------------------------
+
+/// One setting over all conversations.
+#[derive(Default)]
+struct Run {
+    calls: usize,
+    tokens: usize,
+    cached: usize,
+    cost: f64,
+    /// The prompts with a result without its call, and those without a message of the user.
+    orphans: usize,
+    no_question: usize,
+    /// The prompts that could not be built, and why the first one could not.
+    failed: Option<(usize, String)>,
+}
+
+/// A message as a provider's cache tells it from others, and its tokens.
+type Sent = (u64, usize);
+
+impl Run {
+    fn replay(&mut self, setting: &Setting, messages: &[Message], prices: Prices) -> Result<()> {
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        if let How::Composed(composer) = &setting.how {
+            *prompt.configure() = composer.clone();
+        }
+        let mut known = Known::default();
+        let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);
+        for answer in answers(messages) {
+            let sent: Vec<Sent> = match setting.how {
+                How::ByHand(n) => self.by_hand(&messages[..answer], n)?,
+                How::Composed(_) => {
+                    prompt.add_all(messages[stored..answer].to_vec())?;
+                    stored = answer;
+                    match prompt.build() {
+                        Ok(built) => {
+                            self.no_question += usize::from(built.report().no_user_message);
+                            known.prompt(&built)?
+                        }
+                        Err(error) => {
+                            self.failed.get_or_insert_with(|| (0, error.to_string())).0 += 1;
+                            continue;
+                        }
+                    }
+                }
+            };
+            let same = before.iter().zip(&sent).take_while(|(one, other)| one == other);
+            let cached: usize = same.map(|(_, it)| it.1).sum();
+            let tokens: usize = sent.iter().map(|it| it.1).sum();
+            self.calls += 1;
+            self.tokens += tokens;
+            self.cached += cached;
+            self.cost += float(cached) * prices.read + float(tokens - cached) * prices.write;
+            before = sent;
+        }
+        Ok(())
+    }
+
+    /// The system message and the newest `n` of the rest.
+    fn by_hand(&mut self, so_far: &[Message], n: usize) -> Result<Vec<Sent>> {
+        let (system, rest): (Vec<_>, Vec<_>) = so_far.iter().partition(|it| it.is_system());
+        let newest = &rest[rest.len().saturating_sub(n)..];
+        self.orphans += usize::from(newest.first().is_some_and(|it| it.is_tool()));
+        self.no_question += usize::from(!newest.iter().any(|it| it.is_user()));
+        system.iter().chain(newest).map(|it| own(it)).collect()
+    }
+}
+
+/// What was hashed and counted before, by position.
+#[derive(Default)]
+struct Known(HashMap<u64, Sent>);
+
+impl Known {
+    fn prompt(&mut self, built: &Prompt) -> Result<Vec<Sent>> {
+        let all = built.with_origins().map(|(origin, message)| {
+            let Origin::History(seq) = origin else { return own(message) };
+            if let Some(sent) = self.0.get(&seq) {
+                return Ok(*sent);
+            }
+            let sent = own(message)?;
+            self.0.insert(seq, sent);
+            Ok(sent)
+        });
+        all.collect()
+    }
+}
+
+fn own(message: &Message) -> Result<Sent> {
+    let mut hasher = DefaultHasher::new();
+    (message.role(), message.text()).hash(&mut hasher);
+    message.tool_calls().for_each(|call| (&call.id, &call.arguments).hash(&mut hasher));
+    Ok((hasher.finish(), Estimate.count(message)?))
+}
+
+// ---- output --------------------------------------------------------------------------------------
+
+fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
+    let Prices { write, read } = prices;
+    println!("cost in tokens at the full price: cached ones at {read}, others at {write}\n");
+    println!(
+        "| setting | tokens a call | cached | cost a call | of everything | orphans | no question |"
+    );
+    println!("|---|--:|--:|--:|--:|--:|--:|");
+    for (setting, run) in settings.iter().zip(runs) {
+        let calls = float(run.calls.max(1));
+        println!(
+            "| {} | {:.0} | {:.0} % | {:.0} | {:.2} | {} | {} |",
+            setting.name,
+            float(run.tokens) / calls,
+            float(run.cached) / float(run.tokens.max(1)) * 100.0,
+            run.cost / calls,
+            run.cost / runs[0].cost,
+            run.orphans,
+            run.no_question,
+        );
+    }
+    for (setting, run) in settings.iter().zip(runs) {
+        if let Some((times, error)) = &run.failed {
+            println!("\n{}: {times} prompts could not be built: {error}", setting.name);
+        }
+    }
+    let sound = settings.iter().zip(runs).filter(|(setting, run)| {
+        !setting.code.is_empty() && run.no_question == 0 && run.failed.is_none()
+    });
+    if let Some((best, _)) = sound.min_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost)) {
+        println!("\nCheapest for these conversations: {}\n\n    {}", best.name, best.code);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "numbers of tokens")]
+fn float(number: usize) -> f64 {
+    number as f64
+}
+
+/// Tells on a terminal how far it is, where it takes long.
+struct Progress {
+    all: usize,
+    done: usize,
+    told: Instant,
+    shown: bool,
+}
+
+impl Progress {
+    fn new(all: usize) -> Self {
+        Self { all, done: 0, told: Instant::now(), shown: false }
+    }
+
+    fn step(&mut self) {
+        self.done += 1;
+        if self.told.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
+            (self.told, self.shown) = (Instant::now(), true);
+            eprint!("\r{} %", self.done * 100 / self.all);
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn end(&self) {
+        if self.shown {
+            eprintln!("\r     ");
+        }
+    }
+}
