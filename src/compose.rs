@@ -17,31 +17,30 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
-mod assemble;
 mod budget;
 mod cache;
 mod choose;
 mod counts;
 mod cuts;
 mod plain;
-mod provider;
+mod shape;
 mod system;
+mod take;
 
 use std::fmt;
 use std::sync::Arc;
 
-use crate::composed::{Content, Prompt};
+use crate::composed::{Draft, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Message;
 use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::{Stop, ToolGroups, Window};
-use assemble::Assembly;
+use crate::window::{NotReady, ToolGroups, Window};
 pub use budget::Budget;
 use budget::Limit;
-pub use cache::ComposerCache;
+pub(crate) use cache::ComposerCache;
 use choose::Choice;
 use cuts::Cuts;
 use system::System;
@@ -243,21 +242,7 @@ impl Composer {
     /// token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter
     /// returns; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
-        self.draft(snapshot, Temporaries::last(temporaries), None)
-    }
-
-    /// Does the same with what earlier prompts of the conversation counted and cut.
-    ///
-    /// # Errors
-    ///
-    /// As [`compose`](Self::compose).
-    pub fn compose_cached(
-        &self,
-        snapshot: Snapshot,
-        temporaries: &[Arc<Message>],
-        cache: &mut ComposerCache,
-    ) -> Result<Composition> {
-        self.draft(snapshot, Temporaries::last(temporaries), Some(cache))
+        self.compose_with(snapshot, Temporaries::last(temporaries), None)
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -267,26 +252,28 @@ impl Composer {
     /// As [`compose`](Self::compose).
     pub fn compose_all(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> Result<Prompt> {
         let whole = Snapshot { start: snapshot.oldest_row(), ..snapshot.clone() };
-        match self.draft(whole, Temporaries::last(temporaries), None)? {
+        match self.compose(whole, temporaries)? {
             Composition::Ready(prompt) => Ok(prompt),
             // Never asked for by a history that holds all there is.
             Composition::ReadMore(_) => Err(Error::invalid("compose", "the snapshot has a gap")),
         }
     }
 
-    pub(crate) fn draft(
+    /// Composes a prompt, for temporaries of any place, with what earlier prompts of the
+    /// conversation counted and cut.
+    pub(crate) fn compose_with(
         &self,
         mut snapshot: Snapshot,
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
-        let before = |content: &Content| content.report.older + content.report.over_budget;
-        let content = self.content(&snapshot, temporaries, cache.as_deref_mut());
-        let reaches_back = match &content {
-            Ok(content) => before(content) < 2,
-            Err(Stop::ReadMore(_)) => false,
-            Err(Stop::Failed(_)) => true,
+        let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
+        let draft = self.draft(&snapshot, temporaries, cache.as_deref_mut());
+        let reaches_back = match &draft {
+            Ok(draft) => before(draft) < 2,
+            Err(NotReady::ReadMore(_)) => false,
+            Err(NotReady::Failed(_)) => true,
         };
         // A system record that opens the history is the system message if the prompt reaches back
         // to it.
@@ -295,77 +282,82 @@ impl Composer {
                 // Only the first row was not read, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
             }
-            if let Some(mut opened) = system::opening_record(&snapshot) {
-                match self.content(&opened, temporaries, cache) {
-                    Ok(mut content) if before(&content) == 0 => {
-                        content.report.stored += 1;
-                        content.report.sent += 1;
-                        return Ok(Composition::Ready(Prompt::new(content, &mut opened.records)));
+            if let Some(mut with_system) = system::first_as_system(&snapshot) {
+                match self.draft(&with_system, temporaries, cache) {
+                    Ok(mut draft) if before(&draft) == 0 => {
+                        draft.report.stored += 1;
+                        draft.report.sent += 1;
+                        let prompt = Prompt::new(draft, &mut with_system.records);
+                        return Ok(Composition::Ready(prompt));
                     }
-                    Err(Stop::Failed(error)) if content.is_ok() => return Err(error),
+                    Err(NotReady::Failed(error)) if draft.is_ok() => return Err(error),
                     _ => {}
                 }
             }
         }
-        match content {
-            Ok(content) => Ok(Composition::Ready(Prompt::new(content, &mut snapshot.records))),
+        match draft {
+            Ok(draft) => Ok(Composition::Ready(Prompt::new(draft, &mut snapshot.records))),
             // `n` counts records; rows that can't be read take up places in a read too, so they are
             // added.
-            Err(Stop::ReadMore(n)) => {
+            Err(NotReady::ReadMore(n)) => {
                 let missing = n.saturating_sub(snapshot.records.len()).max(1);
                 Ok(Composition::ReadMore(snapshot.rows().saturating_add(missing)))
             }
-            Err(Stop::Failed(error)) => Err(error),
+            Err(NotReady::Failed(error)) => Err(error),
         }
     }
 
-    /// Composes the content of the prompt, whose pieces name records of this snapshot by place.
-    fn content(
+    /// Drafts a prompt of this snapshot: chooses what is sent, and takes it.
+    fn draft(
         &self,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
         cache: Option<&mut ComposerCache>,
-    ) -> Result<Box<Content>, Stop> {
+    ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
-            let mut nothing = ComposerCache::new();
-            return limit.compose(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
+            return limit.fit(
+                self,
+                snapshot,
+                temporaries,
+                cache.unwrap_or(&mut Default::default()),
+            );
         }
         if temporaries.messages.is_empty()
-            && let Some(content) = self.plain(snapshot)
+            && let Some(draft) = self.plain(snapshot)
         {
             if let Some(cache) = cache {
                 cache.cuts = Cuts::default();
             }
-            return Ok(content);
+            return Ok(draft);
         }
         let window = self.effective_window();
         let mut room = choose::Messages::new(window.most(), window.half());
         let choice = self.choose(snapshot, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
-        let cuts = cache.map(|cache| &mut cache.cuts);
-        Ok(self.assemble(snapshot, system, temporaries, choice, cuts)?)
+        Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
     }
 
     fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {
         System::choose(self.system.as_ref(), snapshot.system.as_ref(), temporaries)
     }
 
-    fn assemble(
+    /// Takes what was chosen, and shapes it for the provider.
+    fn take(
         &self,
         snapshot: &Snapshot,
         system: System,
         temporaries: Temporaries<'_>,
         choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
-    ) -> Result<Box<Content>> {
+    ) -> Result<Box<Draft>> {
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
-        let mut assembly = Assembly::new(self, snapshot, system, choice, cuts);
-        assembly.history(temporaries.before)?;
-        assembly.temporaries(temporaries.messages)?;
-        assembly.finish(temporaries.messages)?;
-        Ok(assembly.content)
+        let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
+        if let Some(provider) = self.provider {
+            shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
+        }
+        Ok(draft.finished())
     }
 }
 

@@ -6,14 +6,14 @@ mod report;
 
 use std::iter::FusedIterator;
 use std::ops::Index;
-use std::{fmt, mem, slice};
+use std::{fmt, mem};
 
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::{Message, Role};
-use crate::record::{Cell, Records};
-pub(crate) use pieces::{Held, Item, Pieces};
-use pieces::{Next, Walk};
+use crate::record::Records;
+use pieces::Walk;
+pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, SharedPrefix};
 pub use report::{
     Adapted, How, LeftOut, Moved, Repaired, Report, SystemSource, Tokens, Truncated, Why,
@@ -38,12 +38,12 @@ pub use report::{
 #[derive(Clone)]
 pub struct Prompt {
     /// Boxed, so that it is made in its place and moved as a pointer from then on.
-    content: Box<Content>,
+    draft: Box<Draft>,
 }
 
-/// The content of a [`Prompt`].
+/// A prompt in the making, and then what it holds.
 #[derive(Clone, Default)]
-pub(crate) struct Content {
+pub(crate) struct Draft {
     /// The records that were read; none until the prompt is done.
     records: Records,
     pub(crate) pieces: Pieces,
@@ -76,24 +76,36 @@ pub enum Origin {
     Added,
 }
 
+impl Origin {
+    /// Returns the position of the record that is sent, itself or a copy of it; of several that were
+    /// joined, that of the first.
+    pub(crate) fn seq(self) -> Option<u64> {
+        match self {
+            Self::History(seq) | Self::Truncated(seq) | Self::Adapted(seq) => Some(seq),
+            Self::Joined(seq) => seq,
+            Self::System | Self::Repair | Self::Note | Self::Temporary | Self::Added => None,
+        }
+    }
+}
+
 impl Prompt {
-    /// Returns a prompt of this content; takes the records of which it was made.
-    pub(crate) fn new(mut content: Box<Content>, of: &mut Records) -> Self {
-        let Content { records, pieces, .. } = &mut *content;
+    /// Returns the prompt of this draft; takes the records of which it was made.
+    pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
+        let Draft { records, pieces, .. } = &mut *draft;
         mem::swap(records, of);
-        pieces.settle(records);
-        Self { content }
+        pieces.free_unsent(records);
+        Self { draft }
     }
 
     /// Returns the same prompt, whose report names temporaries that were dropped before it.
     pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
-        self.content.report.dropped_temporaries = roles;
+        self.draft.report.dropped_temporaries = roles;
         self
     }
 
     /// Returns the number of messages.
     pub fn len(&self) -> usize {
-        self.content.pieces.len()
+        self.draft.pieces.len()
     }
 
     /// Returns whether there are no messages.
@@ -104,7 +116,7 @@ impl Prompt {
     /// Returns the messages, in order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter { cells: [].iter(), walk: self.walk(), left: self.len() }
+        Iter(self.walk())
     }
 
     /// Returns the `i`th message.
@@ -114,7 +126,7 @@ impl Prompt {
 
     /// Returns the messages, each with its origin.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        self.walk().map(|held| (held.origin(), held.message()))
+        self.walk().map(|item| (item.origin(), item.borrowed()))
     }
 
     /// Returns the system message, which is the first where there is one.
@@ -132,12 +144,12 @@ impl Prompt {
     /// the end that a later one may be joined to is not durable either. A provider's cache mark
     /// belongs at this boundary.
     pub fn durable(&self) -> usize {
-        self.content.durable
+        self.draft.durable
     }
 
     /// Returns the report of what the build did.
     pub fn report(&self) -> &Report {
-        &self.content.report
+        &self.draft.report
     }
 
     /// Returns copies of the messages.
@@ -147,52 +159,28 @@ impl Prompt {
 
     #[inline]
     fn walk(&self) -> Walk<'_> {
-        self.content.pieces.walk(&self.content.records)
+        self.draft.pieces.walk(&self.draft.records)
     }
 }
 
 /// The messages of a [`Prompt`], in order.
 #[derive(Clone)]
-pub struct Iter<'a> {
-    /// The next messages, as far as they lie side by side, and what comes behind them.
-    cells: slice::Iter<'a, Cell>,
-    walk: Walk<'a>,
-    left: usize,
-}
+pub struct Iter<'a>(Walk<'a>);
 
 impl<'a> Iterator for Iter<'a> {
     type Item = &'a Message;
 
     #[inline]
     fn next(&mut self) -> Option<&'a Message> {
-        loop {
-            if let Some(cell) = self.cells.next() {
-                self.left -= 1;
-                return cell.get().map(|entry| &entry.message);
-            }
-            if self.left == 0 {
-                return None;
-            }
-            match self.walk.stretch()? {
-                Next::Cells(cells) => self.cells = cells.iter(),
-                Next::One(message) => {
-                    self.left -= 1;
-                    return Some(message);
-                }
-            }
-        }
+        self.0.next().map(Item::borrowed)
     }
 
     fn nth(&mut self, n: usize) -> Option<&'a Message> {
-        let near = n.min(self.cells.len());
-        self.cells = self.cells.as_slice()[near..].iter();
-        self.walk.advance(n - near);
-        self.left = self.left.saturating_sub(n);
-        self.next()
+        self.0.nth(n).map(Item::borrowed)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
+        self.0.size_hint()
     }
 }
 
@@ -260,6 +248,6 @@ impl fmt::Debug for Prompt {
 impl fmt::Debug for Iter<'_> {
     /// Says how many messages are left.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("left", &self.left).finish()
+        f.debug_struct("Iter").field("left", &self.len()).finish()
     }
 }

@@ -164,7 +164,7 @@ pub mod wire;
 #[cfg(feature = "tokio")]
 pub use adapt::{Blocking, Unblock};
 pub use codec::Codec;
-pub use compose::{Budget, Composer, ComposerCache, Composition, Placement};
+pub use compose::{Budget, Composer, Composition, Placement};
 pub use composed::{
     Adapted, Break, How, Iter, LeftOut, Moved, Origin, Prompt, Repaired, Report, SharedPrefix,
     SystemSource, Tokens, Truncated, Why,

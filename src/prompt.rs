@@ -9,7 +9,7 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Composer, ComposerCache, Composition, Placement};
+use crate::compose::{Budget, Composer, ComposerCache, Composition, Placement, Temporaries};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt, share};
@@ -204,12 +204,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
             // A memory that returns fewer has no more, even where it does not list what it lost.
             snapshot.start = snapshot.oldest_row();
         }
-        if self.composer.uses_cache() {
-            let cache = &mut self.cache.lock();
-            self.composer.compose_cached(snapshot, &self.temporaries, cache)
-        } else {
-            self.composer.compose(snapshot, &self.temporaries)
-        }
+        let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
+        let temporaries = Temporaries::last(&self.temporaries);
+        self.composer.compose_with(snapshot, temporaries, cache.as_deref_mut())
     }
 
     /// Begins a build: temporaries that it does not spend belong to this memory from now on.

@@ -259,7 +259,7 @@ impl Turn {
             wanted: 0,
             staged: Records::default(),
             temporaries,
-            cache: ComposerCache::new(),
+            cache: ComposerCache::default(),
             is_lost: false,
             is_committing: false,
             is_again: false,

@@ -92,7 +92,7 @@ pub struct Prices {
 
 /// The place where a window opens among the records of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Opening {
+pub(crate) struct Start {
     /// The place of the first record that the window covers.
     pub(crate) covers: usize,
     /// The place of the first record that is sent: behind tool results on which no window opens.
@@ -102,13 +102,13 @@ pub(crate) struct Opening {
 }
 
 /// The reason why composing stops before there is a prompt.
-pub(crate) enum Stop {
+pub(crate) enum NotReady {
     /// It takes this many of the newest records to go on.
     ReadMore(usize),
     Failed(Error),
 }
 
-impl From<Error> for Stop {
+impl From<Error> for NotReady {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -252,25 +252,25 @@ impl Window {
 
     /// Returns the place where this window opens in `snapshot`, before tool groups are looked at. A
     /// greeting of up to `bound` records belongs to the first turn.
-    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
+    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Start, NotReady> {
         let have = snapshot.records.len();
         match self.kind {
-            Kind::All if snapshot.is_complete() => Ok(Opening::at(0)),
-            Kind::All => Err(Stop::ReadMore(usize::MAX)),
-            Kind::Last(0) | Kind::Turns(0) => Ok(Opening::at(have)),
+            Kind::All if snapshot.is_complete() => Ok(Start::at(0)),
+            Kind::All => Err(NotReady::ReadMore(usize::MAX)),
+            Kind::Last(0) | Kind::Turns(0) => Ok(Start::at(have)),
             Kind::Last(n) => nth_newest(snapshot, n),
             Kind::Turns(n) => turns::opening(snapshot, n, bound),
             Kind::Stepped { low, step } => {
-                let Opening { start, ended, .. } = nth_newest(snapshot, low)?;
+                let Start { start, ended, .. } = nth_newest(snapshot, low)?;
                 let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
                 let position = low / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
-                    return Err(Stop::ReadMore(places(snapshot.end - position)));
+                    return Err(NotReady::ReadMore(places(snapshot.end - position)));
                 }
                 // Back from the low mark: what lies between is at most a step.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.seq() >= position).count();
-                Ok(Opening { ended, ..Opening::at(start) })
+                Ok(Start { ended, ..Start::at(start) })
             }
         }
     }
@@ -336,7 +336,7 @@ pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
 }
 
-impl Opening {
+impl Start {
     const fn at(start: usize) -> Self {
         Self { covers: start, start, ended: false }
     }
@@ -347,12 +347,12 @@ const PASSED: usize = 1024;
 
 /// Returns the place of the `n`th newest record that a provider may be sent, looked for past a
 /// number of others.
-fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Opening, Stop> {
+fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Start, NotReady> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
-        return Ok(Opening::at(start)); // as nearly always
+        return Ok(Start::at(start)); // as nearly always
     }
     let most = n.saturating_add(PASSED);
     let (mut sent, mut start) = (0, have);
@@ -360,14 +360,14 @@ fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Opening, Stop> {
         start -= 1;
         sent += usize::from(!record.message().is_private());
         if sent == n {
-            return Ok(Opening::at(start));
+            return Ok(Start::at(start));
         }
     }
     if have >= most {
-        Ok(Opening { ended: start > 0 || !complete, ..Opening::at(start) })
+        Ok(Start { ended: start > 0 || !complete, ..Start::at(start) })
     } else if complete {
-        Ok(Opening::at(0))
+        Ok(Start::at(0))
     } else {
-        Err(Stop::ReadMore(if have < n { n } else { more(have).min(most) }))
+        Err(NotReady::ReadMore(if have < n { n } else { more(have).min(most) }))
     }
 }

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use super::cache::ComposerCache;
 use super::system::System;
 use super::{Composer, Temporaries};
-use crate::composed::{Content, Tokens, Why};
+use crate::composed::{Draft, Tokens, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
-use crate::window::Stop;
+use crate::window::NotReady;
 use room::TokenRoom;
 
 /// A number of tokens that a prompt may have, and what gives way when it has more.
@@ -132,23 +132,21 @@ impl fmt::Debug for Limit {
 }
 
 impl Limit {
-    /// Composes the prompt that fits.
-    pub(super) fn compose(
+    /// Drafts the prompt that fits.
+    pub(super) fn fit(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
-    ) -> Result<Box<Content>, Stop> {
+    ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
-        let first = self.fit(composer, snapshot, temporaries, cache)?;
+        let first = self.fit_units(composer, snapshot, temporaries, cache)?;
         cache.counts.forget_unasked();
         let (needed, mut best) = match first {
             Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
-            Tried::Fits(content) if self.budget.cut_first && leaves_out(&content) => {
-                (None, Ok(content))
-            }
-            Tried::Fits(content) => return Ok(content),
+            Tried::Fits(draft) if self.budget.cut_first && leaves_out(&draft) => (None, Ok(draft)),
+            Tried::Fits(draft) => return Ok(draft),
         };
         // Down to a sixteenth to make room for more of the history; down to a single character
         // where the prompt can't be sent otherwise.
@@ -162,14 +160,14 @@ impl Limit {
             let limit = truncate.limit();
             shorter.truncate = Some(truncate);
             // Texts that are cut shorter have other counts, which are not remembered.
-            let nothing = &mut ComposerCache::new();
-            match self.fit(&shorter, snapshot, temporaries, nothing)? {
-                Tried::Fits(mut content) => {
-                    if let Some(tokens) = &mut content.report.tokens {
+            let nothing = &mut ComposerCache::default();
+            match self.fit_units(&shorter, snapshot, temporaries, nothing)? {
+                Tried::Fits(mut draft) => {
+                    if let Some(tokens) = &mut draft.report.tokens {
                         tokens.cut_to = Some(limit);
                     }
-                    let is_enough = needed.is_some() || !leaves_out(&content);
-                    best = Ok(content);
+                    let is_enough = needed.is_some() || !leaves_out(&draft);
+                    best = Ok(draft);
                     if is_enough {
                         break;
                     }
@@ -180,18 +178,18 @@ impl Limit {
         best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens)).into())
     }
 
-    /// Composes the prompt of as many units of the history as fit.
-    fn fit(
+    /// Drafts the prompt of as many units of the history as fit.
+    fn fit_units(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
-    ) -> Result<Tried, Stop> {
+    ) -> Result<Tried, NotReady> {
         let system = composer.system_message(snapshot, temporaries.messages);
-        let mut compose =
-            |most| self.compose_units(composer, snapshot, &system, temporaries, cache, most);
-        let (mut least, units) = match compose(usize::MAX)? {
+        let mut attempt =
+            |most| self.attempt(composer, snapshot, &system, temporaries, cache, most);
+        let (mut least, units) = match attempt(usize::MAX)? {
             Tried::TooMuch { tokens, units } => (tokens, units),
             fits @ Tried::Fits(_) => return Ok(fits),
         };
@@ -201,10 +199,10 @@ impl Limit {
         let mut best = None;
         while fits + 1 < too_many {
             let middle = if fits == 0 && too_many == units { 1 } else { fits.midpoint(too_many) };
-            match compose(middle)? {
-                Tried::Fits(content) => {
+            match attempt(middle)? {
+                Tried::Fits(draft) => {
                     fits = middle;
-                    best = Some(content);
+                    best = Some(draft);
                 }
                 Tried::TooMuch { tokens, .. } => {
                     too_many = middle;
@@ -215,8 +213,8 @@ impl Limit {
         Ok(best.map_or(Tried::TooMuch { tokens: least, units: too_many }, Tried::Fits))
     }
 
-    /// Composes a prompt of at most `most` units of the history, and counts all of it.
-    fn compose_units(
+    /// Drafts a prompt of at most `most` units of the history, and counts all of it.
+    fn attempt(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
@@ -224,18 +222,17 @@ impl Limit {
         temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
         most: usize,
-    ) -> Result<Tried, Stop> {
+    ) -> Result<Tried, NotReady> {
         let ComposerCache { counts, cuts } = cache;
         let mut room =
             TokenRoom::new(self, composer, snapshot, system, temporaries.messages, counts, most)?;
         let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut content =
-            composer.assemble(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
-        let total = room.total(content.pieces.walk(&snapshot.records))?;
-        content.report.tokens = Some(Tokens { total, budget, cut_to: None });
+        let mut draft = composer.take(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
+        let total = room.total(draft.pieces.walk(&snapshot.records))?;
+        draft.report.tokens = Some(Tokens { total, budget, cut_to: None });
         Ok(if total <= budget {
-            Tried::Fits(content)
+            Tried::Fits(draft)
         } else {
             Tried::TooMuch { tokens: total, units }
         })
@@ -250,14 +247,14 @@ impl Limit {
 }
 
 /// Returns whether the budget has left something out.
-fn leaves_out(content: &Content) -> bool {
-    let report = &content.report;
+fn leaves_out(draft: &Draft) -> bool {
+    let report = &draft.report;
     report.over_budget > 0 || report.left_out.iter().any(|left| left.why == Why::OverBudget)
 }
 
-/// The outcome of composing within a budget.
+/// The outcome of a draft within a budget.
 enum Tried {
-    Fits(Box<Content>),
+    Fits(Box<Draft>),
     /// The prompt does not fit: the tokens that it has, and its units of the history.
     TooMuch {
         tokens: usize,

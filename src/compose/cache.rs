@@ -10,37 +10,12 @@ use super::cuts::Cuts;
 ///
 /// It changes no prompt, only what a prompt costs. A count belongs to a position and the message
 /// that was found there, a cut copy to the very record in memory; both stay true as long as counter
-/// and truncation are the same. [`MemoryPrompt`] looks after that; whoever composes alone begins a
-/// new one where either has changed, or the conversation is another one. A provider's prompt cache
-/// is something else.
-///
-/// ```
-/// use memory_prompt::{Composer, ComposerCache, Composition, Message, Snapshot, Truncate};
-///
-/// let mut composer = Composer::new();
-/// composer.truncate(Truncate::chars(5)?);
-/// let history = Snapshot::from_messages([Message::user("a long story")]);
-/// let mut cache = ComposerCache::new();
-/// for _ in 0..2 {
-///     // It cuts the first time only.
-///     let composed = composer.compose_cached(history.clone(), &[], &mut cache)?;
-///     assert!(matches!(composed, Composition::Ready(prompt) if prompt[0].text() == "a lon"));
-/// }
-/// # Ok::<(), memory_prompt::Error>(())
-/// ```
-///
-/// [`MemoryPrompt`]: crate::MemoryPrompt
+/// and truncation are the same, and whoever changes these begins a new one. A provider's prompt
+/// cache is something else.
 #[derive(Default)]
-pub struct ComposerCache {
+pub(crate) struct ComposerCache {
     pub(super) counts: Counts,
     pub(super) cuts: Cuts,
-}
-
-impl ComposerCache {
-    /// Returns a cache that knows nothing yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
 }
 
 impl fmt::Debug for ComposerCache {

@@ -4,13 +4,15 @@
 use std::collections::BTreeMap;
 
 use super::Composer;
-use super::provider::says_nothing;
+use super::shape::says_nothing;
 use crate::composed::Why;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Opens, Provider};
 use crate::record::{Records, Snapshot};
-use crate::window::{Fate, Matches, Opening, Row, Stop, ToolGroups, last_row, more, whole_groups};
+use crate::window::{
+    Fate, Matches, NotReady, Row, Start, ToolGroups, last_row, more, whole_groups,
+};
 
 /// The part of the history that is sent. Places count among the records that were read.
 #[derive(Default)]
@@ -158,22 +160,22 @@ impl Composer {
         &'a self,
         snapshot: &'a Snapshot,
         room: &mut dyn Room,
-    ) -> Result<Choice<'a>, Stop> {
+    ) -> Result<Choice<'a>, NotReady> {
         let bound = self.search();
         let have = snapshot.records.len();
         let opening = match self.opening(snapshot, bound) {
             Ok(opening) => (opening, None),
             // The window opens before what was read; or, where it counts turns, at the first one
             // that was read or before it. Only what is full by then is settled.
-            Err(Stop::ReadMore(n)) if room.is_budget() => {
+            Err(NotReady::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if self.effective_window().is_turns() { turn } else { 0 };
-                (Opening { covers: start, start, ended: false }, Some(n))
+                (Start { covers: start, start, ended: false }, Some(n))
             }
             Err(stop) => return Err(stop),
         };
-        let (Opening { covers, start, ended }, unread) = opening;
+        let (Start { covers, start, ended }, unread) = opening;
         let mut choice = Choice { covers, start, ..Choice::default() };
         if ended && (covers > 0 || !snapshot.is_complete()) {
             choice.search_ended = snapshot.records.get(covers).map(|record| record.seq());
@@ -202,7 +204,7 @@ impl Composer {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
 
-    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Opening, Stop> {
+    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Start, NotReady> {
         let window = self.effective_window();
         let opening = window.opening(snapshot, bound)?;
         if !self.checks_groups() {
@@ -234,7 +236,7 @@ impl Composer {
 }
 
 impl<'a> Choosing<'a, '_> {
-    fn run(mut self) -> Result<Choice<'a>, Stop> {
+    fn run(mut self) -> Result<Choice<'a>, NotReady> {
         self.window()?;
         let window = self.composer.effective_window();
         if self.checks && !window.is_exact() && !window.sends_nothing() {
@@ -248,7 +250,7 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Chooses the window, with the calls that its results take along.
-    fn window(&mut self) -> Result<(), Stop> {
+    fn window(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         if self.checks && self.room.is_budget() {
             // A late result may belong to any call, and the start of the window must not depend on
@@ -264,11 +266,11 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Takes as much as there is room for beside these questions.
-    fn fill(&mut self, questions: &[usize]) -> Result<(), Stop> {
+    fn fill(&mut self, questions: &[usize]) -> Result<(), NotReady> {
         loop {
             self.walk(questions)?;
             if let Some(n) = self.unread.filter(|_| !self.choice.is_full) {
-                return Err(Stop::ReadMore(n.min(more(self.snapshot.records.len()))));
+                return Err(NotReady::ReadMore(n.min(more(self.snapshot.records.len()))));
             }
             let (start, reached) = (self.choice.start, self.reached);
             if self.matched.is_some_and(|matched| reached < matched) {
@@ -292,7 +294,7 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Adds the question of the newest turn, where the window has lost it.
-    fn question(&mut self) -> Result<(), Stop> {
+    fn question(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         let from = |place: usize| records.messages().rev().take(records.len() - place);
         let is_work = |message: &Message| message.is_tool() || message.has_tool_calls();
@@ -320,7 +322,7 @@ impl<'a> Choosing<'a, '_> {
 
     /// Adds the question of the turn in which the window opens, for a model that wants the user
     /// first; else leaves out the rest of that turn.
-    fn user_first(&mut self) -> Result<(), Stop> {
+    fn user_first(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         let is_user = |place| records.get(place).is_some_and(|record| record.message().is_user());
         let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
@@ -455,17 +457,17 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Stops unless all that may be searched before the window was read.
-    fn search_before(&self) -> Result<(), Stop> {
+    fn search_before(&self) -> Result<(), NotReady> {
         if self.is_searched() {
             return Ok(());
         }
         let behind = self.snapshot.records.len() - self.base();
-        Err(Stop::ReadMore(behind.saturating_add(self.bound)))
+        Err(NotReady::ReadMore(behind.saturating_add(self.bound)))
     }
 
     /// Stops where reading more may help; else notes that the search ended without success, if
     /// there are older records.
-    fn missed(&mut self) -> Result<(), Stop> {
+    fn missed(&mut self) -> Result<(), NotReady> {
         self.search_before()?;
         let searched = self.searched();
         if searched > 0 || !self.snapshot.is_complete() {

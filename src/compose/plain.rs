@@ -1,8 +1,7 @@
 //! The fast path of most prompts: the newest records as they are, behind a system message.
 
 use super::Composer;
-use super::system::System;
-use crate::composed::{Content, Origin};
+use crate::composed::Draft;
 use crate::message::Message;
 use crate::record::Snapshot;
 use crate::window::ToolGroups;
@@ -10,7 +9,7 @@ use crate::window::ToolGroups;
 impl Composer {
     /// Fast path: no temporaries, no provider, and nothing in the window needs repair or
     /// truncation. The long way composes the same prompt, only more slowly.
-    pub(super) fn plain(&self, snapshot: &Snapshot) -> Option<Box<Content>> {
+    pub(super) fn plain(&self, snapshot: &Snapshot) -> Option<Box<Draft>> {
         let newest = self.effective_window().newest()?;
         let Snapshot { records, unreadable, .. } = snapshot;
         let have = records.len();
@@ -30,22 +29,13 @@ impl Composer {
             return None;
         }
         let first = records.get(start).map_or(snapshot.end, |record| record.seq());
-        let mut content = Box::<Content>::default();
-        let System { message, source, overridden } =
-            System::choose(self.system.as_ref(), snapshot.system.as_ref(), &[]);
-        if let Some(message) = message {
-            content.pieces.push(message, Origin::System);
-        }
-        content.pieces.share(start..have);
-        content.durable = content.pieces.len();
-        content.report.messages = content.pieces.len();
-        content.report.stored = snapshot.end.saturating_sub(snapshot.start);
-        content.report.sent = have - start;
-        content.report.older = first.saturating_sub(snapshot.start);
-        content.report.system = source;
-        content.report.system_overridden = overridden;
-        content.report.no_user_message = have > start && !users;
-        Some(content)
+        let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
+        draft.pieces.share(start..have);
+        draft.durable = draft.pieces.len();
+        draft.report.sent = have - start;
+        draft.report.older = first.saturating_sub(snapshot.start);
+        draft.report.no_user_message = have > start && !users;
+        Some(draft.finished())
     }
 
     /// Returns whether a record is sent as it is, whatever stands around it.

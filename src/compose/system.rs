@@ -53,7 +53,7 @@ fn as_system(message: &Arc<Message>) -> Option<Cow<'_, SystemMessage>> {
 
 /// Returns the same history with the system record that opens it as its system message; `None`
 /// where there is no such record, or the memory keeps a system message in its slot.
-pub(super) fn opening_record(snapshot: &Snapshot) -> Option<Snapshot> {
+pub(super) fn first_as_system(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;
     if snapshot.system.is_some() || first.seq() != snapshot.start {
         return None;

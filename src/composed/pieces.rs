@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Origin;
 use crate::message::Message;
-use crate::record::{Cell, Cursor, Few, Record, Records};
+use crate::record::{Cursor, Few, Record, Records};
 
 /// The pieces of a prompt: stretches of the records that were read, and messages beside them.
 ///
@@ -25,10 +25,12 @@ enum Piece {
     One(Arc<Message>, Origin),
 }
 
-/// Messages one after the other.
-pub(super) enum Next<'a> {
-    Cells(&'a [Cell]),
-    One(&'a Message),
+/// One message of [`Pieces`]: a record as it is, with its place among the records, or a message
+/// beside them.
+#[derive(Clone, Copy)]
+pub(crate) enum Item<'a, M = &'a Arc<Message>> {
+    Record(usize, Record<'a>),
+    Own(M, Origin),
 }
 
 /// A walk over the messages of [`Pieces`].
@@ -39,23 +41,8 @@ pub(crate) struct Walk<'a> {
     records: &'a Records,
     /// The next record, and how many of the piece are left.
     cursor: Cursor<'a>,
+    in_piece: usize,
     left: usize,
-}
-
-/// A message as [`Pieces`] hold it.
-#[derive(Clone, Copy)]
-pub(crate) enum Held<'a> {
-    /// Among the records, in this place.
-    Record(usize, Record<'a>),
-    /// By itself.
-    Own(&'a Arc<Message>, Origin),
-}
-
-/// One of the messages in [`Pieces`], as it can be shared by others.
-#[derive(Clone)]
-pub(crate) enum Item<'a> {
-    Record(usize, Record<'a>),
-    Own(Arc<Message>, Origin),
 }
 
 impl Pieces {
@@ -84,7 +71,7 @@ impl Pieces {
         self.list.push(Piece::One(message, origin));
     }
 
-    pub(crate) fn add(&mut self, item: Item<'_>) {
+    pub(crate) fn add(&mut self, item: Item<'_, Arc<Message>>) {
         match item {
             Item::Record(place, _) => self.share(place..place + 1),
             Item::Own(message, origin) => self.push(message, origin),
@@ -116,7 +103,7 @@ impl Pieces {
 
     /// Frees the blocks of records of which nothing is sent: those before the window, and those
     /// between it and what is sent before it.
-    pub(super) fn settle(&mut self, records: &mut Records) {
+    pub(super) fn free_unsent(&mut self, records: &mut Records) {
         let list = &self.list;
         let shown = |block: &Range<usize>| {
             let places = list.iter().filter_map(Piece::places);
@@ -139,117 +126,97 @@ impl Pieces {
     /// Returns the messages, given the records that the stretches are of.
     #[inline]
     pub(crate) fn walk<'a>(&'a self, records: &'a Records) -> Walk<'a> {
-        Walk { pieces: &self.list, next_piece: 0, records, cursor: records.cursor(0), left: 0 }
+        let (pieces, cursor) = (&self.list, records.cursor(0));
+        Walk { pieces, next_piece: 0, records, cursor, in_piece: 0, left: self.len }
     }
 }
 
 impl<'a> Walk<'a> {
-    /// Passes the next messages that lie side by side.
+    /// Passes the next message and returns it, where that is no record; else sees to it that the
+    /// cursor stands on the next record.
     #[inline]
-    pub(super) fn stretch(&mut self) -> Option<Next<'a>> {
-        self.stretch_of(usize::MAX)
-    }
-
-    /// The same, but no more messages than these.
-    fn stretch_of(&mut self, most: usize) -> Option<Next<'a>> {
-        if self.left == 0 {
-            match self.pieces.get(self.next_piece)? {
-                Piece::One(message, _) => {
-                    self.next_piece += 1;
-                    return Some(Next::One(message));
-                }
-                Piece::Records(places) => self.enter(places),
-            }
+    fn own(&mut self) -> Option<Item<'a>> {
+        if self.in_piece > 0 {
+            return None;
         }
-        let cells = self.cursor.stretch(self.left.min(most));
-        self.left -= cells.len();
-        // Never empty, as long as the stretches are of these records.
-        (!cells.is_empty()).then_some(Next::Cells(cells))
-    }
-
-    /// Passes `n` messages.
-    pub(super) fn advance(&mut self, mut n: usize) {
-        while n > 0 {
-            match self.stretch_of(n) {
-                None => return,
-                Some(Next::One(_)) => n -= 1,
-                Some(Next::Cells(cells)) => n -= cells.len(),
-            }
-        }
-    }
-
-    /// Goes to the records of the next piece.
-    fn enter(&mut self, places: &Range<usize>) {
+        let piece = self.pieces.get(self.next_piece)?;
         self.next_piece += 1;
+        let places = match piece {
+            Piece::One(message, origin) => return Some(Item::Own(message, *origin)),
+            Piece::Records(places) => places,
+        };
         match places.start.checked_sub(self.cursor.at()) {
-            Some(0) => {}
             Some(ahead) => self.cursor.advance(ahead),
             None => self.cursor = self.records.cursor(places.start),
         }
-        self.left = places.len();
+        self.in_piece = places.len();
+        None
     }
 }
 
 impl<'a> Iterator for Walk<'a> {
-    type Item = Held<'a>;
+    type Item = Item<'a>;
 
     #[inline]
-    fn next(&mut self) -> Option<Held<'a>> {
-        if self.left == 0 {
-            match self.pieces.get(self.next_piece)? {
-                Piece::One(message, origin) => {
-                    self.next_piece += 1;
-                    return Some(Held::Own(message, *origin));
-                }
-                Piece::Records(places) => self.enter(places),
-            }
+    fn next(&mut self) -> Option<Item<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        if let Some(own) = self.own() {
+            return Some(own);
         }
-        self.left -= 1;
+        self.in_piece -= 1;
         let place = self.cursor.at();
-        self.cursor.next().map(|record| Held::Record(place, record))
+        self.cursor.next().map(|record| Item::Record(place, record))
+    }
+
+    fn nth(&mut self, n: usize) -> Option<Item<'a>> {
+        let mut skip = n.min(self.left);
+        self.left -= skip;
+        while skip > 0 {
+            let passed = if self.own().is_some() { 1 } else { skip.min(self.in_piece) };
+            let records = passed.min(self.in_piece);
+            self.cursor.advance(records);
+            self.in_piece -= records;
+            skip -= passed;
+        }
+        self.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
     }
 }
 
-impl<'a> Held<'a> {
+impl<'a> Item<'a> {
+    /// Returns the same with a share in the message, which can be kept.
+    pub(crate) fn shared(self) -> Item<'a, Arc<Message>> {
+        match self {
+            Self::Record(place, record) => Item::Record(place, record),
+            Self::Own(message, origin) => Item::Own(Arc::clone(message), origin),
+        }
+    }
+
+    /// Returns the message, for as long as the pieces and their records are there.
     #[inline]
-    pub(crate) fn message(self) -> &'a Message {
+    pub(crate) fn borrowed(self) -> &'a Message {
         match self {
             Self::Record(_, record) => record.message(),
             Self::Own(message, _) => message,
         }
     }
-
-    pub(crate) fn origin(self) -> Origin {
-        match self {
-            Self::Record(_, record) => Origin::History(record.seq()),
-            Self::Own(_, origin) => origin,
-        }
-    }
 }
 
-impl<'a> From<Held<'a>> for Item<'a> {
-    fn from(held: Held<'a>) -> Self {
-        match held {
-            Held::Record(place, record) => Self::Record(place, record),
-            Held::Own(message, origin) => Self::Own(Arc::clone(message), origin),
-        }
-    }
-}
-
-impl Item<'_> {
+impl<M: AsRef<Message>> Item<'_, M> {
     pub(crate) fn message(&self) -> &Message {
         match self {
             Self::Record(_, record) => record.message(),
-            Self::Own(message, _) => message,
+            Self::Own(message, _) => message.as_ref(),
         }
     }
 
-    /// Returns the position of the record, where this is one or a copy of one.
-    pub(crate) fn seq(&self) -> Option<u64> {
+    pub(crate) fn origin(&self) -> Origin {
         match self {
-            Self::Record(_, record) => Some(record.seq()),
-            Self::Own(_, Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(*seq),
-            Self::Own(..) => None,
+            Self::Record(_, record) => Origin::History(record.seq()),
+            Self::Own(_, origin) => *origin,
         }
     }
 }

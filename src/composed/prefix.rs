@@ -84,24 +84,19 @@ impl Prompt {
     /// before it.
     #[must_use]
     pub fn after(mut self, previous: &Self) -> Self {
-        self.content.report.shared_prefix = Some(self.shared_prefix(previous));
+        self.draft.report.shared_prefix = Some(self.shared_prefix(previous));
         self
     }
 
     /// Returns the reason why the `at`th message is another one.
     fn difference(&self, previous: &Self, at: usize) -> Break {
         let origin = |prompt: &Self| prompt.with_origins().nth(at).map(|(origin, _)| origin);
-        let position = |origin| match origin {
-            Some(Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq)) => Some(seq),
-            Some(Origin::Joined(seq)) => seq,
-            _ => None,
-        };
         let (now, then) = (origin(self), origin(previous));
         // The newest result that was not sent before, and stands at or behind the break.
         let late = self.report().moved.iter().filter(|moved| {
             let sends = |prompt: &Self, from| {
                 let mut sent = prompt.with_origins().skip(from);
-                sent.any(|(it, _)| position(Some(it)) == Some(moved.seq))
+                sent.any(|(origin, _)| origin.seq() == Some(moved.seq))
             };
             sends(self, at) && !sends(previous, 0)
         });
@@ -109,7 +104,7 @@ impl Prompt {
         if let Some(late) = late {
             return Break::LateResult(late.seq);
         }
-        match (position(then), position(now)) {
+        match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
             (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),

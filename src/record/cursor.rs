@@ -44,14 +44,6 @@ impl<'a> Cursor<'a> {
         Some(Record { seq: run.seq + (run.len - cells.len()) as u64, entry, run })
     }
 
-    /// Returns the next record, if there is one and `wanted` says so.
-    #[inline]
-    pub(crate) fn next_if(&mut self, wanted: impl FnOnce(&Message) -> bool) -> Option<Record<'a>> {
-        let record = self.peek().filter(|record| wanted(record.message()))?;
-        self.advance(1);
-        Some(record)
-    }
-
     /// Passes the next records as far as they are wanted.
     #[inline]
     pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
@@ -64,14 +56,6 @@ impl<'a> Cursor<'a> {
                 return;
             }
         }
-    }
-
-    /// Passes the next records, at most `most`, as far as they share a block; returns their cells.
-    pub(crate) fn stretch(&mut self, most: usize) -> &'a [Cell] {
-        let cells = self.cells;
-        let cells = cells.get(..most).unwrap_or(cells);
-        self.advance(cells.len());
-        cells
     }
 
     /// Passes `n` records.
@@ -95,7 +79,10 @@ impl<'a> Cursor<'a> {
 impl<'a> Iterator for Cursor<'a> {
     type Item = Record<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
-        self.next_if(|_| true)
+        let record = self.peek()?;
+        self.advance(1);
+        Some(record)
     }
 }

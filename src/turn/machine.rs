@@ -276,7 +276,7 @@ impl Turn {
         }
         let behind = end + self.document.before_temporaries as u64;
         let temporaries = Temporaries::before(&self.temporaries, behind);
-        match composer.draft(snapshot, temporaries, Some(cache))? {
+        match composer.compose_with(snapshot, temporaries, Some(cache))? {
             Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
             Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),
         }

@@ -1,6 +1,6 @@
 //! The treatment of tool groups: ai messages with calls, and the results that answer them.
 
-use super::{Opening, Stop, more};
+use super::{NotReady, Start, more};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Snapshot;
@@ -56,9 +56,9 @@ pub enum ToolGroups {
 /// whole even where it alone exceeds the window. A `stable` window always moves back.
 pub(crate) fn whole_groups(
     snapshot: &Snapshot,
-    opening: Opening,
+    opening: Start,
     stable: bool,
-) -> Result<Opening, Stop> {
+) -> Result<Start, NotReady> {
     let records = &snapshot.records;
     let mut from = records.cursor(opening.start);
     from.pass(Message::is_private);
@@ -70,19 +70,19 @@ pub(crate) fn whole_groups(
     }
     from.pass(|message| message.is_tool() || message.is_private());
     if from.at() < records.len() && !stable {
-        return Ok(Opening { start: from.at(), ..opening });
+        return Ok(Start { start: from.at(), ..opening });
     }
     // Back over the results to what stands before them.
     let mut before = records.messages().rev().skip(records.len() - opening.start);
     let passed = before.position(|message| !message.is_tool() && !message.is_private());
     match passed {
-        None if !snapshot.is_complete() => Err(Stop::ReadMore(more(records.len()))),
+        None if !snapshot.is_complete() => Err(NotReady::ReadMore(more(records.len()))),
         Some(passed) => {
             let head = opening.start - 1 - passed;
             let calls = records.get(head).is_some_and(|head| head.message().has_tool_calls());
             // Results that came late belong to a call elsewhere, and bring it along.
             let start = if calls { head } else { opening.start };
-            Ok(Opening { covers: start, start, ..opening })
+            Ok(Start { covers: start, start, ..opening })
         }
         None => Ok(opening),
     }

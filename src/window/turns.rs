@@ -1,6 +1,6 @@
 //! Turns: a user message, or several in a row, and all that follows up to the next one.
 
-use super::{Matches, Opening, Stop, more};
+use super::{Matches, NotReady, Start, more};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot, places};
@@ -46,7 +46,7 @@ pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, b
 }
 
 /// Returns the place where the last `n` turns begin.
-pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Opening, Stop> {
+pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Start, NotReady> {
     let Snapshot { records, .. } = snapshot;
     let mut row = Row::new();
     let mut rows = Rows { place: records.len(), messages: records.messages().rev(), row: &mut row };
@@ -55,23 +55,23 @@ pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Ope
             continue;
         }
         if !snapshot.is_complete() {
-            return Err(Stop::ReadMore(more(records.len())));
+            return Err(NotReady::ReadMore(more(records.len())));
         }
         if i == 1 && rows.row.is_empty() {
-            return Ok(Opening::at(nth_newest_unit(records, n)));
+            return Ok(Start::at(nth_newest_unit(records, n)));
         }
         if i < n || rows.row.is_empty() {
-            return Ok(Opening::at(0)); // there are no more turns
+            return Ok(Start::at(0)); // there are no more turns
         }
     }
     let start = row.first().copied().unwrap_or(0);
     let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
-        Ok(Opening::at(start))
+        Ok(Start::at(start))
     } else if snapshot.is_complete() {
-        Ok(Opening::at(0)) // what precedes the first turn of all, a greeting, belongs to it
+        Ok(Start::at(0)) // what precedes the first turn of all, a greeting, belongs to it
     } else {
-        Err(Stop::ReadMore(places(snapshot.end - snapshot.start)))
+        Err(NotReady::ReadMore(places(snapshot.end - snapshot.start)))
     }
 }
 

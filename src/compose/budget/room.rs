@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use super::Limit;
 use crate::compose::Composer;
-use crate::compose::assemble::no_result;
 use crate::compose::choose::{Fit, Messages, Room, Unit};
 use crate::compose::counts::Counts;
 use crate::compose::system::System;
-use crate::composed::{Held, Origin};
+use crate::compose::take::no_result;
+use crate::composed::{Item, Origin};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot};
@@ -36,13 +36,13 @@ pub(super) struct TokenRoom<'a> {
     messages: Messages,
     /// The most units that may be taken.
     most: usize,
-    walk: Walk,
+    taken: Taken,
 }
 
 /// A walk from the newest unit back.
 #[derive(Default)]
-struct Walk {
-    taken: usize,
+struct Taken {
+    units: usize,
     /// The tokens of what is taken, and of all that was met.
     sum: usize,
     met: usize,
@@ -94,27 +94,27 @@ impl<'a> TokenRoom<'a> {
             spared: if spares { row } else { Row::new() },
             messages: Messages::new(window.most(), window.half()),
             most,
-            walk: Walk::default(),
+            taken: Taken::default(),
         })
     }
 
     /// Returns the number of units that are taken.
     pub(super) fn taken(&self) -> usize {
-        self.walk.taken
+        self.taken.units
     }
 
     /// Returns the tokens of the whole prompt.
-    pub(super) fn total<'p>(&mut self, pieces: impl Iterator<Item = Held<'p>>) -> Result<usize> {
+    pub(super) fn total<'p>(&mut self, pieces: impl Iterator<Item = Item<'p>>) -> Result<usize> {
         let counter = &*self.limit.counter;
         let records = &self.snapshot.records;
         let mut total = counter.overhead().reply;
-        for held in pieces {
-            let count = || counter.count(held.message());
-            let tokens = match held {
-                Held::Record(place, record) => {
+        for item in pieces {
+            let count = || counter.count(item.borrowed());
+            let tokens = match item {
+                Item::Record(place, record) => {
                     self.counts.record(record, self.spared.binary_search(&place).is_ok(), count)?
                 }
-                Held::Own(message, origin) => match origin {
+                Item::Own(message, origin) => match origin {
                     Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
                         Some(record) => self.counts.record(record, false, count)?,
                         None => count()?,
@@ -185,7 +185,7 @@ impl<'a> TokenRoom<'a> {
             return false;
         }
         match self.limit.budget.marks {
-            Some(_) => self.walk.met > self.whole,
+            Some(_) => self.taken.met > self.whole,
             None => !fits,
         }
     }
@@ -194,10 +194,10 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()> {
         self.messages.begin(records, questions)?;
-        self.walk = Walk::default();
+        self.taken = Taken::default();
         for place in questions {
             let tokens = self.record(records, *place)?;
-            self.walk.asked = self.walk.asked.saturating_add(tokens);
+            self.taken.asked = self.taken.asked.saturating_add(tokens);
         }
         Ok(())
     }
@@ -211,14 +211,14 @@ impl Room for TokenRoom<'_> {
     ) -> Result<Fit> {
         let tokens = self.weigh(records, unit, is_newest, matches)?;
         let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
-        let most = self.left.saturating_sub(self.walk.asked).min(high);
-        let sum = self.walk.sum.saturating_add(tokens);
-        self.walk.met = self.walk.met.saturating_add(tokens);
+        let most = self.left.saturating_sub(self.taken.asked).min(high);
+        let sum = self.taken.sum.saturating_add(tokens);
+        self.taken.met = self.taken.met.saturating_add(tokens);
         if is_newest {
             self.newest = tokens;
         }
-        if !is_newest && self.walk.taken >= self.most {
-            self.walk.is_counted_out = true;
+        if !is_newest && self.taken.units >= self.most {
+            self.taken.is_counted_out = true;
             return Ok(Fit::Ends);
         }
         if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
@@ -231,8 +231,8 @@ impl Room for TokenRoom<'_> {
         if !is_newest && sum > most {
             return Ok(Fit::Ends);
         }
-        self.walk.taken += 1;
-        self.walk.sum = sum;
+        self.taken.units += 1;
+        self.taken.sum = sum;
         // The history can't begin at a late result, since its call stands elsewhere. The more often
         // a position can be halved (its trailing zeros), the longer it stays the best start while
         // the conversation moves past it.
@@ -241,15 +241,15 @@ impl Room for TokenRoom<'_> {
             && let Some(record) = records.get(unit.head)
         {
             let halvings = record.seq().trailing_zeros();
-            if self.walk.place.is_none_or(|(most, _)| halvings >= most) {
-                self.walk.place = Some((halvings, unit.head));
+            if self.taken.place.is_none_or(|(most, _)| halvings >= most) {
+                self.taken.place = Some((halvings, unit.head));
             }
         }
         Ok(Fit::Taken)
     }
 
     fn start(&self, end: usize) -> usize {
-        let place = self.walk.place.filter(|_| !self.walk.is_counted_out);
+        let place = self.taken.place.filter(|_| !self.taken.is_counted_out);
         place.map_or(end, |(_, place)| place)
     }
 

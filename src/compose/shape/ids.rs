@@ -6,7 +6,7 @@ use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
 use crate::provider::Ids;
 
 /// The ids that were given so far.
-pub(super) struct Names {
+pub(super) struct CallIds {
     rule: Ids,
     /// As a wire format may write them: other characters than letters, digits, `_` and `-` as `_`.
     taken: HashSet<String>,
@@ -16,7 +16,7 @@ pub(super) struct Names {
     calls: bool,
 }
 
-impl Names {
+impl CallIds {
     pub(super) fn new(rule: Ids) -> Self {
         Self { rule, taken: HashSet::new(), waiting: Vec::new(), calls: false }
     }

@@ -1,13 +1,13 @@
-//! Puts the parts of a prompt together: system message, history, temporaries.
+//! Takes what was chosen: system message, history, temporaries, and what repairs tool groups.
 
 use std::mem;
 use std::sync::Arc;
 
 use super::choose::Choice;
 use super::system::System;
-use super::{Composer, Cuts, Placement, provider};
+use super::{Composer, Cuts, Placement, Temporaries};
 use crate::composed::{
-    Content, Held, LeftOut, Moved, Origin, Pieces, Repaired, SystemSource, Truncated, Why,
+    Draft, Item, LeftOut, Moved, Origin, Pieces, Repaired, SystemSource, Truncated, Why,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolCall, ToolMessage};
@@ -15,13 +15,13 @@ use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::{Truncate, Verdict};
 use crate::window::{Fate, Row, ToolGroups, last_row};
 
-/// A prompt in the making.
-pub(super) struct Assembly<'a> {
+/// A draft that takes the parts of a prompt one by one.
+struct Taking<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
-    pub(super) content: Box<Content>,
+    draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
@@ -34,7 +34,7 @@ pub(super) struct Assembly<'a> {
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
     /// among the temporaries.
-    open: Option<OpenGroup<'a>>,
+    last_group: Option<LastGroup<'a>>,
     /// The first group that is yet to be sent.
     next_group: usize,
 }
@@ -47,7 +47,7 @@ struct Kept {
 }
 
 /// The tool group behind which nothing stands so far.
-struct OpenGroup<'a> {
+struct LastGroup<'a> {
     /// The index in the prompt at which its results begin.
     results_at: usize,
     waiting: Waiting<'a>,
@@ -72,9 +72,26 @@ impl Waiting<'_> {
     }
 }
 
-impl<'a> Assembly<'a> {
-    /// Begins a prompt with its system message.
-    pub(super) fn new(
+/// Takes the system message, what was chosen of the history, and the temporaries.
+pub(super) fn take<'a>(
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    system: System,
+    temporaries: Temporaries<'a>,
+    choice: Choice<'a>,
+    cuts: Option<&'a mut Cuts>,
+) -> Result<Box<Draft>> {
+    let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    taking.history(temporaries.before)?;
+    taking.temporaries(temporaries.messages)?;
+    if let Some(cuts) = taking.cuts {
+        cuts.end();
+    }
+    Ok(taking.draft)
+}
+
+impl<'a> Taking<'a> {
+    fn new(
         composer: &'a Composer,
         snapshot: &'a Snapshot,
         system: System,
@@ -84,14 +101,8 @@ impl<'a> Assembly<'a> {
         if let Some(cuts) = &mut cuts {
             cuts.begin();
         }
-        let mut content = Box::<Content>::default();
-        content.report.stored = snapshot.end.saturating_sub(snapshot.start);
-        content.report.system = system.source;
-        content.report.system_overridden = system.overridden;
-        if let Some(message) = system.message {
-            content.pieces.push(message, Origin::System);
-        }
-        let history_at = content.pieces.len();
+        let draft = Draft::begin(snapshot, system);
+        let history_at = draft.pieces.len();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         let have = snapshot.records.len();
         let question = if spares { last_row(&snapshot.records, 0, have).0 } else { Row::new() };
@@ -100,20 +111,20 @@ impl<'a> Assembly<'a> {
             snapshot,
             choice,
             cuts,
-            content,
+            draft,
             history_at,
             last_user: None,
             kept: None,
             spared: question,
             earlier: 0,
-            open: None,
+            last_group: None,
             next_group: 0,
         }
     }
 
     /// Adds the records of the window, and what is sent before them. Temporaries stand before the
     /// record at the position `temporaries`, where there is one.
-    pub(super) fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
+    fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
@@ -123,8 +134,8 @@ impl<'a> Assembly<'a> {
             if let Some(group) = group {
                 self.group(group)?;
             } else {
-                self.settle()?;
-                self.content.report.question.push(record.seq());
+                self.close_calls()?;
+                self.draft.report.question.push(record.seq());
                 self.message(place, record)?;
             }
         }
@@ -135,7 +146,7 @@ impl<'a> Assembly<'a> {
             Some(record) => record.seq(),
             None => snapshot.end,
         };
-        let report = &mut self.content.report;
+        let report = &mut self.draft.report;
         let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
         report.search_ended = search_ended;
@@ -152,7 +163,7 @@ impl<'a> Assembly<'a> {
         loop {
             self.share_plain(&mut rest, halt.unwrap_or(records.len()))?;
             if halt.is_some_and(|halt| rest.at() >= halt) {
-                let (end, last_user) = (self.content.pieces.len(), self.last_user);
+                let (end, last_user) = (self.draft.pieces.len(), self.last_user);
                 (self.kept, halt) = (Some(Kept { end, last_user }), None);
                 continue;
             }
@@ -172,19 +183,19 @@ impl<'a> Assembly<'a> {
 
     /// Adds the temporary messages, and the results that calls at the end of the history still
     /// lack.
-    pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
-        let report = &mut self.content.report;
+    fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
+        let report = &mut self.draft.report;
         report.temporaries = temporaries.len();
         report.no_user_message = report.sent > 0
             && self.last_user.is_none()
             && !temporaries.iter().any(|message| message.is_user());
         // Some formats write results in the order of the calls: one that is still to come may stand
         // before those that are there, so none of them is durable yet.
-        let waiting = self.open.as_ref().filter(|open| !open.waiting.0.is_empty());
-        self.content.durable = waiting.map_or(self.content.pieces.len(), |open| open.results_at);
+        let waiting = self.last_group.as_ref().filter(|group| !group.waiting.0.is_empty());
+        self.draft.durable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
         self.note();
         if temporaries.is_empty() {
-            return self.settle();
+            return self.close_calls();
         }
         let mut block = Pieces::default();
         let mut asked = Waiting::default();
@@ -194,8 +205,12 @@ impl<'a> Assembly<'a> {
                 Message::Tool(tool) if self.checks_groups() => {
                     if asked.answer(tool) {
                         // It stays where it is, behind its call.
-                    } else if self.open.as_mut().is_some_and(|open| open.waiting.answer(tool)) {
-                        self.content.pieces.push(Arc::clone(temporary), Origin::Temporary);
+                    } else if self
+                        .last_group
+                        .as_mut()
+                        .is_some_and(|group| group.waiting.answer(tool))
+                    {
+                        self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;
                     } else {
                         self.orphan_temporary(index, tool.call_id())?;
@@ -211,41 +226,18 @@ impl<'a> Assembly<'a> {
             block.push(Arc::clone(temporary), Origin::Temporary);
         }
         self.close(asked, &mut block)?;
-        self.settle()?;
+        self.close_calls()?;
         if block.len() > 0 {
-            let now = Kept { end: self.content.pieces.len(), last_user: self.last_user };
+            let now = Kept { end: self.draft.pieces.len(), last_user: self.last_user };
             let Kept { end, last_user } = self.kept.unwrap_or(now);
             let at = match self.composer.placement {
                 Placement::AfterSystem => self.history_at,
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
                 Placement::End => end,
             };
-            self.content.durable = self.content.durable.min(at);
-            self.content.pieces.insert(at, block);
+            self.draft.durable = self.draft.durable.min(at);
+            self.draft.pieces.insert(at, block);
         }
-        Ok(())
-    }
-
-    /// Finishes the prompt: shapes it for the provider and completes the report.
-    pub(super) fn finish(&mut self, temporaries: &[Arc<Message>]) -> Result<()> {
-        if let Some(provider) = self.composer.provider {
-            let strict = self.composer.tool_groups == ToolGroups::Strict;
-            self.content.report.provider = Some(provider);
-            (self.content.pieces, self.content.durable) =
-                provider::Pass::new(provider, strict, temporaries).run(
-                    &self.content.pieces,
-                    &self.snapshot.records,
-                    self.content.durable,
-                    &mut self.content.report,
-                )?;
-        }
-        if self.content.report.system == SystemSource::Temporary {
-            self.content.durable = 0;
-        }
-        if let Some(cuts) = &mut self.cuts {
-            cuts.end();
-        }
-        self.content.report.messages = self.content.pieces.len();
         Ok(())
     }
 
@@ -272,12 +264,12 @@ impl<'a> Assembly<'a> {
         if rest.at() == start {
             return Ok(());
         }
-        self.settle()?;
+        self.close_calls()?;
         if let Some(user) = last_user {
-            self.last_user = Some(self.content.pieces.len() + user);
+            self.last_user = Some(self.draft.pieces.len() + user);
         }
-        self.content.report.sent += rest.at() - start;
-        self.content.pieces.share(start..rest.at());
+        self.draft.report.sent += rest.at() - start;
+        self.draft.pieces.share(start..rest.at());
         Ok(())
     }
 
@@ -286,7 +278,7 @@ impl<'a> Assembly<'a> {
     fn other(&mut self, place: usize, record: Record<'a>, unless_sent: Option<Why>) -> Result<()> {
         match record.message() {
             message if message.is_private() => {
-                self.content.report.private += 1;
+                self.draft.report.private += 1;
                 Ok(())
             }
             Message::System(_) => self.late_system(place, record),
@@ -310,7 +302,7 @@ impl<'a> Assembly<'a> {
                 Ok(())
             }
             _ => {
-                self.settle()?;
+                self.close_calls()?;
                 self.message(place, record)
             }
         }
@@ -320,8 +312,8 @@ impl<'a> Assembly<'a> {
     /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
         if self.composer.provider.is_some_and(|provider| provider.rules().late_system) {
-            self.settle()?;
-            self.content.report.kept_systems.push(record.seq());
+            self.close_calls()?;
+            self.draft.report.kept_systems.push(record.seq());
             self.message(place, record)?;
         } else {
             self.leave_out(record, Why::SecondSystem);
@@ -375,13 +367,13 @@ impl<'a> Assembly<'a> {
         let Member { place, record, copy } = member;
         self.earlier += u64::from(*place < self.choice.covers);
         match copy {
-            None => self.content.pieces.share(*place..place + 1),
-            Some((copy, report)) => self.content.replace(copy, report),
+            None => self.draft.pieces.share(*place..place + 1),
+            Some((copy, report)) => self.draft.replace(copy, report),
         }
         if record.message().is_user() {
-            self.last_user = Some(self.content.pieces.len() - 1);
+            self.last_user = Some(self.draft.pieces.len() - 1);
         }
-        self.content.report.sent += 1;
+        self.draft.report.sent += 1;
     }
 
     /// Sends a tool group: all of it, or nothing.
@@ -392,7 +384,7 @@ impl<'a> Assembly<'a> {
         if group < self.next_group {
             return Ok(()); // it went with the one before it
         }
-        self.settle()?;
+        self.close_calls()?;
         self.next_group = self.neighbours(group);
         let mut whole = Vec::new();
         for group in group..self.next_group {
@@ -403,21 +395,21 @@ impl<'a> Assembly<'a> {
         for (_, members) in &whole {
             members.first().into_iter().for_each(|head| self.send(head));
         }
-        let results_at = self.content.pieces.len();
+        let results_at = self.draft.pieces.len();
         let mut waiting = Waiting::default();
         for (group, members) in &whole {
             let call = members.first().map_or(0, |head| head.record.seq());
             for result in members.iter().skip(1) {
                 self.send(result);
                 if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
-                    self.content.report.moved.push(Moved { seq: result.record.seq(), call });
+                    self.draft.report.moved.push(Moved { seq: result.record.seq(), call });
                 }
             }
             let unanswered = self.choice.matches.unanswered(*group);
             waiting.0.extend(unanswered.map(|unanswered| (Some(call), unanswered)));
         }
         if !whole.is_empty() {
-            self.open = Some(OpenGroup { results_at, waiting });
+            self.last_group = Some(LastGroup { results_at, waiting });
         }
         Ok(())
     }
@@ -462,11 +454,11 @@ impl<'a> Assembly<'a> {
     }
 
     /// Closes the calls that nothing has answered, since another message comes behind them.
-    fn settle(&mut self) -> Result<()> {
-        let Some(OpenGroup { waiting, .. }) = self.open.take() else { return Ok(()) };
-        let mut pieces = mem::take(&mut self.content.pieces);
+    fn close_calls(&mut self) -> Result<()> {
+        let Some(LastGroup { waiting, .. }) = self.last_group.take() else { return Ok(()) };
+        let mut pieces = mem::take(&mut self.draft.pieces);
         let closed = self.close(waiting, &mut pieces);
-        self.content.pieces = pieces;
+        self.draft.pieces = pieces;
         closed
     }
 
@@ -480,7 +472,7 @@ impl<'a> Assembly<'a> {
                     format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
                 return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
             }
-            self.content.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
+            self.draft.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);
         }
         Ok(())
@@ -511,7 +503,7 @@ impl<'a> Assembly<'a> {
         if late.peek().is_none() {
             return;
         }
-        let sent = self.content.pieces.walk(records).map(Held::message);
+        let sent = self.draft.pieces.walk(records).map(Item::borrowed);
         let last = sent.filter(|message| !self.composer.never_sends(message)).last();
         if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
             return;
@@ -524,8 +516,8 @@ impl<'a> Assembly<'a> {
             [one] => format!("The result of {one} has arrived, see above."),
             several => format!("The results of {} have arrived, see above.", several.join(", ")),
         };
-        self.content.report.note = late.iter().map(|(seq, _)| *seq).collect();
-        self.content.pieces.push(Arc::new(Message::user(text)), Origin::Note);
+        self.draft.report.note = late.iter().map(|(seq, _)| *seq).collect();
+        self.draft.pieces.push(Arc::new(Message::user(text)), Origin::Note);
     }
 
     /// Leaves out a result without its call; an error where tool groups are strict.
@@ -553,17 +545,38 @@ impl<'a> Assembly<'a> {
             let text = format!("{text}: {provider} refuses it");
             return Err(Error::new(ErrorKind::Provider, "compose", text));
         }
-        self.content.report.orphan_temporaries.push(index);
+        self.draft.report.orphan_temporaries.push(index);
         Ok(())
     }
 
     fn leave_out(&mut self, record: Record<'_>, why: Why) {
         let (seq, role) = (record.seq(), record.message().role());
-        self.content.report.left_out.push(LeftOut { seq, role, why });
+        self.draft.report.left_out.push(LeftOut { seq, role, why });
     }
 }
 
-impl Content {
+impl Draft {
+    /// Begins a prompt with its system message.
+    pub(super) fn begin(snapshot: &Snapshot, system: System) -> Box<Self> {
+        let mut draft = Box::<Self>::default();
+        draft.report.stored = snapshot.end.saturating_sub(snapshot.start);
+        draft.report.system = system.source;
+        draft.report.system_overridden = system.overridden;
+        if let Some(message) = system.message {
+            draft.pieces.push(message, Origin::System);
+        }
+        draft
+    }
+
+    /// Completes the report of a prompt that holds all its messages.
+    pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
+        if self.report.system == SystemSource::Temporary {
+            self.durable = 0;
+        }
+        self.report.messages = self.pieces.len();
+        self
+    }
+
     /// Sends a copy in the place of a record.
     fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
         let truncated = &mut self.report.truncated;

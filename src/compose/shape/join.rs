@@ -1,12 +1,12 @@
 //! Neighbours of one side as one message.
 
-use super::Item;
+use super::Sent;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
-pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
+pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
         Message::User(first) => {
@@ -32,8 +32,12 @@ pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
             let mut parts = Vec::new();
             for answer in answers() {
                 match &answer.body {
-                    Body::Text(text) => append(&mut parts, [text.as_str().into()], bare_said),
-                    Body::Parts(more) => append(&mut parts, more.iter().cloned(), bare_said),
+                    Body::Text(text) => {
+                        append(&mut parts, [text.as_str().into()], bare_text_of_answer)
+                    }
+                    Body::Parts(more) => {
+                        append(&mut parts, more.iter().cloned(), bare_text_of_answer)
+                    }
                 }
             }
             let rare = answers().all(|ai| ai.rare == first.rare).then(|| first.rare.clone());
@@ -73,6 +77,6 @@ fn bare(part: &mut Part) -> Option<&mut String> {
     }
 }
 
-fn bare_said(part: &mut AiPart) -> Option<&mut String> {
+fn bare_text_of_answer(part: &mut AiPart) -> Option<&mut String> {
     if let AiPart::Content(part) = part { bare(part) } else { None }
 }

@@ -1,0 +1,289 @@
+//! The demands of a provider on the list as a whole, met in one pass over what was taken.
+//!
+//! What becomes of a message depends on it and on what stands before it, never on what follows, so
+//! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
+//! may still grow, and is not durable until something of the other side follows.
+
+mod blank;
+mod ids;
+mod join;
+
+use std::mem;
+use std::sync::Arc;
+
+use super::Composer;
+use crate::composed::{Adapted, Draft, How, Item, LeftOut, Origin, Why};
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{Message, Role};
+use crate::provider::{Opens, Provider, Rules};
+use crate::record::Records;
+use crate::window::ToolGroups;
+use blank::Checked;
+pub(super) use blank::says_nothing;
+use ids::CallIds;
+
+/// The user message before a conversation that its user did not begin.
+const OPENING: &str = "(start of the conversation)";
+/// The answer between a tool result and the user's next message.
+const NO_ANSWER: &str = "(no answer)";
+
+/// A message that may be kept aside.
+type Sent<'a> = Item<'a, Arc<Message>>;
+
+/// A pass over the messages of a draft, which are put back one by one.
+struct Shaping<'a> {
+    provider: Provider,
+    rules: Rules,
+    strict: bool,
+    temporaries: &'a [Arc<Message>],
+    ids: CallIds,
+    draft: &'a mut Draft,
+    /// The newest messages of one side, which are joined to one with those that follow.
+    side: Vec<Sent<'a>>,
+    /// Custom messages that came behind or among them, and that no provider is sent.
+    aside: Vec<Sent<'a>>,
+    last: Last,
+}
+
+/// The kind of message that was sent last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Last {
+    Nothing,
+    User,
+    Answer,
+    Calls,
+    Result,
+}
+
+/// Shapes a draft of these records as the provider takes it.
+pub(super) fn shape(
+    composer: &Composer,
+    provider: Provider,
+    records: &Records,
+    temporaries: &[Arc<Message>],
+    draft: &mut Draft,
+) -> Result<()> {
+    let rules = provider.rules();
+    let pieces = mem::take(&mut draft.pieces);
+    let durable = draft.durable;
+    draft.report.provider = Some(provider);
+    let mut shaping = Shaping {
+        provider,
+        rules,
+        strict: composer.tool_groups == ToolGroups::Strict,
+        temporaries,
+        ids: CallIds::new(rules.ids),
+        draft,
+        side: Vec::new(),
+        aside: Vec::new(),
+        last: Last::Nothing,
+    };
+    let mut has_system = false;
+    for (i, item) in pieces.walk(records).enumerate() {
+        if i <= durable {
+            shaping.draft.durable = shaping.draft.pieces.len();
+        }
+        has_system |= item.borrowed().is_system();
+        shaping.take(item.shared())?;
+    }
+    if durable >= pieces.len() {
+        shaping.draft.durable = shaping.draft.pieces.len();
+    }
+    shaping.finish(has_system)
+}
+
+impl<'a> Shaping<'a> {
+    fn take(&mut self, item: Sent<'a>) -> Result<()> {
+        match item.message() {
+            Message::Custom(_) if !self.side.is_empty() => {
+                self.aside.push(item);
+                return Ok(());
+            }
+            Message::System(_) | Message::Custom(_) => {
+                self.draft.pieces.add(item);
+                return Ok(());
+            }
+            Message::User(_) | Message::Ai(_) | Message::Tool(_) => {}
+        }
+        let Some(item) = self.without_blanks(item)? else { return Ok(()) };
+        let item = self.with_ids(item)?;
+        let now = match item.message() {
+            Message::Tool(_) => Last::Result,
+            Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
+            Message::Ai(_) => Last::Answer,
+            _ => Last::User,
+        };
+        if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
+            self.adapt(&item, How::Opened)?;
+            self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        }
+        if self.rules.takes_turns {
+            self.turn(item, now)?;
+        } else if self.rules.joins_calls && now == Last::Calls {
+            if self.last == Last::Calls {
+                self.report(&item, How::Joined);
+            } else {
+                self.end_side();
+            }
+            self.side.push(item);
+        } else {
+            self.end_side();
+            self.draft.pieces.add(item);
+        }
+        self.last = now;
+        Ok(())
+    }
+
+    /// Takes a message where user and model take turns.
+    fn turn(&mut self, item: Sent<'a>, now: Last) -> Result<()> {
+        match (self.last, now) {
+            (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
+                // A temporary is the caller's own word, and joining it is how it is sent.
+                if !self.side.last().into_iter().chain([&item]).any(is_temporary) {
+                    self.refuse(&item, How::Joined)?;
+                }
+                self.report(&item, How::Joined);
+                self.side.push(item);
+                return Ok(());
+            }
+            (Last::Result | Last::Calls, Last::User) => {
+                self.adapt(&item, How::Answered)?;
+                self.end_side();
+                self.draft.pieces.push(Arc::new(Message::ai(NO_ANSWER)), Origin::Added);
+            }
+            _ => self.end_side(),
+        }
+        if now == Last::Result {
+            self.draft.pieces.add(item);
+        } else {
+            self.side.push(item);
+        }
+        Ok(())
+    }
+
+    /// Sends what was kept to be joined: what comes now is another message.
+    fn end_side(&mut self) {
+        let pieces = &mut self.draft.pieces;
+        let joined = join::joined(&self.side);
+        let seq = self.side.iter().find_map(|item| item.origin().seq());
+        if joined.is_none() {
+            self.side.drain(..).for_each(|item| pieces.add(item));
+        }
+        // In front of a joined message, so that nothing parts its calls from their results.
+        self.aside.drain(..).for_each(|item| pieces.add(item));
+        if let Some(joined) = joined {
+            pieces.push(Arc::new(joined), Origin::Joined(seq));
+            self.side.clear();
+        }
+    }
+
+    /// Ends the pass, and sees to it that there is a message where the provider wants one.
+    fn finish(&mut self, has_system: bool) -> Result<()> {
+        let is_enough = match self.rules.opens {
+            Opens::Freely => true,
+            Opens::WithAny => has_system,
+            Opens::WithMessage | Opens::WithUser => false,
+        };
+        if self.last == Last::Nothing && !is_enough {
+            // A message that nobody said, and nothing else, is no prompt.
+            if self.strict || !has_system {
+                return Err(self.error("there is no message"));
+            }
+            let (seq, role, how) = (None, Role::User, How::Opened);
+            self.draft.report.adapted.push(Adapted { seq, role, how });
+            self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        }
+        self.end_side();
+        Ok(())
+    }
+
+    /// Returns the message without blank text, or `None` where nothing is left of it.
+    fn without_blanks(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
+        let (copy, how) = match blank::checked(item.message(), self.rules) {
+            Checked::Fine => return Ok(Some(item)),
+            Checked::Nothing if self.strict || is_temporary(&item) => {
+                return Err(self.error(format!("{} is blank", self.describe(&item))));
+            }
+            Checked::Nothing => {
+                if let Some(seq) = item.origin().seq() {
+                    let (report, role) = (&mut self.draft.report, item.message().role());
+                    report.left_out.push(LeftOut { seq, role, why: Why::Blank });
+                    report.truncated.retain(|cut| cut.seq != seq);
+                    report.sent -= 1;
+                }
+                return Ok(None);
+            }
+            Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
+                return Err(self.error(format!("{} is blank", self.describe(&item))));
+            }
+            Checked::Placeholder(copy) => (copy, How::Blank),
+            Checked::Without(copy, how) => (copy, how),
+        };
+        self.adapt(&item, how)?;
+        Ok(Some(changed(&item, copy)))
+    }
+
+    /// Returns the message with call ids that the provider takes.
+    fn with_ids(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
+        self.adapt(&item, How::CallIds)?;
+        Ok(changed(&item, copy))
+    }
+
+    /// Reports a repair, or refuses it where only an error is allowed.
+    fn adapt(&mut self, item: &Sent<'_>, how: How) -> Result<()> {
+        self.refuse(item, how)?;
+        self.report(item, how);
+        Ok(())
+    }
+
+    fn report(&mut self, item: &Sent<'_>, how: How) {
+        let (seq, role) = (item.origin().seq(), item.message().role());
+        self.draft.report.adapted.push(Adapted { seq, role, how });
+    }
+
+    fn refuse(&self, item: &Sent<'_>, how: How) -> Result<()> {
+        if !self.strict {
+            return Ok(());
+        }
+        let what = match how {
+            How::Opened => "comes first, where the user's message belongs",
+            How::Answered => "follows a tool result without an answer between",
+            How::Joined => "follows another of its side",
+            How::Blank => "has blank text",
+            How::Reasoning => "ends in reasoning",
+            How::CallIds => "has a call id that is taken or malformed",
+        };
+        Err(self.error(format!("{} {what}", self.describe(item))))
+    }
+
+    fn error(&self, why: impl std::fmt::Display) -> Error {
+        let text = format!("{why}: {} refuses it", self.provider);
+        Error::new(ErrorKind::Provider, "compose", text)
+    }
+
+    fn describe(&self, item: &Sent<'_>) -> String {
+        let role = item.message().role();
+        if let Some(seq) = item.origin().seq() {
+            return format!("message {seq} ({role})");
+        }
+        let Item::Own(message, Origin::Temporary) = item else {
+            return format!("a result that was added ({role})");
+        };
+        // A changed copy is not found again.
+        match self.temporaries.iter().position(|it| Arc::ptr_eq(it, message)) {
+            Some(index) => format!("temporary {index} ({role})"),
+            None => format!("a temporary ({role})"),
+        }
+    }
+}
+
+fn is_temporary(item: &Sent<'_>) -> bool {
+    item.origin() == Origin::Temporary
+}
+
+/// Returns a changed copy in the place of a message.
+fn changed<'a>(item: &Sent<'_>, copy: Message) -> Sent<'a> {
+    let origin = item.origin();
+    Item::Own(Arc::new(copy), origin.seq().map_or(origin, Origin::Adapted))
+}
