@@ -148,6 +148,8 @@ mod composed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod error;
+#[cfg(feature = "inspect")]
+pub mod inspect;
 pub mod memory;
 pub mod message;
 mod prompt;

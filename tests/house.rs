@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["adapt"],
     &["conformance"],
     &["prompt"],
-    &["turn"],
+    &["inspect", "turn"],
     &["client"],
 ];
 

@@ -1,0 +1,310 @@
+//! Writes the page.
+
+use std::fmt::Write as _;
+
+use super::rows::{Kind, Line, Row, rows};
+use super::text::{escaped, push};
+use crate::composed::{Break, Origin, Prompt, Tokens};
+use crate::message::{AiPart, Message, Part, Source};
+use crate::token::{Estimate, TokenCounter};
+use crate::wire::Usage;
+
+const STYLE: &str = include_str!("page.css");
+/// Texts of more bytes are folded.
+const LONG: usize = 600;
+
+/// A page in the making.
+pub(super) struct Page {
+    html: String,
+    prompts: usize,
+}
+
+/// A prompt beside the one before it.
+struct Compared {
+    /// The messages and tokens that both begin with, and those of this one.
+    same: usize,
+    cached: usize,
+    all: usize,
+    broken_by: Option<Break>,
+}
+
+impl Compared {
+    fn new(prompt: &Prompt, before: Option<&Prompt>) -> Self {
+        let all = prompt.iter().map(|message| Estimate.count(message).unwrap_or(0)).sum();
+        let Some(before) = before else {
+            return Self { same: 0, cached: 0, all, broken_by: None };
+        };
+        let shared = prompt.shared_prefix(before);
+        Self { same: shared.messages, cached: shared.tokens, all, broken_by: shared.broken_by }
+    }
+}
+
+impl Page {
+    pub(super) fn of<'a>(
+        prompts: impl Iterator<Item = (&'a Prompt, Option<&'a Usage>)> + Clone,
+    ) -> Self {
+        let html = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+             <meta name=\"viewport\" content=\"width=device-width\">\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+             style-src 'unsafe-inline'\">\
+             <title>What the model is sent</title>\n<style>{STYLE}</style></head>\n<body><main>\n"
+        );
+        let mut page = Self { html, prompts: prompts.clone().count() };
+        let before = [None].into_iter().chain(prompts.clone().map(|it| Some(it.0)));
+        let compared: Vec<Compared> = prompts
+            .clone()
+            .zip(before)
+            .map(|((it, _), before)| Compared::new(it, before))
+            .collect();
+        if page.prompts > 1 {
+            page.strip(&compared);
+        }
+        for (i, ((prompt, usage), compared)) in prompts.zip(&compared).enumerate() {
+            page.prompt(i + 1, prompt, usage, compared);
+        }
+        page
+    }
+
+    pub(super) fn finish(mut self) -> String {
+        self.html.push_str("</main></body></html>\n");
+        self.html
+    }
+
+    /// Adds words that hold no text of anybody else.
+    fn add(&mut self, html: std::fmt::Arguments<'_>) {
+        let _ = self.html.write_fmt(html); // writing to a string does not fail
+    }
+
+    fn text(&mut self, text: &str) {
+        push(&mut self.html, text);
+    }
+
+    /// Shows each prompt as a bar: what the cache held, and what was new.
+    fn strip(&mut self, compared: &[Compared]) {
+        self.html.push_str("<nav aria-label=\"prompts\"><ol class=\"strip\">\n");
+        let most = compared.iter().map(|it| it.all).max().unwrap_or(0).max(1);
+        for (i, it) in compared.iter().enumerate() {
+            let new = it.all - it.cached;
+            let n = i + 1;
+            let broken = it.broken_by.map(|by| format!(", broken by {by}")).unwrap_or_default();
+            let class = if it.broken_by.is_some() { " class=\"broken\"" } else { "" };
+            self.add(format_args!(
+                "<li{class}><a href=\"#p{n}\"><span class=\"bar\" aria-hidden=\"true\">\
+                 <span class=\"cached\" style=\"flex:{}\"></span>\
+                 <span class=\"new\" style=\"flex:{new}\"></span>\
+                 <span style=\"flex:{}\"></span></span>\
+                 prompt {n}: {} cached, {new} new{}</a></li>\n",
+                it.cached,
+                most - it.all,
+                it.cached,
+                escaped(&broken),
+            ));
+        }
+        self.html.push_str("</ol></nav>\n");
+    }
+
+    fn prompt(&mut self, n: usize, prompt: &Prompt, usage: Option<&Usage>, compared: &Compared) {
+        let report = prompt.report();
+        let rows = rows(prompt);
+        let (open, close) = if self.prompts > 1 && n < self.prompts {
+            ("<details>", "</details>")
+        } else {
+            ("<details open>", "</details>")
+        };
+        let first = report.to_string();
+        let first = first.lines().next().unwrap_or_default();
+        self.add(format_args!("<section id=\"p{n}\">{open}<summary><h2>"));
+        if self.prompts > 1 {
+            self.add(format_args!("Prompt {n}: "));
+        }
+        self.text(first);
+        self.html.push_str("</h2></summary>\n");
+        self.bar(&rows, report.tokens.as_ref());
+        if let Some(usage) = usage {
+            let told = |name: &str, count: Option<u64>| count.map(|it| format!("{name} {it}"));
+            let told = [
+                told("input", usage.input),
+                told("cached", usage.cached),
+                told("written", usage.written),
+                told("output", usage.output),
+                told("reasoning", usage.reasoning),
+            ];
+            let told: Vec<_> = told.into_iter().flatten().collect();
+            self.add(format_args!("<p>The provider counted: {}.</p>\n", escaped(&told.join(", "))));
+        }
+        if let Some(by) = compared.broken_by {
+            self.add(format_args!(
+                "<p class=\"note\">The prefix of the prompt before broke behind message {}: {}.</p>\n",
+                compared.same,
+                escaped(&by.to_string())
+            ));
+        }
+        self.html.push_str("<ol class=\"rows\">\n");
+        let results = results(&rows);
+        for row in &rows {
+            match row {
+                Row::Gap(text) => {
+                    self.html.push_str("<li class=\"gap\">left out: ");
+                    self.text(text);
+                    self.html.push_str("</li>\n");
+                }
+                Row::Message(line) => {
+                    self.line(n, line, line.index < compared.same, &results);
+                    if line.index + 1 == prompt.durable() {
+                        self.html.push_str(
+                            "<li class=\"mark\">cache mark: what stands above is sent again as it \
+                             is</li>\n",
+                        );
+                    }
+                }
+            }
+        }
+        self.add(format_args!("</ol>\n{close}</section>\n"));
+    }
+
+    /// Shows the tokens by origin.
+    fn bar(&mut self, rows: &[Row<'_>], tokens: Option<&Tokens>) {
+        let mut parts: Vec<(&str, usize)> = Kind::ALL
+            .map(|kind| {
+                let of = |row: &Row<'_>| match row {
+                    Row::Message(line) if line.kind == kind => line.tokens,
+                    _ => 0,
+                };
+                (kind.name(), rows.iter().map(of).sum::<usize>())
+            })
+            .into();
+        if let Some(tokens) = tokens {
+            parts.push(("free", tokens.budget.saturating_sub(tokens.total)));
+        }
+        parts.retain(|(_, tokens)| *tokens > 0);
+        self.html.push_str("<div class=\"bar\" aria-hidden=\"true\">");
+        for (name, tokens) in &parts {
+            self.add(format_args!("<span class=\"{name}\" style=\"flex:{tokens}\"></span>"));
+        }
+        self.html.push_str("</div>\n<ul class=\"legend\" aria-label=\"tokens by origin\">");
+        for (name, tokens) in &parts {
+            self.add(format_args!("<li class=\"{name}\">{name} {tokens}</li>"));
+        }
+        self.html.push_str("</ul>\n");
+    }
+
+    fn line(&mut self, n: usize, line: &Line<'_>, cached: bool, results: &[(&str, usize)]) {
+        let Line { index, kind, origin, message, tokens, notes } = line;
+        let held = if cached { " held" } else { "" };
+        self.add(format_args!(
+            "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> <span>{}</span> \
+             <span>{tokens} tokens</span></p>\n",
+            kind.name(),
+            message.role(),
+            told(*origin),
+        ));
+        for note in notes {
+            self.html.push_str("<p class=\"note\">");
+            self.text(note);
+            self.html.push_str("</p>\n");
+        }
+        match message {
+            Message::Ai(ai) => {
+                if ai.parts().is_empty() {
+                    self.body(&ai.text());
+                }
+                for part in ai.parts() {
+                    match part {
+                        AiPart::Content(part) => self.part(part),
+                        AiPart::Reasoning(reasoning) => {
+                            self.html.push_str("<p class=\"kind\">reasoning</p>\n");
+                            self.body(&reasoning.text);
+                        }
+                        AiPart::ToolCall(call) => {
+                            self.html.push_str("<p class=\"kind\">calls <code>");
+                            self.text(&call.name);
+                            self.html.push_str("</code>");
+                            let behind = |(id, at): &&(&str, usize)| *id == call.id && at > index;
+                            if let Some((_, at)) = results.iter().find(behind) {
+                                self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
+                            }
+                            self.html.push_str("</p>\n");
+                            self.body(&call.arguments);
+                        }
+                    }
+                }
+            }
+            Message::Tool(tool) => {
+                self.html.push_str("<p class=\"kind\">result of <code>");
+                self.text(tool.tool_name());
+                self.html.push_str(if tool.is_error() {
+                    "</code>, an error</p>\n"
+                } else {
+                    "</code></p>\n"
+                });
+                tool.content().parts().iter().for_each(|part| self.part(part));
+                if let Some(text) = tool.content().as_text() {
+                    self.body(text);
+                }
+            }
+            Message::User(user) => match user.content().as_text() {
+                Some(text) => self.body(text),
+                None => user.content().parts().iter().for_each(|part| self.part(part)),
+            },
+            message => self.body(&message.text()),
+        }
+        self.html.push_str("</li>\n");
+    }
+
+    fn part(&mut self, part: &Part) {
+        match (part.as_text(), part.as_media()) {
+            (Some(text), _) => self.body(text),
+            (None, Some(media)) => {
+                self.html.push_str("<p class=\"kind\">");
+                self.text(media.media_type.as_deref().unwrap_or("media"));
+                match &media.source {
+                    Source::Base64(data) => self.add(format_args!(", {} bytes", data.len())),
+                    Source::Url(_) => self.html.push_str(", by its address"),
+                    Source::FileId(_) => self.html.push_str(", by its id"),
+                }
+                self.html.push_str("</p>\n");
+            }
+            (None, None) => self.html.push_str("<p class=\"kind\">a part of another kind</p>\n"),
+        }
+    }
+
+    /// Adds the text of somebody else.
+    fn body(&mut self, text: &str) {
+        // The line break behind `<pre>` is not shown, and the text may begin with one.
+        if text.len() <= LONG {
+            self.html.push_str("<pre dir=\"auto\">\n");
+        } else {
+            self.html.push_str("<details><summary dir=\"auto\">");
+            let start = text.trim_start().lines().next().unwrap_or_default();
+            self.text(&start.chars().take(100).collect::<String>());
+            self.add(format_args!(" … ({} bytes)</summary><pre dir=\"auto\">\n", text.len()));
+        }
+        self.text(text);
+        self.html.push_str(if text.len() <= LONG { "</pre>\n" } else { "</pre></details>\n" });
+    }
+}
+
+/// Returns the ids that results answer, with the places of those.
+fn results<'a>(rows: &[Row<'a>]) -> Vec<(&'a str, usize)> {
+    let tools = rows.iter().filter_map(|row| match row {
+        Row::Message(line) => Some((line.message.as_tool()?.call_id(), line.index)),
+        Row::Gap(_) => None,
+    });
+    tools.collect()
+}
+
+fn told(origin: Origin) -> String {
+    match origin {
+        Origin::System => "the system message".to_owned(),
+        Origin::History(seq) => format!("position {seq}"),
+        Origin::Truncated(seq) => format!("position {seq}, cut"),
+        Origin::Adapted(seq) => format!("position {seq}, adapted"),
+        Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
+        Origin::Joined(None) => "joined".to_owned(),
+        Origin::Repair => "in place of a missing result".to_owned(),
+        Origin::Note => "a note of this prompt".to_owned(),
+        Origin::Temporary => "temporary".to_owned(),
+        Origin::Added => "added for the provider".to_owned(),
+    }
+}

@@ -1,0 +1,138 @@
+//! The lines of a prompt, in order: messages, and what was left out between them.
+
+use std::collections::BTreeMap;
+
+use crate::composed::{Origin, Prompt, Report};
+use crate::message::Message;
+use crate::token::{Estimate, TokenCounter};
+
+/// A line of the page.
+pub(super) enum Row<'a> {
+    Message(Box<Line<'a>>),
+    /// What was left out in this place, and why.
+    Gap(String),
+}
+
+/// A message with what is known of it.
+pub(super) struct Line<'a> {
+    pub(super) index: usize,
+    pub(super) kind: Kind,
+    pub(super) origin: Origin,
+    pub(super) message: &'a Message,
+    pub(super) tokens: usize,
+    pub(super) notes: Vec<String>,
+}
+
+/// The origins that the bar of tokens tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kind {
+    System,
+    Question,
+    Window,
+    Repair,
+    Temporary,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 5] =
+        [Self::System, Self::Question, Self::Window, Self::Repair, Self::Temporary];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::System => "system",
+            Self::Question => "question",
+            Self::Window => "window",
+            Self::Repair => "repair",
+            Self::Temporary => "temporary",
+        }
+    }
+
+    fn of(origin: Origin, report: &Report) -> Self {
+        match origin {
+            Origin::System => Self::System,
+            Origin::Temporary => Self::Temporary,
+            _ => match origin.seq() {
+                Some(seq) if report.question.contains(&seq) => Self::Question,
+                Some(_) => Self::Window,
+                None => Self::Repair,
+            },
+        }
+    }
+}
+
+/// Returns the lines of a prompt.
+pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
+    let report = prompt.report();
+    let mut notes = notes(report);
+    let mut gaps = gaps(report);
+    let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
+    for (index, (origin, message)) in prompt.with_origins().enumerate() {
+        let seq = origin.seq();
+        if let Some(seq) = seq.filter(|seq| !report.question.contains(seq)) {
+            let behind = gaps.split_off(&(seq + 1));
+            rows.extend(gaps.into_values().flatten().map(Row::Gap));
+            gaps = behind;
+        }
+        rows.push(Row::Message(Box::new(Line {
+            index,
+            kind: Kind::of(origin, report),
+            origin,
+            message,
+            tokens: Estimate.count(message).unwrap_or(0), // the estimate does not fail
+            notes: seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
+        })));
+    }
+    rows.extend(gaps.into_values().flatten().map(Row::Gap));
+    rows
+}
+
+/// Returns what was done to each record that is sent, by position.
+fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
+    let mut notes: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut note = |seq: u64, text: String| notes.entry(seq).or_default().push(text);
+    for seq in &report.question {
+        note(*seq, "the question of its turn, sent before the window".to_owned());
+    }
+    for moved in &report.moved {
+        note(moved.seq, format!("came late, and is sent behind its call in {}", moved.call));
+    }
+    for cut in &report.truncated {
+        note(cut.seq, format!("cut from {} to {} bytes", cut.from, cut.to));
+    }
+    for repaired in &report.repaired {
+        if let Some(seq) = repaired.seq {
+            note(seq, format!("call {:?} had no result", repaired.call_id));
+        }
+    }
+    for adapted in &report.adapted {
+        if let Some(seq) = adapted.seq {
+            note(seq, adapted.how.to_string());
+        }
+    }
+    for seq in &report.kept_systems {
+        note(*seq, "a system message, in its place".to_owned());
+    }
+    notes
+}
+
+/// Returns what was left out, by the position before which it stood.
+fn gaps(report: &Report) -> BTreeMap<u64, Vec<String>> {
+    let mut gaps: BTreeMap<u64, Vec<String>> = BTreeMap::new();
+    let mut gap = |seq: u64, text: String| gaps.entry(seq).or_default().push(text);
+    if report.older > 0 {
+        gap(0, format!("{} before the window", report.older));
+    }
+    if report.over_budget > 0 {
+        gap(0, format!("{} over the token budget", report.over_budget));
+    }
+    if report.private > 0 {
+        gap(0, format!("{} of the application, which nobody is sent", report.private));
+    }
+    for left_out in &report.left_out {
+        gap(left_out.seq, format!("{}: {}, {}", left_out.seq, left_out.role, left_out.why));
+    }
+    for seq in &report.unreadable {
+        gap(*seq, format!("{seq}: the memory can't read it"));
+    }
+    gaps
+}

@@ -1,0 +1,26 @@
+//! Writes text that stays text: nothing of it can end the element in which it stands.
+
+/// Adds a text to a page, for the inside of an element or of a quoted attribute.
+pub(super) fn push(page: &mut String, text: &str) {
+    for c in text.chars() {
+        match c {
+            '&' => page.push_str("&amp;"),
+            '<' => page.push_str("&lt;"),
+            '>' => page.push_str("&gt;"),
+            '"' => page.push_str("&quot;"),
+            '\'' => page.push_str("&#39;"),
+            '\n' | '\t' => page.push(c),
+            // HTML forbids these, or reads them as something else: their pictures are shown.
+            '\0'..='\x1f' => page.push(char::from_u32(0x2400 + u32::from(c)).unwrap_or(' ')),
+            '\x7f'..='\u{9f}' => page.push('\u{fffd}'),
+            c => page.push(c),
+        }
+    }
+}
+
+/// Returns a text as [`push`] writes it.
+pub(super) fn escaped(text: &str) -> String {
+    let mut page = String::with_capacity(text.len());
+    push(&mut page, text);
+    page
+}
