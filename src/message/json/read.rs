@@ -50,19 +50,12 @@ impl<'de, T: FromObject> Visitor<'de> for ObjectVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an object for the {}", T::NAME)
+        write!(f, "the {} must be an object", T::NAME)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::from_object(Object::open(T::NAME, T::TAG, map)?)
     }
     refuse!(bool number text bytes null list);
-}
-
-impl<T: FromObject> ObjectVisitor<T> {
-    #[allow(clippy::unused_self)] // what others call it, they know from a field
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("the {} must be an object, and is {kind}", T::NAME))
-    }
 }
 
 // ---- values: one visitor each, so that an error names the field ---------------------------------
@@ -91,7 +84,7 @@ impl<'de> Visitor<'de> for Text {
     type Value = Option<Cow<'de, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a text as `{}`", self.0)
+        write!(f, "`{}` must be a text", self.0)
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
         Ok(Some(Cow::Borrowed(text)))
@@ -108,12 +101,6 @@ impl<'de> Visitor<'de> for Text {
     refuse!(bool number bytes list object);
 }
 
-impl Text {
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("`{}` must be a text, and is {kind}", self.0))
-    }
-}
-
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for TextOrList<T> {
     type Value = TextOr<T>;
 
@@ -126,7 +113,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrList<T> {
     type Value = TextOr<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a text or a list as `{}`", self.0)
+        write!(f, "`{}` must be a text or a list", self.0)
     }
     fn visit_str<E>(self, text: &str) -> Result<TextOr<T>, E> {
         Ok(TextOr::Text(text.to_owned()))
@@ -141,12 +128,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrList<T> {
         Ok(TextOr::Null)
     }
     refuse!(bool number bytes object);
-}
-
-impl<T> TextOrList<T> {
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("`{}` must be a text or a list, and is {kind}", self.0))
-    }
 }
 
 fn missing<E: Error>(what: &str, field: &str) -> E {
@@ -235,8 +216,8 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
         mut take: impl FnMut(usize, Field<'_, A>) -> Result<(), A::Error>,
     ) -> Result<Attributes, A::Error> {
         let mut unknown = Attributes::new();
-        // A bit for each known field that was seen, so that one that stands there twice is refused
-        // without an allocation. No object has as many as 32.
+        // Bit `i` is set once the known field `i` was seen: a field that stands there twice is refused
+        // without a set on the heap. No object has as many as 32 known fields.
         let mut seen = 0_u32;
         loop {
             let (key, early) = match self.early.next() {
