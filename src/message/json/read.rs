@@ -16,7 +16,7 @@ use super::refuse::refuse;
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::ai::Body;
 use crate::message::custom::{CustomBody, are_attributes};
-use crate::message::details::{Attributes, Details, bounded};
+use crate::message::details::{Attributes, DetailFields, bounded};
 use crate::message::other::{OtherPart, PARTS};
 use crate::message::tool::Answer;
 use crate::message::{
@@ -366,17 +366,17 @@ impl FromObject for Message {
                     Some(TextOr::List(_)) => return Err(wrong("message", "content", "a text")),
                     Some(TextOr::Null) | None => return Err(missing("message", "content")),
                 };
-                SystemMessage { text, rare: fields.details()?.into_rare() }.into()
+                SystemMessage { text, details: fields.details()?.boxed() }.into()
             }
             "user" => {
                 let mut fields = Fields::of(object)?;
                 let content = to_content(fields.content.take())?;
-                UserMessage { content, rare: fields.details()?.into_rare() }.into()
+                UserMessage { content, details: fields.details()?.boxed() }.into()
             }
             "assistant" | "ai" => {
                 let mut fields = Fields::of(object)?;
                 let body = fields.body()?;
-                AiMessage { body, rare: fields.details()?.into_rare() }.into()
+                AiMessage { body, details: fields.details()?.boxed() }.into()
             }
             "tool" => {
                 let mut fields = Fields::of(object)?;
@@ -390,7 +390,7 @@ impl FromObject for Message {
                         Some(Value::Bool(is_error)) => is_error,
                         Some(_) => return Err(wrong("message", "is_error", "true or false")),
                     },
-                    details: fields.details()?.into_rare(),
+                    details: fields.details()?.boxed(),
                 };
                 ToolMessage { content, answer: Box::new(answer) }.into()
             }
@@ -402,7 +402,7 @@ impl FromObject for Message {
                 {
                     fields.unknown.insert("attributes".to_owned(), value);
                 }
-                let Details { attributes, unknown, .. } = fields.details()?;
+                let DetailFields { attributes, unknown, .. } = fields.details()?;
                 CustomMessage { body: Box::new(CustomBody { role, attributes, unknown }) }.into()
             }
         })
@@ -466,14 +466,14 @@ impl<'de, P: Deserialize<'de>> Fields<P> {
 }
 
 impl<P> Fields<P> {
-    fn details<E: Error>(self) -> Result<Details, E> {
+    fn details<E: Error>(self) -> Result<DetailFields, E> {
         let attributes = match self.attributes {
             None | Some(Value::Null) => Attributes::new(),
             Some(Value::Object(attributes)) => attributes,
             Some(_) => return Err(wrong("message", "attributes", "an object")),
         };
         bounded(&attributes).map_err(E::custom)?;
-        Ok(Details { name: self.name, attributes, unknown: self.unknown })
+        Ok(DetailFields { name: self.name, attributes, unknown: self.unknown })
     }
 }
 
