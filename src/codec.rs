@@ -188,7 +188,7 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
 }
 
 fn version(text: &str) -> Option<u64> {
-    serde_json::from_str::<Version>(text).ok()?.0
+    serde_json::from_str::<Version>(text).ok().map(|it| it.v)
 }
 
 // ---- bincode ------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ impl Composer {
             Err(NotReady::ReadMore(_)) => false,
             Err(NotReady::Failed(_)) => true,
         };
-        // A system record that opens the history is the system message if the prompt reaches back
+        // A system record that begins the history is the system message if the prompt reaches back
         // to it.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {

@@ -207,7 +207,7 @@ impl Truncate {
         match message {
             Message::User(m) => {
                 let content = self.content(&m.content)?;
-                Some(Message::User(UserMessage { content, rare: m.rare.clone() }))
+                Some(Message::User(UserMessage { content, details: m.details.clone() }))
             }
             Message::Tool(m) => {
                 let content = self.content(&m.content)?;
@@ -323,7 +323,7 @@ impl Truncate {
                 Body::normal(parts.collect())
             }
         };
-        Some(AiMessage { body, rare: message.rare.clone() })
+        Some(AiMessage { body, details: message.details.clone() })
     }
 }
 

@@ -28,7 +28,7 @@ use crate::record::{Snapshot, places};
 ///
 /// # What stays besides
 ///
-/// - **Tool groups** are whole. A window that would open on the results of an older call leaves
+/// - **Tool groups** are whole. A window that would start with results of an older call leaves
 ///   them out; one that ends in a group larger than itself sends all of it. A result that came late
 ///   takes the group of its call along, from wherever that stands.
 /// - **The question.** In a long tool loop the window may hold calls and results and no user
@@ -90,12 +90,12 @@ pub struct Prices {
     pub read: f64,
 }
 
-/// The place where a window opens among the records of a snapshot.
+/// The place where a window starts among the records of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Start {
+pub(crate) struct WindowStart {
     /// The place of the first record that the window covers.
     pub(crate) covers: usize,
-    /// The place of the first record that is sent: behind tool results on which no window opens.
+    /// The place of the first record that is sent: behind tool results with which no window starts.
     pub(crate) start: usize,
     /// True where records of the application took so much room that the search for others ended.
     pub(crate) ended: bool,
@@ -195,7 +195,7 @@ impl Window {
 
     /// Returns the same window for a model that wants the user to speak first.
     ///
-    /// Where the window opens in the middle of a turn, the question of that turn is sent before it;
+    /// Where the window starts in the middle of a turn, the question of that turn is sent before it;
     /// the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
     /// would be left behind its question, or the question is too far away, the rest of the turn is
     /// left out. With a [`Provider`](crate::Provider) that refuses anything else this is done
@@ -250,18 +250,18 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Returns the place where this window opens in `snapshot`, before tool groups are looked at. A
+    /// Returns the place where this window starts in `snapshot`, before tool groups are looked at. A
     /// greeting of up to `bound` records belongs to the first turn.
-    pub(crate) fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Start, NotReady> {
+    pub(crate) fn start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
         let have = snapshot.records.len();
         match self.kind {
-            Kind::All if snapshot.is_complete() => Ok(Start::at(0)),
+            Kind::All if snapshot.is_complete() => Ok(WindowStart::at(0)),
             Kind::All => Err(NotReady::ReadMore(usize::MAX)),
-            Kind::Last(0) | Kind::Turns(0) => Ok(Start::at(have)),
+            Kind::Last(0) | Kind::Turns(0) => Ok(WindowStart::at(have)),
             Kind::Last(n) => nth_newest(snapshot, n),
-            Kind::Turns(n) => turns::opening(snapshot, n, bound),
+            Kind::Turns(n) => turns::start(snapshot, n, bound),
             Kind::Stepped { low, step } => {
-                let Start { start, ended, .. } = nth_newest(snapshot, low)?;
+                let WindowStart { start, ended, .. } = nth_newest(snapshot, low)?;
                 let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
                 let position = low / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
@@ -270,7 +270,7 @@ impl Window {
                 // Back from the low mark: what lies between is at most a step.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.seq() >= position).count();
-                Ok(Start { ended, ..Start::at(start) })
+                Ok(WindowStart { ended, ..WindowStart::at(start) })
             }
         }
     }
@@ -282,7 +282,7 @@ impl Window {
         matches!(self.kind, Kind::Stepped { .. } | Kind::All)
     }
 
-    /// Returns whether the window opens on the beginning of a turn.
+    /// Returns whether the window starts where a turn begins.
     pub(crate) const fn is_turns(&self) -> bool {
         matches!(self.kind, Kind::Turns(_))
     }
@@ -336,7 +336,7 @@ pub(crate) fn more(have: usize) -> usize {
     have.saturating_mul(2).max(16)
 }
 
-impl Start {
+impl WindowStart {
     const fn at(start: usize) -> Self {
         Self { covers: start, start, ended: false }
     }
@@ -347,12 +347,12 @@ const PASSED: usize = 1024;
 
 /// Returns the place of the `n`th newest record that a provider may be sent, looked for past a
 /// number of others.
-fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Start, NotReady> {
+fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<WindowStart, NotReady> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
     if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
     {
-        return Ok(Start::at(start)); // as nearly always
+        return Ok(WindowStart::at(start)); // as nearly always
     }
     let most = n.saturating_add(PASSED);
     let (mut sent, mut start) = (0, have);
@@ -360,13 +360,13 @@ fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<Start, NotReady> {
         start -= 1;
         sent += usize::from(!record.message().is_private());
         if sent == n {
-            return Ok(Start::at(start));
+            return Ok(WindowStart::at(start));
         }
     }
     if have >= most {
-        Ok(Start { ended: start > 0 || !complete, ..Start::at(start) })
+        Ok(WindowStart { ended: start > 0 || !complete, ..WindowStart::at(start) })
     } else if complete {
-        Ok(Start::at(0))
+        Ok(WindowStart::at(0))
     } else {
         Err(NotReady::ReadMore(if have < n { n } else { more(have).min(most) }))
     }

@@ -678,7 +678,7 @@ fn what_is_no_envelope_is_told_what_to_do() {
             r#"{"v":1,"message":"x"}"#,
             "the message must be an object, and is a text at line 1 column 20",
         ),
-        (r#""x""#, "an envelope is an object, and this is a text at line 1 column 3"),
+        (r#""x""#, "an envelope must be an object, and is a text at line 1 column 3"),
     ] {
         assert_eq!(error(text.as_bytes()), format!("codec: {expected}"), "{text}");
     }

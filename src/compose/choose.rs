@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::provider::{Opens, Provider};
 use crate::record::{Records, Snapshot};
 use crate::window::{
-    Fate, Matches, NotReady, Row, Start, ToolGroups, last_row, more, whole_groups,
+    Fate, Matches, NotReady, Row, ToolGroups, WindowStart, last_row, more, whole_groups,
 };
 
 /// The part of the history that is sent. Places count among the records that were read.
@@ -138,14 +138,14 @@ struct Choosing<'a, 'r> {
     choice: Choice<'a>,
     /// True where tool groups are looked at.
     checks: bool,
-    /// The places from which on the window covers and sends records, if there is room.
-    opens: (usize, usize),
-    /// The number of records to read, where the window opens before those that were read.
+    /// Where the window starts, if there is room.
+    window: WindowStart,
+    /// The number of records to read, where the window starts before those that were read.
     unread: Option<usize>,
     /// The number of records before `base` in which questions and calls are looked for.
     bound: usize,
-    /// The place from which `bound` counts: where the window opens; for a budget, where it opened
-    /// first.
+    /// The place from which `bound` counts: where the window starts; for a budget, where it
+    /// started first.
     base: Option<usize>,
     /// The place from which on late results were matched; `None` where only results directly behind
     /// their calls were.
@@ -163,32 +163,31 @@ impl Composer {
     ) -> Result<Choice<'a>, NotReady> {
         let bound = self.search();
         let have = snapshot.records.len();
-        let opening = match self.opening(snapshot, bound) {
-            Ok(opening) => (opening, None),
-            // The window opens before what was read; or, where it counts turns, at the first one
+        let (window, unread) = match self.window_start(snapshot, bound) {
+            Ok(window) => (window, None),
+            // The window starts before what was read; or, where it counts turns, at the first one
             // that was read or before it. Only what is full by then is settled.
             Err(NotReady::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if self.effective_window().is_turns() { turn } else { 0 };
-                (Start { covers: start, start, ended: false }, Some(n))
+                (WindowStart { covers: start, start, ended: false }, Some(n))
             }
             Err(stop) => return Err(stop),
         };
-        let (Start { covers, start, ended }, unread) = opening;
+        let WindowStart { covers, start, ended } = window;
         let mut choice = Choice { covers, start, ..Choice::default() };
         if ended && (covers > 0 || !snapshot.is_complete()) {
             choice.search_ended = snapshot.records.get(covers).map(|record| record.seq());
         }
         let base = (!room.is_budget()).then_some(start);
-        let (checks, opens) = (self.checks_groups(), (covers, start));
         Choosing {
             composer: self,
             snapshot,
             room,
             choice,
-            checks,
-            opens,
+            checks: self.checks_groups(),
+            window,
             unread,
             bound,
             base,
@@ -204,13 +203,13 @@ impl Composer {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
 
-    fn opening(&self, snapshot: &Snapshot, bound: usize) -> Result<Start, NotReady> {
+    fn window_start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
-        let opening = window.opening(snapshot, bound)?;
+        let start = window.start(snapshot, bound)?;
         if !self.checks_groups() {
-            return Ok(opening);
+            return Ok(start);
         }
-        whole_groups(snapshot, opening, window.is_stable())
+        whole_groups(snapshot, start, window.is_stable())
     }
 
     pub(super) fn checks_groups(&self) -> bool {
@@ -237,7 +236,7 @@ impl Composer {
 
 impl<'a> Choosing<'a, '_> {
     fn run(mut self) -> Result<Choice<'a>, NotReady> {
-        self.window()?;
+        self.choose_window()?;
         let window = self.composer.effective_window();
         if self.checks && !window.is_exact() && !window.sends_nothing() {
             self.question()?;
@@ -250,15 +249,15 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Chooses the window, with the calls that its results take along.
-    fn window(&mut self) -> Result<(), NotReady> {
+    fn choose_window(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
         if self.checks && self.room.is_budget() {
             // A late result may belong to any call, and the start of the window must not depend on
             // how much was read.
             self.choice.matches = Matches::directly_among(records);
         } else if self.checks {
-            self.choice.matches = Matches::among(records, self.opens.1);
-            self.matched = Some(self.opens.1);
+            self.choice.matches = Matches::among(records, self.window.start);
+            self.matched = Some(self.window.start);
         }
         self.fill(&[])?;
         self.base.get_or_insert(self.choice.start);
@@ -305,7 +304,8 @@ impl<'a> Choosing<'a, '_> {
         // none of them is sent at all.
         let counts_messages =
             !self.room.is_budget() && self.composer.effective_window().most().is_some();
-        let has_work = || from(self.opens.0).any(is_work) || self.sent_units().next().is_none();
+        let has_work =
+            || from(self.window.covers).any(is_work) || self.sent_units().next().is_none();
         if counts_messages && !has_work() {
             return Ok(());
         }
@@ -320,7 +320,7 @@ impl<'a> Choosing<'a, '_> {
         self.fill(&row)
     }
 
-    /// Adds the question of the turn in which the window opens, for a model that wants the user
+    /// Adds the question of the turn in which the window starts, for a model that wants the user
     /// first; else leaves out the rest of that turn.
     fn user_first(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
@@ -379,15 +379,16 @@ impl<'a> Choosing<'a, '_> {
     fn walk(&mut self, questions: &[usize]) -> Result<()> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
-        let none_before = matches.groups().first().is_none_or(|group| group.head >= self.opens.1);
+        let none_before =
+            matches.groups().first().is_none_or(|group| group.head >= self.window.start);
         let mut omitted = Vec::new();
         let mut start = None;
-        self.reached = self.opens.1;
+        self.reached = self.window.start;
         // Otherwise the window is as large as it may be, without a walk.
         if self.room.is_budget() || !questions.is_empty() || !none_before {
             self.room.begin(records, questions)?;
             let mut end = records.len();
-            for (i, unit) in units(self.composer, records, matches, self.opens.1).enumerate() {
+            for (i, unit) in units(self.composer, records, matches, self.window.start).enumerate() {
                 if questions.binary_search(&unit.head).is_err() {
                     match self.room.fit(records, &unit, i == 0, matches)? {
                         Fit::Taken => {}
@@ -400,11 +401,12 @@ impl<'a> Choosing<'a, '_> {
                         }
                     }
                 }
-                end = end.min(unit.opens(matches));
+                end = end.min(unit.start(matches));
             }
         }
         let choice = &mut self.choice;
-        (choice.covers, choice.start) = start.map_or(self.opens, |start| (start, start));
+        let WindowStart { covers, start: of_window, .. } = self.window;
+        (choice.covers, choice.start) = start.map_or((covers, of_window), |it| (it, it));
         omitted.retain(|unit: &Unit| unit.newest >= choice.start);
         choice.omitted = omitted.iter().map(|unit| (unit.head, Why::OverBudget)).collect();
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();
@@ -512,9 +514,9 @@ impl Unit {
         1 + self.group.map_or(0, |group| matches.answered(group))
     }
 
-    /// Returns the place at which its newest member opens: that of the call where all members stand
-    /// side by side.
-    pub(super) fn opens(&self, matches: &Matches<'_>) -> usize {
+    /// Returns the place where a window that sends it starts: that of the call where all members
+    /// stand side by side, else that of its newest member.
+    pub(super) fn start(&self, matches: &Matches<'_>) -> usize {
         let direct = matches!(matches.fate(self.newest), Fate::Sent { direct: true, .. });
         if direct { self.head } else { self.newest }
     }

@@ -51,7 +51,7 @@ fn as_system(message: &Arc<Message>) -> Option<Cow<'_, SystemMessage>> {
     if let Message::System(m) = &**message { Some(Cow::Borrowed(m)) } else { None }
 }
 
-/// Returns the same history with the system record that opens it as its system message; `None`
+/// Returns the same history with the system record that begins it as its system message; `None`
 /// where there is no such record, or the memory keeps a system message in its slot.
 pub(super) fn first_as_system(snapshot: &Snapshot) -> Option<Snapshot> {
     let first = snapshot.records.first().filter(|record| record.message().is_system())?;

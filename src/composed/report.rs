@@ -31,7 +31,7 @@ use crate::provider::Provider;
 pub struct Report {
     /// The number of messages in the prompt.
     pub messages: usize,
-    /// The number of records that the memory holds, a system record that opens them included; a
+    /// The number of records that the memory holds, a system record that begins them included; a
     /// system message in its slot is not counted.
     pub stored: u64,
     /// The number of records in the prompt, whole or truncated.
@@ -145,7 +145,7 @@ pub struct LeftOut {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Why {
-    /// A tool result on which the window would have opened: its call is older.
+    /// A tool result with which the window would start: its call is older.
     Opening,
     /// A tool result that answers no call, or none that was found as far back as calls are looked
     /// for: [`Report::search_ended`] says where that was.

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::ToolMessage;
 use super::content::{Part, TextPart, tight};
-use super::details::{self, Attributes, Rare};
+use super::details::{Attributes, Details, detailed};
 
 /// An answer of the model.
 ///
@@ -16,14 +14,14 @@ use super::details::{self, Attributes, Rare};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AiMessage {
     pub(crate) body: Body,
-    pub(crate) rare: Rare,
+    pub(crate) details: Details,
 }
 
 /// Plain text is by far the commonest answer and costs no list.
 ///
 /// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
 /// holds no bare text that is empty.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) enum Body {
     Text(String),
     Parts(Box<[AiPart]>),
@@ -73,7 +71,7 @@ pub struct ToolCall {
 impl AiMessage {
     /// Returns an answer in plain text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { body: Body::Text(tight(text.into())), rare: None }
+        Self { body: Body::Text(tight(text.into())), details: None }
     }
 
     /// Returns an answer of these parts, in this order.
@@ -81,7 +79,7 @@ impl AiMessage {
     /// Bare empty texts are left out: no provider sends them and some refuse them.
     pub fn from_parts(parts: impl IntoIterator<Item = impl Into<AiPart>>) -> Self {
         let parts = parts.into_iter().map(Into::into).collect();
-        Self { body: Body::normal(parts), rare: None }
+        Self { body: Body::normal(parts), details: None }
     }
 
     /// Returns the same answer with one part more at its end.
@@ -105,22 +103,6 @@ impl AiMessage {
         let mut parts = self.body.into_parts();
         parts.insert(0, AiPart::Reasoning(reasoning));
         self.body = Body::normal(parts);
-        self
-    }
-
-    /// Returns the same message under a name.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        details::edit(&mut self.rare).name = Some(name.into());
-        self
-    }
-
-    /// Returns the same message with one attribute more. Attributes are the application's: no
-    /// provider is sent them. (What only one wire format understands is kept under its name,
-    /// `wire:…`.)
-    #[must_use]
-    pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
         self
     }
 
@@ -183,17 +165,9 @@ impl AiMessage {
             _ => None,
         })
     }
-
-    /// Returns the name, where one was given.
-    pub fn name(&self) -> Option<&str> {
-        details::name(&self.rare)
-    }
-
-    /// Returns the attributes; empty unless some were given.
-    pub fn attributes(&self) -> &Attributes {
-        details::attributes(&self.rare)
-    }
 }
+
+detailed!(named AiMessage, details);
 
 impl Body {
     /// Brings parts into the normal form that [`Body`] promises.

@@ -14,10 +14,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::ai::Body;
 use super::custom::CustomBody;
-use super::details::{Attributes, Details, Rare, bounded};
+use super::details::{Attributes, Details, bounded};
 use super::json::{Check, Human};
 use super::other::{OtherPart, PARTS};
-use super::tool::Answer;
 use super::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
@@ -44,25 +43,8 @@ macro_rules! both {
     )*};
 }
 
-/// Types that occur in the compact shapes alone.
-macro_rules! compact {
-    ($($type:ident)*) => {$(
-        impl Serialize for $type {
-            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-                shape::$type::serialize(self, to)
-            }
-        }
-        impl<'de> Deserialize<'de> for $type {
-            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                shape::$type::deserialize(from)
-            }
-        }
-    )*};
-}
-
 both!(Message SystemMessage UserMessage AiMessage ToolMessage CustomMessage);
 both!(Content Part AiPart Media Reasoning ToolCall);
-compact!(Details Body Answer CustomBody);
 
 impl Serialize for Detail {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -79,11 +61,11 @@ impl<'de> Deserialize<'de> for Detail {
 /// Mirrors of the types: the compiler checks that they have the same fields.
 #[allow(clippy::struct_field_names)] // the names are those of the types
 mod shape {
-    use super::{json_text, nameless_rare, normal_body, normal_custom, normal_rare, other_part};
+    use super::{json_text, normal_body, normal_custom, normal_details, other_part};
     use crate::message as m;
-    use crate::message::ai::Body as AiBody;
-    use crate::message::details::{Attributes, Rare};
-    use crate::message::{custom, details, tool};
+    use crate::message::ai::Body;
+    use crate::message::details::{Attributes, Details};
+    use crate::message::{custom, tool};
     use serde::{Deserialize, Serialize};
 
     #[derive(Serialize, Deserialize)]
@@ -100,25 +82,25 @@ mod shape {
     #[serde(remote = "m::SystemMessage")]
     pub(super) struct SystemMessage {
         text: String,
-        #[serde(deserialize_with = "normal_rare")]
-        rare: Rare,
+        #[serde(deserialize_with = "normal_details")]
+        details: Details,
     }
 
     #[derive(Serialize, Deserialize)]
     #[serde(remote = "m::UserMessage")]
     pub(super) struct UserMessage {
         content: m::Content,
-        #[serde(deserialize_with = "normal_rare")]
-        rare: Rare,
+        #[serde(deserialize_with = "normal_details")]
+        details: Details,
     }
 
     #[derive(Serialize, Deserialize)]
     #[serde(remote = "m::AiMessage")]
     pub(super) struct AiMessage {
         #[serde(deserialize_with = "normal_body")]
-        body: AiBody,
-        #[serde(deserialize_with = "normal_rare")]
-        rare: Rare,
+        body: Body,
+        #[serde(deserialize_with = "normal_details")]
+        details: Details,
     }
 
     #[derive(Serialize, Deserialize)]
@@ -129,16 +111,6 @@ mod shape {
     }
 
     #[derive(Serialize, Deserialize)]
-    #[serde(remote = "tool::Answer")]
-    pub(super) struct Answer {
-        call_id: String,
-        tool_name: String,
-        is_error: bool,
-        #[serde(deserialize_with = "nameless_rare")]
-        details: Rare,
-    }
-
-    #[derive(Serialize, Deserialize)]
     #[serde(remote = "m::CustomMessage")]
     pub(super) struct CustomMessage {
         #[serde(deserialize_with = "normal_custom")]
@@ -146,37 +118,10 @@ mod shape {
     }
 
     #[derive(Serialize, Deserialize)]
-    #[serde(remote = "custom::CustomBody")]
-    pub(super) struct CustomBody {
-        role: String,
-        #[serde(with = "json_text")]
-        attributes: Attributes,
-        #[serde(with = "json_text")]
-        unknown: Attributes,
-    }
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(remote = "details::Details")]
-    pub(super) struct Details {
-        name: Option<String>,
-        #[serde(with = "json_text")]
-        attributes: Attributes,
-        #[serde(with = "json_text")]
-        unknown: Attributes,
-    }
-
-    #[derive(Serialize, Deserialize)]
     #[serde(remote = "m::Content")]
     pub(super) enum Content {
         Text(String),
         Parts(Box<[m::Part]>),
-    }
-
-    #[derive(Serialize, Deserialize)]
-    #[serde(remote = "AiBody")]
-    pub(super) enum Body {
-        Text(String),
-        Parts(Box<[m::AiPart]>),
     }
 
     #[derive(Serialize, Deserialize)]
@@ -248,11 +193,14 @@ mod shape {
 }
 
 /// A map as JSON text; empty for an empty map, which is what nearly all are.
-mod json_text {
+pub(super) mod json_text {
     use super::{Attributes, Deserialize, Deserializer, Serializer, bounded};
     use serde::{de, ser};
 
-    pub(super) fn serialize<S: Serializer>(map: &Attributes, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::message) fn serialize<S: Serializer>(
+        map: &Attributes,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         if map.is_empty() {
             return to.serialize_str("");
         }
@@ -260,7 +208,7 @@ mod json_text {
         to.serialize_str(&serde_json::to_string(map).map_err(ser::Error::custom)?)
     }
 
-    pub(super) fn deserialize<'de, D>(from: D) -> Result<Attributes, D::Error>
+    pub(in crate::message) fn deserialize<'de, D>(from: D) -> Result<Attributes, D::Error>
     where
         D: Deserializer<'de>,
     {
@@ -291,17 +239,17 @@ mod other_part {
 
 // What these types promise holds for damaged bytes too.
 
-fn normal_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
-    Ok(Rare::deserialize(from)?.and_then(|details| details.into_rare()))
+fn normal_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
+    Ok(Details::deserialize(from)?.and_then(|details| details.boxed()))
 }
 
 /// Refuses a name of a tool message, which is named by its tool and has no other.
-fn nameless_rare<'de, D: Deserializer<'de>>(from: D) -> Result<Rare, D::Error> {
-    let rare = normal_rare(from)?;
-    if rare.as_ref().is_some_and(|details| details.name.is_some()) {
+pub(super) fn nameless_details<'de, D: Deserializer<'de>>(from: D) -> Result<Details, D::Error> {
+    let details = normal_details(from)?;
+    if details.as_ref().is_some_and(|details| details.name.is_some()) {
         return Err(de::Error::custom("tool: a name beside that of the tool"));
     }
-    Ok(rare)
+    Ok(details)
 }
 
 fn normal_custom<'de, D: Deserializer<'de>>(from: D) -> Result<Box<CustomBody>, D::Error> {

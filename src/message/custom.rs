@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::binary::json_text;
 use super::details::Attributes;
 use super::json::is_known;
 
@@ -17,12 +18,15 @@ pub struct CustomMessage {
     pub(crate) body: Box<CustomBody>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+// Serialised in the compact shape alone.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct CustomBody {
     /// The role in JSON; `custom` unless it was read.
     pub(crate) role: String,
+    #[serde(with = "json_text")]
     pub(crate) attributes: Attributes,
     /// Fields beside `role` and `attributes`.
+    #[serde(with = "json_text")]
     pub(crate) unknown: Attributes,
 }
 

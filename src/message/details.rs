@@ -1,26 +1,30 @@
-//! The rare fields of messages, kept behind one pointer.
+//! The fields that few messages have, kept behind one pointer.
 
 use std::sync::LazyLock;
 
 use serde_json::{Map, Value};
 
+use super::binary::json_text;
+
 /// JSON data that the application or a provider attached to a message.
 pub type Attributes = Map<String, Value>;
 
-/// The rare fields that every kind of message shares.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Details {
+/// The fields that any kind of message may have, and few messages do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub(crate) struct DetailFields {
     pub(crate) name: Option<String>,
+    #[serde(with = "json_text")]
     pub(crate) attributes: Attributes,
     /// Fields that this version does not know: read, kept and written again.
+    #[serde(with = "json_text")]
     pub(crate) unknown: Attributes,
 }
 
-/// `None` stands for details without content, so that equal messages are equal.
-pub(crate) type Rare = Option<Box<Details>>;
+/// The details of a message. `None` stands for empty ones, so that equal messages are equal.
+pub(crate) type Details = Option<Box<DetailFields>>;
 
-impl Details {
-    pub(crate) fn into_rare(self) -> Rare {
+impl DetailFields {
+    pub(crate) fn boxed(self) -> Details {
         let empty = self.name.is_none() && self.attributes.is_empty() && self.unknown.is_empty();
         (!empty).then(|| Box::new(self))
     }
@@ -50,21 +54,57 @@ pub(crate) fn bounded(fields: &Attributes) -> Result<(), String> {
     if fits { Ok(()) } else { Err(format!("a field is nested deeper than {MAX_DEPTH} levels")) }
 }
 
-pub(crate) fn name(rare: &Rare) -> Option<&str> {
-    rare.as_ref()?.name.as_deref()
+pub(crate) fn attributes(details: &Details) -> &Attributes {
+    details.as_ref().map_or(&EMPTY, |it| &it.attributes)
 }
 
-pub(crate) fn attributes(rare: &Rare) -> &Attributes {
-    rare.as_ref().map_or(&EMPTY, |d| &d.attributes)
-}
-
-pub(crate) fn unknown(rare: &Rare) -> &Attributes {
-    rare.as_ref().map_or(&EMPTY, |d| &d.unknown)
-}
-
-pub(crate) fn edit(rare: &mut Rare) -> &mut Details {
-    rare.get_or_insert_default()
+pub(crate) fn unknown(details: &Details) -> &Attributes {
+    details.as_ref().map_or(&EMPTY, |it| &it.unknown)
 }
 
 /// The attributes that a message without details lends out.
 static EMPTY: LazyLock<Attributes> = LazyLock::new(Attributes::new);
+
+/// Gives a kind of message its attributes, and its name where it may have one.
+macro_rules! detailed {
+    ($type:ident, $($details:ident).+) => {
+        impl $type {
+            /// Returns the same message with one attribute more. Attributes are the application's:
+            /// no provider is sent them. (What only one wire format understands is kept under its
+            /// name, `wire:…`.)
+            #[must_use]
+            pub fn with_attribute(
+                mut self,
+                key: impl Into<String>,
+                value: impl Into<serde_json::Value>,
+            ) -> Self {
+                let details = self.$($details).+.get_or_insert_default();
+                details.attributes.insert(key.into(), value.into());
+                self
+            }
+
+            /// Returns the attributes; empty unless some were given.
+            pub fn attributes(&self) -> &Attributes {
+                $crate::message::details::attributes(&self.$($details).+)
+            }
+        }
+    };
+    (named $type:ident, $details:ident) => {
+        detailed!($type, $details);
+
+        impl $type {
+            /// Returns the same message under a name, as that of one of several users.
+            #[must_use]
+            pub fn with_name(mut self, name: impl Into<String>) -> Self {
+                self.$details.get_or_insert_default().name = Some(name.into());
+                self
+            }
+
+            /// Returns the name, where one was given.
+            pub fn name(&self) -> Option<&str> {
+                self.$details.as_ref()?.name.as_deref()
+            }
+        }
+    };
+}
+pub(super) use detailed;

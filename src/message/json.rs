@@ -75,13 +75,13 @@ human! {
         let mut out = open(to, "system")?;
         put(&mut out, "name", it.name())?;
         put(&mut out, "content", Some(it.text()))?;
-        close_message(out, "system", it.attributes(), unknown(&it.rare))
+        close_message(out, "system", it.attributes(), unknown(&it.details))
     };
     UserMessage: |it, to| {
         let mut out = open(to, "user")?;
         put(&mut out, "name", it.name())?;
         put(&mut out, "content", Some(it.content()))?;
-        close_message(out, "user", it.attributes(), unknown(&it.rare))
+        close_message(out, "user", it.attributes(), unknown(&it.details))
     };
     AiMessage: |it, to| {
         let mut out = open(to, "assistant")?;
@@ -90,7 +90,7 @@ human! {
             Body::Text(text) => put(&mut out, "content", Some(text))?,
             Body::Parts(parts) => put_parts(&mut out, parts)?,
         }
-        close_message(out, "assistant", it.attributes(), unknown(&it.rare))
+        close_message(out, "assistant", it.attributes(), unknown(&it.details))
     };
     ToolMessage: |it, to| {
         let mut out = open(to, "tool")?;

@@ -1,35 +1,19 @@
 //! The system message.
 
-use serde_json::Value;
-
 use super::content::tight;
-use super::details::{self, Attributes, Rare};
+use super::details::{Attributes, Details, detailed};
 
 /// The instructions to the model: text.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SystemMessage {
     pub(crate) text: String,
-    pub(crate) rare: Rare,
+    pub(crate) details: Details,
 }
 
 impl SystemMessage {
     /// Returns a system message with this text.
     pub fn new(text: impl Into<String>) -> Self {
-        Self { text: tight(text.into()), rare: None }
-    }
-
-    /// Returns the same message under a name.
-    #[must_use]
-    pub fn with_name(mut self, name: impl Into<String>) -> Self {
-        details::edit(&mut self.rare).name = Some(name.into());
-        self
-    }
-
-    /// Returns the same message with one attribute more.
-    #[must_use]
-    pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        details::edit(&mut self.rare).attributes.insert(key.into(), value.into());
-        self
+        Self { text: tight(text.into()), details: None }
     }
 
     /// Returns the same message with a paragraph more; an empty one changes nothing.
@@ -46,14 +30,6 @@ impl SystemMessage {
     pub fn text(&self) -> &str {
         &self.text
     }
-
-    /// Returns the name, where one was given.
-    pub fn name(&self) -> Option<&str> {
-        details::name(&self.rare)
-    }
-
-    /// Returns the attributes; empty unless some were given.
-    pub fn attributes(&self) -> &Attributes {
-        details::attributes(&self.rare)
-    }
 }
+
+detailed!(named SystemMessage, details);

@@ -3,7 +3,8 @@
 use serde_json::Value;
 
 use super::Content;
-use super::details::{self, Attributes, Details};
+use super::binary::nameless_details;
+use super::details::{Attributes, Details, detailed};
 
 /// The attribute that marks a result which stands in for the true one.
 const STAND_IN: &str = "turn:stand_in";
@@ -19,14 +20,15 @@ pub struct ToolMessage {
 }
 
 /// The call that is answered, and the other fields of a result.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Answer {
     pub(crate) call_id: String,
     /// Empty where the history does not know it.
     pub(crate) tool_name: String,
     pub(crate) is_error: bool,
     /// `name` is not used: the tool's name is `tool_name`.
-    pub(crate) details: Option<Box<Details>>,
+    #[serde(deserialize_with = "nameless_details")]
+    pub(crate) details: Details,
 }
 
 impl ToolMessage {
@@ -51,15 +53,6 @@ impl ToolMessage {
     #[must_use]
     pub fn with_error(mut self, is_error: bool) -> Self {
         self.answer.is_error = is_error;
-        self
-    }
-
-    /// Returns the same message with one attribute more. Attributes are the application's: no
-    /// provider is sent them. (What only one wire format understands is kept under its name,
-    /// `wire:…`.)
-    #[must_use]
-    pub fn with_attribute(mut self, key: impl Into<String>, value: impl Into<Value>) -> Self {
-        details::edit(&mut self.answer.details).attributes.insert(key.into(), value.into());
         self
     }
 
@@ -110,9 +103,6 @@ impl ToolMessage {
     pub fn is_error(&self) -> bool {
         self.answer.is_error
     }
-
-    /// Returns the attributes; empty unless some were given.
-    pub fn attributes(&self) -> &Attributes {
-        details::attributes(&self.answer.details)
-    }
 }
+
+detailed!(ToolMessage, answer.details);

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::ai::Body;
-use super::details::{Attributes, Details};
+use super::details::{Attributes, DetailFields};
 use super::{AiPart, Content, Detail, Media, Message, Part, Source};
 
 impl Message {
@@ -11,14 +11,14 @@ impl Message {
     /// O(what it consists of). What an allocator adds is not counted.
     pub(crate) fn heap_bytes(&self) -> usize {
         match self {
-            Self::System(m) => m.text.capacity() + boxed(m.rare.as_deref()),
-            Self::User(m) => content(&m.content) + boxed(m.rare.as_deref()),
+            Self::System(m) => m.text.capacity() + boxed(m.details.as_deref()),
+            Self::User(m) => content(&m.content) + boxed(m.details.as_deref()),
             Self::Ai(m) => {
                 let body = match &m.body {
                     Body::Text(text) => text.capacity(),
                     Body::Parts(parts) => sum(parts, ai_part),
                 };
-                body + boxed(m.rare.as_deref())
+                body + boxed(m.details.as_deref())
             }
             Self::Tool(m) => {
                 let answer = &*m.answer;
@@ -44,7 +44,7 @@ fn text(text: Option<&String>) -> usize {
     text.map_or(0, String::capacity)
 }
 
-fn boxed(details: Option<&Details>) -> usize {
+fn boxed(details: Option<&DetailFields>) -> usize {
     details.map_or(0, |it| {
         size_of_val(it)
             + text(it.name.as_ref())

@@ -1,6 +1,6 @@
 //! The treatment of tool groups: ai messages with calls, and the results that answer them.
 
-use super::{NotReady, Start, more};
+use super::{NotReady, WindowStart, more};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Snapshot;
@@ -49,41 +49,41 @@ pub enum ToolGroups {
     Off,
 }
 
-/// Moves the start of a window out of the tool group that it opens in.
+/// Moves the start of a window out of the tool group in which it stands.
 ///
 /// A sliding window leaves the group out: the start moves forward past its results. Where the
 /// history ends in them, it moves back to their call instead, so that the newest group is sent
 /// whole even where it alone exceeds the window. A `stable` window always moves back.
 pub(crate) fn whole_groups(
     snapshot: &Snapshot,
-    opening: Start,
+    window: WindowStart,
     stable: bool,
-) -> Result<Start, NotReady> {
+) -> Result<WindowStart, NotReady> {
     let records = &snapshot.records;
-    let mut from = records.cursor(opening.start);
+    let mut from = records.cursor(window.start);
     from.pass(Message::is_private);
     if !from.peek().is_some_and(|record| record.message().is_tool()) {
-        return Ok(opening);
+        return Ok(window);
     }
-    if opening.start == 0 && snapshot.is_complete() {
-        return Ok(opening); // nothing was cut, so nothing was parted
+    if window.start == 0 && snapshot.is_complete() {
+        return Ok(window); // nothing was cut, so nothing was parted
     }
     from.pass(|message| message.is_tool() || message.is_private());
     if from.at() < records.len() && !stable {
-        return Ok(Start { start: from.at(), ..opening });
+        return Ok(WindowStart { start: from.at(), ..window });
     }
     // Back over the results to what stands before them.
-    let mut before = records.messages().rev().skip(records.len() - opening.start);
+    let mut before = records.messages().rev().skip(records.len() - window.start);
     let passed = before.position(|message| !message.is_tool() && !message.is_private());
     match passed {
         None if !snapshot.is_complete() => Err(NotReady::ReadMore(more(records.len()))),
         Some(passed) => {
-            let head = opening.start - 1 - passed;
+            let head = window.start - 1 - passed;
             let calls = records.get(head).is_some_and(|head| head.message().has_tool_calls());
             // Results that came late belong to a call elsewhere, and bring it along.
-            let start = if calls { head } else { opening.start };
-            Ok(Start { covers: start, start, ..opening })
+            let start = if calls { head } else { window.start };
+            Ok(WindowStart { covers: start, start, ..window })
         }
-        None => Ok(opening),
+        None => Ok(window),
     }
 }

@@ -73,9 +73,9 @@ pub(crate) enum Fate {
 /// The calls of one id, as far as a late result may still be meant for them.
 #[derive(Default)]
 struct OfId<'a> {
-    /// The unanswered calls of the newest message that calls with this id: it closes all earlier
-    /// ones.
-    open: VecDeque<usize>,
+    /// The unanswered calls of the newest message that calls with this id: it ends the wait of all
+    /// earlier ones.
+    unanswered: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
     /// The tools whose calls were answered.
@@ -186,7 +186,7 @@ impl<'a> Matching<'a> {
         groups.push(group);
         self.current = Some(groups.len() - 1);
         if let Some(by_id) = &mut self.by_id {
-            open(by_id, known, group);
+            wait(by_id, known, group);
         } else if group.end_call - first_call > MANY {
             self.index();
         }
@@ -210,7 +210,7 @@ impl<'a> Matching<'a> {
             *i >= first_call && calls[*i].answer.is_none() && calls[*i].call.is_answered_by(tool)
         };
         match &mut self.by_id {
-            Some(by_id) => by_id.get(tool.call_id())?.open.iter().copied().find(waits),
+            Some(by_id) => by_id.get(tool.call_id())?.unanswered.iter().copied().find(waits),
             None => (first_call..end_call).find(waits),
         }
     }
@@ -232,7 +232,8 @@ impl<'a> Matching<'a> {
                 return self.answer(call, place, stand_in.rank, tool, false);
             }
         }
-        let found = of_id.open.iter().copied().find(|call| calls[*call].call.is_answered_by(tool));
+        let found =
+            of_id.unanswered.iter().copied().find(|call| calls[*call].call.is_answered_by(tool));
         if let Some(call) = found {
             return self.answer(call, place, place, tool, false);
         }
@@ -270,7 +271,7 @@ impl<'a> Matching<'a> {
         let Matches { groups, calls, .. } = &self.matches;
         let mut by_id = HashMap::new();
         for group in groups {
-            open(&mut by_id, calls, *group);
+            wait(&mut by_id, calls, *group);
             let numbers = group.first_call..group.end_call;
             numbers.for_each(|number| note(&mut by_id, number, &calls[number]));
         }
@@ -278,14 +279,14 @@ impl<'a> Matching<'a> {
     }
 }
 
-/// Lets the calls of a message wait for results, and closes all earlier calls of their ids.
-fn open<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: Group) {
+/// Lets the calls of a message wait for results, and no earlier calls of their ids any more.
+fn wait<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: Group) {
     let calls = || (group.first_call..group.end_call).map(|i| (i, calls[i].call.id.as_str()));
     for (_, id) in calls() {
-        by_id.entry(id).or_default().open.clear();
+        by_id.entry(id).or_default().unanswered.clear();
     }
     for (i, id) in calls() {
-        by_id.entry(id).or_default().open.push_back(i);
+        by_id.entry(id).or_default().unanswered.push_back(i);
     }
 }
 
@@ -293,8 +294,8 @@ fn open<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, calls: &[Call<'a>], group: G
 fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'a>) {
     let Some(answer) = call.answer else { return };
     let of_id = by_id.entry(call.call.id.as_str()).or_default();
-    if let Some(i) = of_id.open.iter().position(|open| *open == number) {
-        of_id.open.remove(i);
+    if let Some(i) = of_id.unanswered.iter().position(|call| *call == number) {
+        of_id.unanswered.remove(i);
     }
     if answer.stand_in {
         let at = of_id.stand_ins.partition_point(|it| it.0 < answer.place);

@@ -1,6 +1,6 @@
 //! Turns: a user message, or several in a row, and all that follows up to the next one.
 
-use super::{Matches, NotReady, Start, more};
+use super::{Matches, NotReady, WindowStart, more};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot, places};
@@ -46,7 +46,7 @@ pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, b
 }
 
 /// Returns the place where the last `n` turns begin.
-pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Start, NotReady> {
+pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<WindowStart, NotReady> {
     let Snapshot { records, .. } = snapshot;
     let mut row = Row::new();
     let mut rows = Rows { place: records.len(), messages: records.messages().rev(), row: &mut row };
@@ -58,18 +58,18 @@ pub(super) fn opening(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Sta
             return Err(NotReady::ReadMore(more(records.len())));
         }
         if i == 1 && rows.row.is_empty() {
-            return Ok(Start::at(nth_newest_unit(records, n)));
+            return Ok(WindowStart::at(nth_newest_unit(records, n)));
         }
         if i < n || rows.row.is_empty() {
-            return Ok(Start::at(0)); // there are no more turns
+            return Ok(WindowStart::at(0)); // there are no more turns
         }
     }
     let start = row.first().copied().unwrap_or(0);
     let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
-        Ok(Start::at(start))
+        Ok(WindowStart::at(start))
     } else if snapshot.is_complete() {
-        Ok(Start::at(0)) // what precedes the first turn of all, a greeting, belongs to it
+        Ok(WindowStart::at(0)) // what precedes the first turn of all, a greeting, belongs to it
     } else {
         Err(NotReady::ReadMore(places(snapshot.end - snapshot.start)))
     }
@@ -89,7 +89,7 @@ fn nth_newest_unit(records: &Records, n: usize) -> usize {
         .collect();
     units.sort_unstable_by(|a, b| b.cmp(a));
     let newest = units.get(n - 1).copied();
-    // The window opens on the first member of that unit; what came late is taken along from before.
+    // The window starts at the first member of that unit; what came late is taken along from before.
     newest.map_or(0, |newest| {
         let group = matches.groups().iter().find(|group| group.newest == newest);
         group.map_or(newest, |group| group.head)

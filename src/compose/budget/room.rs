@@ -237,7 +237,7 @@ impl Room for TokenRoom<'_> {
         // a position can be halved (its trailing zeros), the longer it stays the best start while
         // the conversation moves past it.
         if sum >= low
-            && unit.opens(matches) == unit.head
+            && unit.start(matches) == unit.head
             && let Some(record) = records.get(unit.head)
         {
             let halvings = record.seq().trailing_zeros();

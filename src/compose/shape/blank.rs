@@ -27,7 +27,7 @@ pub(super) fn checked(message: &Message, rules: Rules) -> Checked {
     match (message, rules.blank) {
         (Message::User(user), Some(blank)) => {
             checked_content(&user.content, blank, EMPTY, |content| {
-                Message::User(UserMessage { content, rare: user.rare.clone() })
+                Message::User(UserMessage { content, details: user.details.clone() })
             })
         }
         (Message::Tool(tool), Some(blank)) => {
@@ -97,7 +97,7 @@ fn checked_answer(ai: &AiMessage, rules: Rules) -> Checked {
         None => Checked::Fine,
         Some(how) => {
             let body = Body::normal(kept.into_iter().cloned().collect());
-            Checked::Without(Message::Ai(AiMessage { body, rare: ai.rare.clone() }), how)
+            Checked::Without(Message::Ai(AiMessage { body, details: ai.details.clone() }), how)
         }
     }
 }

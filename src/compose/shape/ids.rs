@@ -81,7 +81,7 @@ fn copy(ai: &AiMessage, names: &[(String, String)]) -> Message {
         other => other.clone(),
     });
     let body = Body::normal(parts.collect());
-    Message::Ai(AiMessage { body, rare: ai.rare.clone() })
+    Message::Ai(AiMessage { body, details: ai.details.clone() })
 }
 
 fn written(id: &str) -> String {

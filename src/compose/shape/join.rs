@@ -24,8 +24,9 @@ pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
                 None => Content::Parts(parts.into_boxed_slice()),
             };
             // A name, and what else stands beside the content, is kept where it is that of all.
-            let rare = users().all(|user| user.rare == first.rare).then(|| first.rare.clone());
-            Some(Message::User(UserMessage { content, rare: rare.flatten() }))
+            let details =
+                users().all(|user| user.details == first.details).then(|| first.details.clone());
+            Some(Message::User(UserMessage { content, details: details.flatten() }))
         }
         Message::Ai(first) => {
             let answers = || items.iter().filter_map(|item| item.message().as_ai());
@@ -40,8 +41,9 @@ pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
                     }
                 }
             }
-            let rare = answers().all(|ai| ai.rare == first.rare).then(|| first.rare.clone());
-            Some(Message::Ai(AiMessage { body: Body::normal(parts), rare: rare.flatten() }))
+            let details =
+                answers().all(|ai| ai.details == first.details).then(|| first.details.clone());
+            Some(Message::Ai(AiMessage { body: Body::normal(parts), details: details.flatten() }))
         }
         _ => None,
     }

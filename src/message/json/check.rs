@@ -34,10 +34,10 @@ macro_rules! check {
 check! {
     Message: |_it| Ok(());
     Content: |_it| Ok(());
-    SystemMessage: |it| free(unknown(&it.rare), Some("role"), fields_of("system"));
-    UserMessage: |it| free(unknown(&it.rare), Some("role"), fields_of("user"));
+    SystemMessage: |it| free(unknown(&it.details), Some("role"), fields_of("system"));
+    UserMessage: |it| free(unknown(&it.details), Some("role"), fields_of("user"));
     AiMessage: |it| {
-        free(unknown(&it.rare), Some("role"), fields_of("assistant"))?;
+        free(unknown(&it.details), Some("role"), fields_of("assistant"))?;
         body(&it.body)
     };
     ToolMessage: |it| free(unknown(&it.answer.details), Some("role"), fields_of("tool"));

@@ -16,7 +16,7 @@ use super::refuse::refuse;
 use super::{CALL, MEDIA, REASONING, TEXT, fields_of};
 use crate::message::ai::Body;
 use crate::message::custom::{CustomBody, are_attributes};
-use crate::message::details::{Attributes, Details, bounded};
+use crate::message::details::{Attributes, DetailFields, bounded};
 use crate::message::other::{OtherPart, PARTS};
 use crate::message::tool::Answer;
 use crate::message::{
@@ -50,19 +50,12 @@ impl<'de, T: FromObject> Visitor<'de> for ObjectVisitor<T> {
     type Value = T;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "an object for the {}", T::NAME)
+        write!(f, "the {} must be an object", T::NAME)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::from_object(Object::open(T::NAME, T::TAG, map)?)
     }
     refuse!(bool number text bytes null list);
-}
-
-impl<T: FromObject> ObjectVisitor<T> {
-    #[allow(clippy::unused_self)] // what others call it, they know from a field
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("the {} must be an object, and is {kind}", T::NAME))
-    }
 }
 
 // ---- values: one visitor each, so that an error names the field ---------------------------------
@@ -91,7 +84,7 @@ impl<'de> Visitor<'de> for Text {
     type Value = Option<Cow<'de, str>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a text as `{}`", self.0)
+        write!(f, "`{}` must be a text", self.0)
     }
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
         Ok(Some(Cow::Borrowed(text)))
@@ -108,12 +101,6 @@ impl<'de> Visitor<'de> for Text {
     refuse!(bool number bytes list object);
 }
 
-impl Text {
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("`{}` must be a text, and is {kind}", self.0))
-    }
-}
-
 impl<'de, T: Deserialize<'de>> DeserializeSeed<'de> for TextOrList<T> {
     type Value = TextOr<T>;
 
@@ -126,7 +113,7 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrList<T> {
     type Value = TextOr<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a text or a list as `{}`", self.0)
+        write!(f, "`{}` must be a text or a list", self.0)
     }
     fn visit_str<E>(self, text: &str) -> Result<TextOr<T>, E> {
         Ok(TextOr::Text(text.to_owned()))
@@ -141,12 +128,6 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for TextOrList<T> {
         Ok(TextOr::Null)
     }
     refuse!(bool number bytes object);
-}
-
-impl<T> TextOrList<T> {
-    fn refuse<E: Error>(&self, kind: &str) -> E {
-        E::custom(format_args!("`{}` must be a text or a list, and is {kind}", self.0))
-    }
 }
 
 fn missing<E: Error>(what: &str, field: &str) -> E {
@@ -235,8 +216,8 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
         mut take: impl FnMut(usize, Field<'_, A>) -> Result<(), A::Error>,
     ) -> Result<Attributes, A::Error> {
         let mut unknown = Attributes::new();
-        // A bit for each known field that was seen, so that one that stands there twice is refused
-        // without an allocation. No object has as many as 32.
+        // Bit `i` is set once the known field `i` was seen: a field that stands there twice is refused
+        // without a set on the heap. No object has as many as 32 known fields.
         let mut seen = 0_u32;
         loop {
             let (key, early) = match self.early.next() {
@@ -385,17 +366,17 @@ impl FromObject for Message {
                     Some(TextOr::List(_)) => return Err(wrong("message", "content", "a text")),
                     Some(TextOr::Null) | None => return Err(missing("message", "content")),
                 };
-                SystemMessage { text, rare: fields.details()?.into_rare() }.into()
+                SystemMessage { text, details: fields.details()?.boxed() }.into()
             }
             "user" => {
                 let mut fields = Fields::of(object)?;
                 let content = to_content(fields.content.take())?;
-                UserMessage { content, rare: fields.details()?.into_rare() }.into()
+                UserMessage { content, details: fields.details()?.boxed() }.into()
             }
             "assistant" | "ai" => {
                 let mut fields = Fields::of(object)?;
                 let body = fields.body()?;
-                AiMessage { body, rare: fields.details()?.into_rare() }.into()
+                AiMessage { body, details: fields.details()?.boxed() }.into()
             }
             "tool" => {
                 let mut fields = Fields::of(object)?;
@@ -409,7 +390,7 @@ impl FromObject for Message {
                         Some(Value::Bool(is_error)) => is_error,
                         Some(_) => return Err(wrong("message", "is_error", "true or false")),
                     },
-                    details: fields.details()?.into_rare(),
+                    details: fields.details()?.boxed(),
                 };
                 ToolMessage { content, answer: Box::new(answer) }.into()
             }
@@ -421,7 +402,7 @@ impl FromObject for Message {
                 {
                     fields.unknown.insert("attributes".to_owned(), value);
                 }
-                let Details { attributes, unknown, .. } = fields.details()?;
+                let DetailFields { attributes, unknown, .. } = fields.details()?;
                 CustomMessage { body: Box::new(CustomBody { role, attributes, unknown }) }.into()
             }
         })
@@ -485,14 +466,14 @@ impl<'de, P: Deserialize<'de>> Fields<P> {
 }
 
 impl<P> Fields<P> {
-    fn details<E: Error>(self) -> Result<Details, E> {
+    fn details<E: Error>(self) -> Result<DetailFields, E> {
         let attributes = match self.attributes {
             None | Some(Value::Null) => Attributes::new(),
             Some(Value::Object(attributes)) => attributes,
             Some(_) => return Err(wrong("message", "attributes", "an object")),
         };
         bounded(&attributes).map_err(E::custom)?;
-        Ok(Details { name: self.name, attributes, unknown: self.unknown })
+        Ok(DetailFields { name: self.name, attributes, unknown: self.unknown })
     }
 }
 

@@ -135,7 +135,7 @@ impl One<'_> {
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "user")?;
         self.content(map, m.content(), Block::of)?;
-        if m.rare.is_none() {
+        if m.details.is_none() {
             return Ok(());
         }
         write_rare(map, m.name(), m.attributes(), &["role", "content", "name"])
@@ -166,7 +166,7 @@ impl One<'_> {
             "reasoning_details",
         ];
         map.serialize_entry("role", "assistant")?;
-        if let (Body::Text(text), None, false) = (&m.body, &m.rare, self.mark) {
+        if let (Body::Text(text), None, false) = (&m.body, &m.details, self.mark) {
             return map.serialize_entry("content", text);
         }
         let (mut said, mut calls, mut audio) = (false, false, None);
@@ -193,7 +193,7 @@ impl One<'_> {
         if let Some(id) = audio {
             map.serialize_entry("audio", &Id { id })?;
         }
-        if m.rare.is_none() {
+        if m.details.is_none() {
             return Ok(());
         }
         write_rare(map, m.name(), m.attributes(), &OWN)
