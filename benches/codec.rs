@@ -13,7 +13,8 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use memory_prompt::{Codec, Message, codec};
+use memory_prompt::Message;
+use memory_prompt::codec::{self, Codec};
 
 use messages::message;
 

@@ -17,10 +17,10 @@ mod samples;
 use std::hint::black_box;
 
 use divan::Bencher;
+use memory_prompt::record::Snapshot;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, ToolCall,
-    Truncate,
+    Budget, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate,
 };
 
 use messages::remember;
@@ -61,8 +61,7 @@ fn truncation_with_nothing_to_cut<const N: usize>(bencher: Bencher<'_, '_>) {
 #[divan::bench(args = ["ascii", "chinese", "hindi"])]
 fn truncation(bencher: Bencher<'_, '_>, text: &str) {
     let history = Snapshot::from_messages(vec![Message::user(sample(text, 20_000)); 10]);
-    let mut composer = Composer::new();
-    composer.truncate(Truncate::default());
+    let composer = Composer::new().truncate(Truncate::default());
     bencher.bench_local(|| composer.compose_all(black_box(&history), &[]).unwrap());
 }
 

@@ -70,7 +70,7 @@ fn append_a_turn(bencher: Bencher<'_, '_>, backend: &Backend) {
 fn append_a_turn_that_survives_the_process_alone(bencher: Bencher<'_, '_>) {
     let folder = Folder::new();
     let options = memory_prompt::SqliteStore::options();
-    let options = options.durability(memory_prompt::Durability::Process);
+    let options = options.durability(memory_prompt::store::Durability::Process);
     append(bencher, &options.open(folder.file("chat.db")).unwrap());
 }
 

@@ -15,8 +15,8 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use memory_prompt::token::Estimate;
-use memory_prompt::{ChatMemory, TokenCounter, TokenWindowChatMemory};
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::{ChatMemory, TokenWindowChatMemory};
 
 use messages::{message, remember};
 use samples::sample;

@@ -15,7 +15,8 @@ use std::hint::black_box;
 
 use divan::Bencher;
 use divan::counter::BytesCount;
-use memory_prompt::{Composer, Message, Prompt, Snapshot, ToolCall, Window, wire};
+use memory_prompt::record::Snapshot;
+use memory_prompt::{Composer, Message, Prompt, ToolCall, Window, wire};
 use serde::Serialize;
 
 use messages::message;

@@ -14,9 +14,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter::once;
 use std::path::Path;
 
-use memory_prompt::{
-    Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Prices, TokenCounter, Window,
-};
+use memory_prompt::token::TokenCounter;
+use memory_prompt::window::Prices;
+use memory_prompt::{Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Window};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -203,18 +203,19 @@ struct Run {
 
 fn converse(way: &Way, provider: &Provider) -> Result<Run> {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    *prompt.configure() = way.composer.clone();
-    prompt.configure().system(text("system", SYSTEM));
+    prompt.configure(|_| way.composer.clone());
+    prompt.configure(|composer| composer.system(text("system", SYSTEM)));
     let mut cache = Cache { provider, stored: HashSet::new(), seen: HashSet::new() };
     let mut run = Run { name: way.name, calls: vec![], left_out: vec![] };
     for turn in 1..=TURNS {
         prompt.add(Message::user(text(&format!("question-{turn}"), QUESTION)))?;
         let built = prompt.build()?;
         let left_out = 2 * turn - built.len(); // of a system message and 2 * turn - 1 others
-        // Marks stand behind the system message and at the durable boundary. Where a window slides
-        // the second would be written on each turn and never read: a careful caller drops it.
+        // Marks stand behind the system message and at the cacheable boundary. Where a window
+        // slides, the second would be written on each turn and never read: a careful caller drops
+        // it.
         let slid = way.slides && left_out > 0;
-        let marks = [1, if slid { 1 } else { built.durable() }];
+        let marks = [1, if slid { 1 } else { built.cacheable() }];
         let answer = Message::ai(text(&format!("answer-{turn}"), ANSWER));
         let prefixes = prefixes(built.iter().chain(once(&answer)))?;
         if let Some((answered, sent)) = prefixes.split_last() {

@@ -13,7 +13,8 @@ use std::env;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use memory_prompt::{Blocking, CassandraStore, ChatMemoryExt, MemoryPrompt, Message, Result};
+use memory_prompt::adapt::ToBlocking;
+use memory_prompt::{CassandraStore, ChatMemoryExt, MemoryPrompt, Message, Result};
 
 fn main() -> Result<()> {
     let address = env::var("CASSANDRA").unwrap_or_else(|_| "127.0.0.1:9042".to_owned());
@@ -22,12 +23,12 @@ fn main() -> Result<()> {
         println!("    docker run --rm -p 9042:9042 cassandra:5");
         return Ok(());
     }
-    let store = Blocking::connect(CassandraStore::open(&address))?;
+    let store = ToBlocking::connect(CassandraStore::open(&address))?;
     let mut prompt = MemoryPrompt::new(store.memory("support:u1001:c2002")?)
         .system("You are a friendly doorman.")
         .max_messages(4);
 
-    let visits = prompt.memory().end()? / 2 + 1;
+    let visits = prompt.memory().len()? / 2 + 1;
     // A turn is one batch: whoever reads meanwhile sees both messages or neither.
     prompt.add_all([
         Message::user(format!("This is visit {visits}.")),
@@ -37,7 +38,7 @@ fn main() -> Result<()> {
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }
-    println!("\n{address} holds {} messages of this conversation", prompt.memory().end()?);
+    println!("\n{address} holds {} messages of this conversation", prompt.memory().len()?);
     Ok(())
 }
 

@@ -13,9 +13,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use memory_prompt::memory::MemoryId;
+use memory_prompt::record::Snapshot;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryId, MemoryPrompt,
-    Message, Result, Snapshot,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Result,
 };
 use serde::{Deserialize, Serialize};
 
@@ -129,12 +130,12 @@ fn storage(operation: &'static str, path: &Path, error: std::io::Error) -> Error
 fn main() -> Result<()> {
     let path = std::env::temp_dir().join("memory-prompt-example.jsonl");
     let mut prompt = MemoryPrompt::new(JsonLinesMemory::open(&path)?).max_messages(4);
-    let visits = prompt.memory().end()? / 2 + 1;
+    let visits = prompt.memory().len()? / 2 + 1;
     prompt.add(Message::user(format!("This is visit {visits}.")))?;
     prompt.add(Message::ai(format!("Welcome for the {visits}. time!")))?;
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }
-    println!("\n{} holds {} messages", path.display(), prompt.memory().end()?);
+    println!("\n{} holds {} messages", path.display(), prompt.memory().len()?);
     Ok(())
 }

@@ -5,10 +5,8 @@
 
 use std::error::Error;
 
-use memory_prompt::{
-    DefaultChatMemory, MemoryPrompt, Message, Role, ToolCall, Truncate, TruncateContext,
-    TruncateProcessor, Verdict,
-};
+use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Role, ToolCall, Truncate};
 
 /// Keeps the first lines of what tools print, and leaves out jokes.
 struct Secretary {
@@ -58,7 +56,7 @@ fn main() -> Result<(), memory_prompt::Error> {
     let quiet = |message: &Message| {
         message.is_user().then(|| Message::user(message.text().trim_end_matches('!')))
     };
-    prompt.configure().truncate(Truncate::default().processor(quiet));
+    prompt.configure(|composer| composer.truncate(Truncate::default().processor(quiet)));
     prompt.add(Message::user("Thanks!!!"))?;
     println!("{:?}", prompt.build()?.iter().last().map(|m| m.text().into_owned()));
     Ok(())

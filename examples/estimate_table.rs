@@ -6,8 +6,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-use memory_prompt::TokenCounter;
-use memory_prompt::token::{Bpe, Estimate};
+use memory_prompt::token::{Bpe, Estimate, TokenCounter};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let corpora = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/corpus");

@@ -4,9 +4,9 @@
 //! Run it with `cargo run --example inspect --features inspect [page.html]`.
 
 use memory_prompt::inspect::Inspector;
-use memory_prompt::{
-    Budget, DefaultChatMemory, Keep, MemoryPrompt, Message, ToolCall, Truncate, token::Estimate,
-};
+use memory_prompt::text::Keep;
+use memory_prompt::token::Estimate;
+use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())

@@ -11,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use memory_prompt::conformance::{self, Fixture};
-use memory_prompt::{ChatMemory, Error, ErrorKind, MemoryId, Message, Records, Result, Snapshot};
+use memory_prompt::memory::MemoryId;
+use memory_prompt::record::{Records, Snapshot};
+use memory_prompt::{ChatMemory, Error, ErrorKind, Message, Result};
 
 /// A conversation in a list.
 struct ListMemory {

@@ -7,10 +7,9 @@
 
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::memory::MemoryId;
 use memory_prompt::turn::{Done, Next};
-use memory_prompt::{
-    ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryId, MemoryPrompt, Message, Result,
-};
+use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryPrompt, Message, Result};
 
 /// One request of one user: what a web handler would do.
 fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Done> {
@@ -58,7 +57,7 @@ fn main() -> Result<()> {
     loop {
         let page = store.ids(after.as_ref(), 2)?;
         for id in &page {
-            println!("{id} holds {} messages", store.memory(id.as_str())?.end()?);
+            println!("{id} holds {} messages", store.memory(id.as_str())?.len()?);
         }
         match page.last() {
             Some(last) => after = Some(last.clone()),

@@ -8,15 +8,14 @@
 //!     FROM memory_prompt.history ORDER BY id, seq"
 //! ```
 
-use memory_prompt::{
-    Blocking, ChatMemoryExt, ErrorKind, MemoryPrompt, Message, PostgresStore, Result,
-};
+use memory_prompt::adapt::ToBlocking;
+use memory_prompt::{ChatMemoryExt, ErrorKind, MemoryPrompt, Message, PostgresStore, Result};
 
 fn main() -> Result<()> {
     let address = std::env::var("POSTGRES_URL")
         .unwrap_or_else(|_| "postgres://postgres:postgres@localhost/postgres".to_owned());
     // In async code: `PostgresStore::open(address).await?`, and `MemoryPrompt::new_async`.
-    let store = match Blocking::connect(PostgresStore::open(address)) {
+    let store = match ToBlocking::connect(PostgresStore::open(address)) {
         Ok(store) => store,
         Err(error) if error.kind() == ErrorKind::Storage => {
             println!("There is no PostgreSQL to talk to ({error}). Start one, for example with");
@@ -30,7 +29,7 @@ fn main() -> Result<()> {
         .system("You are a friendly doorman.")
         .max_messages(4);
 
-    let visits = prompt.memory().end()? / 2 + 1;
+    let visits = prompt.memory().len()? / 2 + 1;
     // A turn is one batch: whoever reads meanwhile sees both messages or neither.
     prompt.add_all([
         Message::user(format!("This is visit {visits}.")),
@@ -40,6 +39,6 @@ fn main() -> Result<()> {
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }
-    println!("\n{:?} holds {} messages", store, prompt.memory().end()?);
+    println!("\n{:?} holds {} messages", store, prompt.memory().len()?);
     Ok(())
 }

@@ -9,8 +9,9 @@
 #[path = "../tests/provider/validators.rs"]
 mod validators;
 
+use memory_prompt::text::Keep;
 use memory_prompt::{
-    DefaultChatMemory, Keep, MemoryPrompt, Message, Prompt, Provider, ToolCall, Truncate, wire,
+    DefaultChatMemory, MemoryPrompt, Message, Prompt, Provider, ToolCall, Truncate, wire,
 };
 use serde_json::{Value, json};
 

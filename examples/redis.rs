@@ -9,7 +9,8 @@
 
 use std::time::Duration;
 
-use memory_prompt::{Blocking, ChatMemoryExt, MemoryPrompt, Message, RedisStore, Result};
+use memory_prompt::adapt::ToBlocking;
+use memory_prompt::{ChatMemoryExt, MemoryPrompt, Message, RedisStore, Result};
 
 fn main() -> Result<()> {
     let address = std::env::var("REDIS_ADDRESS").unwrap_or_else(|_| "redis://localhost".to_owned());
@@ -17,7 +18,7 @@ fn main() -> Result<()> {
         .prefix("memory-prompt-example")
         .ttl(Duration::from_hours(24))
         .connect_timeout(Duration::from_secs(1));
-    let store = match Blocking::connect(options.open(&address)) {
+    let store = match ToBlocking::connect(options.open(&address)) {
         Ok(store) => store,
         Err(error) => {
             println!("{error}");
@@ -29,7 +30,7 @@ fn main() -> Result<()> {
         .system("You are a friendly doorman.")
         .max_messages(4);
 
-    let visits = prompt.memory().end()? / 2 + 1;
+    let visits = prompt.memory().len()? / 2 + 1;
     // A turn is one batch: whoever reads meanwhile sees both messages or neither.
     prompt.add_all([
         Message::user(format!("This is visit {visits}.")),
@@ -39,6 +40,6 @@ fn main() -> Result<()> {
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }
-    println!("\nthe server holds {} messages for a day", prompt.memory().end()?);
+    println!("\nthe server holds {} messages for a day", prompt.memory().len()?);
     Ok(())
 }

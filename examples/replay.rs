@@ -19,10 +19,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use memory_prompt::token::Estimate;
+use memory_prompt::report::Origin;
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::window::Prices;
 use memory_prompt::{
-    Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Origin, Prices, Prompt,
-    TokenCounter, Window, wire,
+    Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Window, wire,
 };
 use serde_json::Value;
 
@@ -261,7 +262,7 @@ impl Run {
     fn replay(&mut self, setting: &Setting, messages: &[Message], prices: Prices) -> Result<()> {
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
         if let How::Composed(composer) = &setting.how {
-            *prompt.configure() = composer.clone();
+            prompt.configure(|_| composer.clone());
         }
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);

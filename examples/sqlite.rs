@@ -16,7 +16,7 @@ fn main() -> Result<()> {
         .system("You are a friendly doorman.")
         .max_messages(4);
 
-    let visits = prompt.memory().end()? / 2 + 1;
+    let visits = prompt.memory().len()? / 2 + 1;
     // A turn is one batch: whoever reads meanwhile sees both messages or neither.
     prompt.add_all([
         Message::user(format!("This is visit {visits}.")),
@@ -26,6 +26,6 @@ fn main() -> Result<()> {
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }
-    println!("\n{} holds {} messages", path.display(), prompt.memory().end()?);
+    println!("\n{} holds {} messages", path.display(), prompt.memory().len()?);
     Ok(())
 }

@@ -11,9 +11,9 @@ fn main() -> Result<(), memory_prompt::Error> {
     prompt.add_temporary(Message::user("Note 17: the museum opens at ten."));
 
     show("at the end, which is the default", &prompt.preview()?);
-    prompt.configure().temporaries_at(Placement::BeforeLastUser);
+    prompt.configure(|composer| composer.temporaries_at(Placement::BeforeLastUser));
     show("before the last user message", &prompt.preview()?);
-    prompt.configure().temporaries_at(Placement::AfterSystem);
+    prompt.configure(|composer| composer.temporaries_at(Placement::AfterSystem));
     show("after the system message", &prompt.preview()?);
 
     // Three previews have spent nothing. A build spends it.
@@ -25,7 +25,7 @@ fn main() -> Result<(), memory_prompt::Error> {
 fn show(title: &str, prompt: &memory_prompt::Prompt) {
     println!("{title}:");
     for (i, message) in prompt.iter().enumerate() {
-        let cache = if i < prompt.durable() { "durable" } else { "" };
+        let cache = if i < prompt.cacheable() { "cacheable" } else { "" };
         println!("  {:<7} {:<10} {}", cache, message.role(), message.text());
     }
 }

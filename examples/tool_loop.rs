@@ -73,7 +73,7 @@ fn main() -> Result<()> {
         turn.answer(model(&ask))?;
     }
     drop(turn);
-    println!("stored: {}, begun: {:?}\n", alan.memory().end()?, alan.unfinished()?[0]);
+    println!("stored: {}, begun: {:?}\n", alan.memory().len()?, alan.unfinished()?[0]);
 
     // The next question's model knows that, and does not book again.
     let mut turn = alan.turn(Message::user("Did that work?")).tools(tools());

@@ -1,12 +1,12 @@
-//! Between blocking and async memories: [`Blocking`] and [`Unblock`].
+//! Between blocking and async memories: [`ToBlocking`] and [`ToAsync`].
 //!
 //! | you have | you are in | take |
 //! |---|---|---|
-//! | an async memory or store | blocking code | [`Blocking`], which has a runtime of its own |
-//! | a blocking memory or store | async code | [`Unblock`], which keeps its work off the executor |
+//! | an async memory or store | blocking code | [`ToBlocking`], which has a runtime of its own |
+//! | a blocking memory or store | async code | [`ToAsync`], which keeps its work off the executor |
 
-mod blocking;
-mod unblock;
+mod to_async;
+mod to_blocking;
 
-pub use blocking::Blocking;
-pub use unblock::Unblock;
+pub use to_async::ToAsync;
+pub use to_blocking::ToBlocking;

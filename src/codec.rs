@@ -9,7 +9,8 @@
 //! faster. [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
 //!
 //! ```
-//! use memory_prompt::{Codec, Message, codec};
+//! use memory_prompt::Message;
+//! use memory_prompt::codec::{self, Codec};
 //!
 //! let message = Message::user("hi");
 //! let json = Codec::Json.encode(&message)?;
@@ -77,7 +78,7 @@ impl Codec {
     ///
     /// [`ErrorKind::Codec`] if the message could not be read again: a field is nested deeper than
     /// 100 levels, or, for JSON, code put a known field among the extra ones or a known part into
-    /// [`Part::Other`](crate::Part::Other).
+    /// [`Part::Other`](crate::message::Part::Other).
     pub fn encode(self, message: &Message) -> Result<Vec<u8>> {
         match self {
             Self::Json => to_json(&Written::One { v: VERSION, message }),

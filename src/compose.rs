@@ -5,7 +5,8 @@
 //! uses it alone:
 //!
 //! ```
-//! use memory_prompt::{Composer, Message, Snapshot, Window};
+//! use memory_prompt::record::Snapshot;
+//! use memory_prompt::{Composer, Message, Window};
 //!
 //! let history = ["one", "two", "three"].map(Message::user);
 //! let prompt = Composer::new()
@@ -30,6 +31,7 @@ mod take;
 use std::fmt;
 use std::sync::Arc;
 
+pub use crate::composed::Iter;
 use crate::composed::{Draft, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Message;
@@ -47,8 +49,14 @@ use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
 ///
-/// Every setting is a method that returns the composer again, so settings are chained or changed
-/// one by one, at any time.
+/// Every setting is a method that takes the composer and returns it, so settings are chained:
+///
+/// ```
+/// use memory_prompt::{Composer, Window};
+///
+/// let composer = Composer::new().system("Be brief.").window(Window::turns(5));
+/// let longer = composer.clone().window(Window::turns(20));
+/// ```
 #[derive(Clone, Default)]
 pub struct Composer {
     system: Option<Arc<Message>>,
@@ -116,59 +124,75 @@ impl Composer {
     }
 
     /// Sets the system message, which then takes the place of the memory's.
-    pub fn system(&mut self, text: impl Into<String>) -> &mut Self {
+    #[must_use]
+    pub fn system(mut self, text: impl Into<String>) -> Self {
         self.system = Some(Arc::new(Message::system(text)));
         self
     }
 
     /// Goes back to the memory's system message.
-    pub fn no_system(&mut self) -> &mut Self {
+    #[must_use]
+    pub fn no_system(mut self) -> Self {
         self.system = None;
         self
     }
 
     /// Sets which records are sent.
-    pub fn window(&mut self, window: Window) -> &mut Self {
+    #[must_use]
+    pub fn window(mut self, window: Window) -> Self {
         self.window = Some(window);
         self
     }
 
     /// Sends the last `n` messages: short for `window(Window::last(n))`.
-    pub fn max_messages(&mut self, n: usize) -> &mut Self {
+    #[must_use]
+    pub fn max_messages(self, n: usize) -> Self {
         self.window(Window::last(n))
     }
 
     /// Bounds the tokens of the whole prompt. A window that was set holds too; where none was set,
     /// the budget alone decides how much of the history is sent.
+    #[must_use]
     pub fn max_tokens(
-        &mut self,
+        mut self,
         budget: impl Into<Budget>,
         counter: impl TokenCounter + 'static,
-    ) -> &mut Self {
+    ) -> Self {
         self.limit = Some(Limit { budget: budget.into(), counter: Arc::new(counter) });
         self
     }
 
     /// Takes the token budget away.
-    pub fn no_max_tokens(&mut self) -> &mut Self {
+    #[must_use]
+    pub fn no_max_tokens(mut self) -> Self {
         self.limit = None;
         self
     }
 
-    /// Sets how long messages are shortened; `None` switches truncation off.
-    pub fn truncate(&mut self, truncate: impl Into<Option<Truncate>>) -> &mut Self {
-        self.truncate = truncate.into();
+    /// Sets how long messages are shortened.
+    #[must_use]
+    pub fn truncate(mut self, truncate: Truncate) -> Self {
+        self.truncate = Some(truncate);
+        self
+    }
+
+    /// Sends every message as long as it is.
+    #[must_use]
+    pub fn no_truncate(mut self) -> Self {
+        self.truncate = None;
         self
     }
 
     /// Sets what happens to tool calls without results and results without calls.
-    pub fn tool_groups(&mut self, tool_groups: ToolGroups) -> &mut Self {
+    #[must_use]
+    pub fn tool_groups(mut self, tool_groups: ToolGroups) -> Self {
         self.tool_groups = tool_groups;
         self
     }
 
     /// Sets where temporary messages stand.
-    pub fn temporaries_at(&mut self, placement: Placement) -> &mut Self {
+    #[must_use]
+    pub fn temporaries_at(mut self, placement: Placement) -> Self {
         self.placement = placement;
         self
     }
@@ -177,7 +201,8 @@ impl Composer {
     /// [`Provider`] for what that is, and for what is done about it.
     ///
     /// ```
-    /// use memory_prompt::{Composer, Message, Provider, Snapshot};
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::{Composer, Message, Provider};
     ///
     /// let history = Snapshot::from_messages([Message::ai("Hello! Tea?"), Message::user("yes")]);
     /// let prompt = Composer::new().for_provider(Provider::Anthropic).compose_all(&history, &[])?;
@@ -185,13 +210,15 @@ impl Composer {
     /// assert_eq!(prompt[1].text(), "Hello! Tea?");
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
-    pub fn for_provider(&mut self, provider: Provider) -> &mut Self {
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
         self.provider = Some(provider);
         self
     }
 
     /// Goes back to a prompt that is for no provider in particular.
-    pub fn no_provider(&mut self) -> &mut Self {
+    #[must_use]
+    pub fn no_provider(mut self) -> Self {
         self.provider = None;
         self
     }
@@ -215,14 +242,14 @@ impl Composer {
     /// Composes a prompt from a snapshot of the newest records, or says how many more it takes.
     ///
     /// ```
+    /// use memory_prompt::compose::Composition;
     /// use memory_prompt::{
-    ///     ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, Message, Window,
+    ///     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Message, Window,
     /// };
     ///
     /// let memory = DefaultChatMemory::new();
     /// memory.add_all(["one", "two", "three"].map(Message::user))?;
-    /// let mut composer = Composer::new();
-    /// composer.window(Window::turns(1));
+    /// let composer = Composer::new().window(Window::turns(1));
     ///
     /// let mut n = composer.first_read();
     /// let prompt = loop {
@@ -238,9 +265,10 @@ impl Composer {
     /// # Errors
     ///
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) where a processor failed, and
-    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::Strict`]; with a
-    /// token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the counter
-    /// returns; with a provider named also [`ErrorKind::Provider`](crate::ErrorKind::Provider).
+    /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::FailOnRepair`];
+    /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the
+    /// counter returns; with a provider named also
+    /// [`ErrorKind::Provider`](crate::ErrorKind::Provider).
     pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
         self.compose_with(snapshot, Temporaries::last(temporaries), None)
     }

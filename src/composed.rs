@@ -134,16 +134,17 @@ impl Prompt {
         self.get(0).filter(|message| message.is_system())
     }
 
-    /// Returns the durable boundary: the number of first messages that the next prompt will send
+    /// Returns the cacheable boundary: the number of first messages that the next prompt will send
     /// again, in the same place and byte for byte, as long as the window does not move.
     ///
-    /// Temporaries, and results of the newest calls of which some may still come, are not durable,
+    /// Temporaries, and results of the newest calls of which some may still come, are not cacheable,
     /// nor is what stands behind them. Once something else was said behind a call, a result that
     /// comes all the same changes the prompt where the call stands, once: [`Break::LateResult`].
     /// For a [`Provider`](crate::Provider) that wants user and model to take turns, a message at
-    /// the end that a later one may be joined to is not durable either. A provider's cache mark
+    /// the end that a later one may be joined to is not cacheable either. A provider's cache mark
     /// belongs at this boundary.
-    pub fn durable(&self) -> usize {
+    #[doc(alias = "durable")]
+    pub fn cacheable(&self) -> usize {
         self.draft.durable
     }
 
@@ -218,7 +219,7 @@ impl PartialEq for Prompt {
     /// Returns whether equal messages stand in equal places with equal reports, whatever they
     /// share.
     fn eq(&self, other: &Self) -> bool {
-        self.durable() == other.durable()
+        self.cacheable() == other.cacheable()
             && self.report() == other.report()
             && self.with_origins().eq(other.with_origins())
     }
@@ -239,7 +240,7 @@ impl fmt::Debug for Prompt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Prompt")
             .field("messages", &self.len())
-            .field("durable", &self.durable())
+            .field("cacheable", &self.cacheable())
             .field("report", self.report())
             .finish()
     }

@@ -33,11 +33,12 @@ struct Repr {
 pub enum ErrorKind {
     /// A value that makes no sense was given, for example a limit of 0. Nothing was changed.
     Invalid,
-    /// With [`ToolGroups::Strict`](crate::ToolGroups::Strict): a tool call without its result, or a
-    /// result without its call.
+    /// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair): a tool call
+    /// without its result, or a result without its call.
     ToolGroup,
     /// With a [`Provider`](crate::Provider) named: a message that it refuses and that can't be
-    /// repaired, or with [`ToolGroups::Strict`](crate::ToolGroups::Strict) may not be.
+    /// repaired, or with [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) may
+    /// not be.
     Provider,
     /// The truncation processor failed.
     Truncate,
@@ -102,7 +103,7 @@ impl Error {
     /// An error of this kind in this operation. The message is lower-case and has no full stop.
     ///
     /// For implementers of [`ChatMemory`](crate::ChatMemory) and
-    /// [`TruncateProcessor`](crate::TruncateProcessor).
+    /// [`TruncateProcessor`](crate::truncate::TruncateProcessor).
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
         Self(Box::new(Repr { kind, operation, message: message.into(), source: None }))
     }

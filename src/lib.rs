@@ -30,7 +30,7 @@
 //! | word | meaning |
 //! |---|---|
 //! | [`Message`] | what was said: system, user, ai, tool or custom; plain immutable data |
-//! | [`Record`] | a message as a memory holds it: with its position and its time |
+//! | [`Record`](record::Record) | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
 //! | tool group | an ai message with calls and the results that answer it: indivisible |
@@ -48,10 +48,10 @@
 //!
 //! # What it does and does not do
 //!
-//! It decides what is sent: [windows](Window), [tool groups](ToolGroups), [truncation](Truncate),
-//! [token budgets](Budget), the system message, [temporaries](Placement), and what a
-//! [provider](Provider) takes. It keeps conversations in a memory of your choice, and tells in a
-//! [`Report`] what it left out and why.
+//! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
+//! [truncation](Truncate), [token budgets](Budget), the system message, [temporaries](Placement),
+//! and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
+//! tells in a [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise, search or retry.
 //!
@@ -73,9 +73,9 @@
 //! field by name.
 //!
 //! ```
-//! use memory_prompt::{
-//!     Budget, Composer, Keep, Placement, Prices, Provider, ToolGroups, Truncate, Unit, Window,
-//! };
+//! use memory_prompt::text::{Keep, Unit};
+//! use memory_prompt::window::{Prices, ToolGroups};
+//! use memory_prompt::{Budget, Composer, Placement, Provider, Truncate, Window};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Settings {
@@ -106,8 +106,10 @@
 //! let written = serde_json::to_value(&settings)?;
 //! assert_eq!(written, serde_json::from_str::<serde_json::Value>(file)?);
 //!
-//! let mut composer = Composer::new();
-//! composer.window(settings.window).truncate(settings.truncate).for_provider(settings.provider);
+//! let composer = Composer::new()
+//!     .window(settings.window)
+//!     .truncate(settings.truncate)
+//!     .for_provider(settings.provider);
 //!
 //! let error = serde_json::from_str::<Truncate>(r#"{"limit": 0}"#).unwrap_err().to_string();
 //! assert!(error.starts_with("truncate: `limit`: a limit of 0 would leave no text"));
@@ -133,8 +135,8 @@
 //!   **`redis-tls`** reaches it by TLS.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for
 //!   any executor.
-//! - **`tokio`** adds `Blocking` and `Unblock`: async memories in blocking code, and blocking ones
-//!   in async code.
+//! - **`tokio`** adds `ToBlocking` and `ToAsync`: async memories in blocking code, and blocking
+//!   ones in async code.
 //! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
 //!   own.
 
@@ -160,47 +162,60 @@ pub mod text;
 pub mod token;
 pub mod truncate;
 pub mod turn;
-mod window;
+pub mod window;
 pub mod wire;
 
-#[cfg(feature = "tokio")]
-pub use adapt::{Blocking, Unblock};
-pub use codec::Codec;
-pub use compose::{Budget, Composer, Composition, Placement};
-pub use composed::{
-    Adapted, Break, How, Iter, LeftOut, Moved, Origin, Prompt, Repaired, Report, SharedPrefix,
-    SystemSource, Tokens, Truncated, Why,
-};
+#[doc(inline)]
+pub use compose::{Budget, Composer, Placement};
+#[doc(inline)]
+pub use composed::{Prompt, Report};
+#[doc(inline)]
 pub use error::{Error, ErrorKind, Result};
+#[cfg(feature = "async")]
+#[doc(inline)]
+pub use memory::{AsyncChatMemory, AsyncChatMemoryExt};
+#[doc(inline)]
 pub use memory::{
-    Append, Appended, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Limits, MemoryId,
-    MessageWindowChatMemory, Read, TokenWindowChatMemory,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MessageWindowChatMemory, TokenWindowChatMemory,
 };
-#[cfg(feature = "async")]
-pub use memory::{AsyncChatMemory, AsyncChatMemoryExt, BoxFuture};
-pub use message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, OtherPart, Part,
-    Reasoning, Role, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
-};
+#[doc(inline)]
+pub use message::{Message, Role, ToolCall};
+#[doc(inline)]
 pub use prompt::MemoryPrompt;
+#[doc(inline)]
 pub use provider::Provider;
-pub use record::{Incarnation, Record, Records, Slot, SlotVersion, Snapshot, Unreadable};
-#[cfg(feature = "async")]
-pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 #[cfg(feature = "cassandra")]
-pub use store::{CassandraOptions, CassandraStore};
-pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
-#[cfg(feature = "sqlite")]
-pub use store::{Durability, SqliteOptions, SqliteStore};
+#[doc(inline)]
+pub use store::CassandraStore;
 #[cfg(feature = "postgres")]
-pub use store::{PostgresOptions, PostgresStore};
+#[doc(inline)]
+pub use store::PostgresStore;
 #[cfg(feature = "redis")]
-pub use store::{RedisOptions, RedisStore};
-pub use text::{Keep, Unit};
-pub use token::TokenCounter;
-pub use truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
+#[doc(inline)]
+pub use store::RedisStore;
+#[cfg(feature = "sqlite")]
+#[doc(inline)]
+pub use store::SqliteStore;
+#[cfg(feature = "async")]
+#[doc(inline)]
+pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
+#[doc(inline)]
+pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
+#[doc(inline)]
+pub use truncate::Truncate;
+#[doc(inline)]
 pub use turn::Turn;
-pub use window::{Prices, ToolGroups, Window};
+#[doc(inline)]
+pub use window::Window;
+
+/// What a build did to the history: the parts of a [`Report`].
+pub mod report {
+    #[doc(inline)]
+    pub use crate::composed::{
+        Adapted, Break, How, LeftOut, Moved, Origin, Repaired, SharedPrefix, SystemSource, Tokens,
+        Truncated, Why,
+    };
+}
 
 /// The README's code, so that it compiles and holds.
 #[cfg(doctest)]

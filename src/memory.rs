@@ -87,15 +87,22 @@ use read::Picked;
 /// takes. So a memory need not repair anything:
 ///
 /// - A tool result may be appended whenever it comes. It is sent behind its call: see
-///   [`ToolGroups`](crate::ToolGroups).
-/// - Records of the application ([`CustomMessage::is_private`](crate::CustomMessage::is_private))
-///   may stand anywhere. Nobody is sent them, and they take no place in a window.
+///   [`ToolGroups`](crate::window::ToolGroups).
+/// - Records of the application
+///   ([`CustomMessage::is_private`](crate::message::CustomMessage::is_private)) may stand anywhere.
+///   Nobody is sent them, and they take no place in a window.
 /// - A memory that has no slot for the system message may keep it as its first record: it is the
 ///   system message of every prompt that reaches back to it.
 ///
 /// # Example
 ///
 /// A memory of your own is as long as `examples/custom_memory.rs`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a blocking chat memory",
+    note = "an async memory goes into `MemoryPrompt::new_async`",
+    note = "`adapt::ToBlocking` (feature `tokio`) makes an async memory a blocking one",
+    note = "a store is many memories: take one of them, `store.memory(\"its id\")?`"
+)]
 pub trait ChatMemory: Debug + Send + Sync {
     /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;

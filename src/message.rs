@@ -1,11 +1,12 @@
 //! The five roles of messages: plain immutable data.
 //!
 //! A [`Message`] is what was said, and nothing else. When it was said and where it stands in the
-//! conversation is the business of a [`Record`](crate::Record), so two messages with the same
-//! content are equal.
+//! conversation is the business of a [`Record`](crate::record::Record), so two messages with the
+//! same content are equal.
 //!
 //! ```
-//! use memory_prompt::{Message, ToolCall, UserMessage};
+//! use memory_prompt::message::UserMessage;
+//! use memory_prompt::{Message, ToolCall};
 //!
 //! let question = Message::user("What is the weather in Oslo?");
 //! let call = Message::ai_calls([ToolCall::new("call_1", "weather", r#"{"city":"Oslo"}"#)]);
@@ -87,6 +88,7 @@ pub enum Message {
     /// A message of the user.
     User(UserMessage),
     /// An answer of the model: text, reasoning, tool calls.
+    #[doc(alias = "Assistant")]
     Ai(AiMessage),
     /// The result of a tool for one call.
     Tool(ToolMessage),
@@ -106,6 +108,7 @@ pub enum Role {
     /// [`Message::User`].
     User,
     /// [`Message::Ai`].
+    #[doc(alias = "Assistant")]
     #[serde(rename = "assistant")]
     Ai,
     /// [`Message::Tool`].
@@ -126,6 +129,7 @@ impl Message {
     }
 
     /// Returns an answer of the model in plain text.
+    #[doc(alias = "assistant")]
     pub fn ai(text: impl Into<String>) -> Self {
         Self::Ai(AiMessage::new(text))
     }
@@ -135,13 +139,25 @@ impl Message {
         Self::Ai(AiMessage::from_parts(calls.into_iter().map(AiPart::ToolCall)))
     }
 
-    /// Returns the result of the tool `name` for the call `call_id`.
+    /// Returns the result of the tool `name` for the call `call_id`. Where the call is at hand,
+    /// [`ToolCall::result`] writes both by itself.
+    #[doc(alias = "tool_result")]
     pub fn tool(
         call_id: impl Into<String>,
         name: impl Into<String>,
         content: impl Into<Content>,
     ) -> Self {
         Self::Tool(ToolMessage::new(call_id, name, content))
+    }
+
+    /// Returns the failure of the tool `name` for the call `call_id`, in words that the model is
+    /// sent. Where the call is at hand, [`ToolCall::error`] writes both by itself.
+    pub fn tool_error(
+        call_id: impl Into<String>,
+        name: impl Into<String>,
+        content: impl Into<Content>,
+    ) -> Self {
+        Self::Tool(ToolMessage::new(call_id, name, content).with_error(true))
     }
 
     /// Returns a message of the application's own, which consists of attributes.

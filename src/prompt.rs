@@ -47,7 +47,7 @@ use crate::window::{ToolGroups, Window};
 /// ```
 /// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Truncate, Window};
 /// # let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-/// prompt.configure().window(Window::turns(3)).truncate(None);
+/// prompt.configure(|composer| composer.window(Window::turns(3)).no_truncate());
 /// ```
 pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
@@ -75,78 +75,79 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// Sets the system message, which takes the place of the memory's.
     #[must_use]
-    pub fn system(mut self, text: impl Into<String>) -> Self {
-        self.configure().system(text);
-        self
+    pub fn system(self, text: impl Into<String>) -> Self {
+        self.with(|composer| composer.system(text))
     }
 
     /// Sends the last `n` messages of the history; 10 unless set.
+    #[doc(alias = "last")]
     #[must_use]
-    pub fn max_messages(mut self, n: usize) -> Self {
-        self.configure().max_messages(n);
-        self
+    pub fn max_messages(self, n: usize) -> Self {
+        self.with(|composer| composer.max_messages(n))
     }
 
     /// Sets the window on the history.
     #[must_use]
-    pub fn window(mut self, window: Window) -> Self {
-        self.configure().window(window);
-        self
+    pub fn window(self, window: Window) -> Self {
+        self.with(|composer| composer.window(window))
     }
 
     /// Bounds the tokens of the whole prompt: see [`Budget`]. Where no window was set, the budget
     /// alone decides how much of the history is sent.
     #[must_use]
     pub fn max_tokens(
-        mut self,
+        self,
         budget: impl Into<Budget>,
         counter: impl TokenCounter + 'static,
     ) -> Self {
-        self.configure().max_tokens(budget, counter);
-        self
+        self.with(|composer| composer.max_tokens(budget, counter))
     }
 
     /// Shortens long messages; off unless set.
     #[must_use]
-    pub fn truncate(mut self, truncate: impl Into<Option<Truncate>>) -> Self {
-        self.configure().truncate(truncate);
-        self
+    pub fn truncate(self, truncate: Truncate) -> Self {
+        self.with(|composer| composer.truncate(truncate))
     }
 
     /// Sets how tool groups are treated.
     #[must_use]
-    pub fn tool_groups(mut self, tool_groups: ToolGroups) -> Self {
-        self.configure().tool_groups(tool_groups);
-        self
+    pub fn tool_groups(self, tool_groups: ToolGroups) -> Self {
+        self.with(|composer| composer.tool_groups(tool_groups))
     }
 
     /// Sets where temporary messages stand.
     #[must_use]
-    pub fn temporaries_at(mut self, placement: Placement) -> Self {
-        self.configure().temporaries_at(placement);
-        self
+    pub fn temporaries_at(self, placement: Placement) -> Self {
+        self.with(|composer| composer.temporaries_at(placement))
     }
 
     /// Names the provider that the prompt is for: nothing is sent that it refuses. See
     /// [`Provider`].
     #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.configure().for_provider(provider);
-        self
+    pub fn for_provider(self, provider: Provider) -> Self {
+        self.with(|composer| composer.for_provider(provider))
     }
 
-    /// Goes back to a prompt for no provider in particular, as it is unless one was named.
-    #[must_use]
-    pub fn no_provider(mut self) -> Self {
-        self.configure().no_provider();
-        self
-    }
-
-    /// Returns the configuration, for changes that hold from the next build on.
-    pub fn configure(&mut self) -> &mut Composer {
+    /// Changes the configuration, from the next build on. What was set before and isn't changed
+    /// stays.
+    ///
+    /// ```
+    /// use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Window};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+    /// prompt.configure(|composer| composer.window(Window::turns(5)).no_system());
+    /// prompt.configure(|_| Composer::new()); // all anew
+    /// ```
+    pub fn configure(&mut self, change: impl FnOnce(Composer) -> Composer) {
         // Another counter or truncation would count and cut otherwise than the cache says.
         self.cache = Mutex::default();
-        &mut self.composer
+        // On a copy: where `change` panics, the prompt is as it was.
+        self.composer = change(self.composer.clone());
+    }
+
+    fn with(mut self, change: impl FnOnce(Composer) -> Composer) -> Self {
+        self.configure(change);
+        self
     }
 
     /// Returns the configuration.

@@ -50,11 +50,11 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// and so is a tool result that answers no call. Where neighbours must be one message, a temporary
 /// may become a paragraph or part of its neighbour; its call ids follow the rule too.
 ///
-/// With [`ToolGroups::Strict`](crate::ToolGroups::Strict) every repair is an error of kind
-/// [`Provider`](crate::ErrorKind::Provider) instead, which names the message and the rule; only
-/// temporaries may still be joined to their neighbours. With
-/// [`ToolGroups::Off`](crate::ToolGroups::Off) calls and results are the caller's own business, and
-/// the other rules hold.
+/// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) every repair is an
+/// error of kind [`Provider`](crate::ErrorKind::Provider) instead, which names the message and the
+/// rule; only temporaries may still be joined to their neighbours. With
+/// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
+/// business, and the other rules hold.
 ///
 /// How a prompt *ends* is the caller's business too: some models continue an answer at the end,
 /// others refuse it.
@@ -69,9 +69,11 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI Chat Completions.
+    #[doc(alias = "OpenAI")]
     #[serde(rename = "openai")]
     OpenAi,
     /// OpenAI Responses.
+    #[doc(alias = "OpenAIResponses")]
     #[serde(rename = "openai_responses")]
     OpenAiResponses,
     /// Anthropic's Messages API.

@@ -132,7 +132,8 @@ impl Records {
     ///
     /// ```
     /// use std::time::UNIX_EPOCH;
-    /// use memory_prompt::{Message, Records};
+    /// use memory_prompt::Message;
+    /// use memory_prompt::record::Records;
     ///
     /// let rows = [(7, UNIX_EPOCH, Message::user("hi")), (8, UNIX_EPOCH, Message::ai("hello"))];
     /// let records = Records::from_rows(rows);
@@ -295,7 +296,8 @@ impl Snapshot {
     /// ```
     /// use std::sync::Arc;
     /// use std::time::UNIX_EPOCH;
-    /// use memory_prompt::{Message, Records, Snapshot};
+    /// use memory_prompt::Message;
+    /// use memory_prompt::record::{Records, Snapshot};
     ///
     /// let records = Records::from_rows([(7, UNIX_EPOCH, Message::user("hi"))]);
     /// let system = Some(Arc::new(Message::system("Be brief.")));
@@ -321,7 +323,8 @@ impl Snapshot {
     /// record in its place.
     ///
     /// ```
-    /// use memory_prompt::{Message, Snapshot};
+    /// use memory_prompt::Message;
+    /// use memory_prompt::record::Snapshot;
     ///
     /// let list = ["You are terse.", "You speak French."].map(Message::system);
     /// let snapshot = Snapshot::from_messages(list.into_iter().chain([Message::user("hi")]));

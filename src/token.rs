@@ -6,8 +6,8 @@
 //! `tokenizer.json`.
 //!
 //! ```
-//! use memory_prompt::token::Estimate;
-//! use memory_prompt::{Message, TokenCounter};
+//! use memory_prompt::Message;
+//! use memory_prompt::token::{Estimate, TokenCounter};
 //!
 //! assert_eq!(Estimate.count_text("How far is the moon?")?, 6);
 //! // With the 4 of the message itself:
@@ -55,8 +55,9 @@ use crate::message::{Message, Part};
 /// A counter for a model whose messages cost more and whose images cost a fixed price:
 ///
 /// ```
-/// use memory_prompt::token::{Estimate, Overhead};
-/// use memory_prompt::{Media, Message, Part, Result, TokenCounter};
+/// use memory_prompt::message::{Media, Part};
+/// use memory_prompt::token::{Estimate, Overhead, TokenCounter};
+/// use memory_prompt::{Message, Result};
 ///
 /// struct House;
 ///
@@ -97,7 +98,7 @@ pub trait TokenCounter: Send + Sync {
     /// this.
     ///
     /// ```
-    /// use memory_prompt::TokenCounter;
+    /// use memory_prompt::token::TokenCounter;
     ///
     /// let characters = |text: &str| text.chars().count();
     /// assert_eq!(characters.fits("moon", 4)?, Some(4));
@@ -134,7 +135,8 @@ pub trait TokenCounter: Send + Sync {
     ///   attributes is not sent and counts nothing.
     ///
     /// ```
-    /// use memory_prompt::{Message, TokenCounter, ToolCall};
+    /// use memory_prompt::token::TokenCounter;
+    /// use memory_prompt::{Message, ToolCall};
     ///
     /// let words = |text: &str| text.split_whitespace().count();
     /// assert_eq!(words.count(&Message::user("good morning"))?, 4 + 2);
@@ -155,8 +157,8 @@ pub trait TokenCounter: Send + Sync {
     /// overridden.
     ///
     /// ```
-    /// use memory_prompt::token::Estimate;
-    /// use memory_prompt::{Media, Part, TokenCounter};
+    /// use memory_prompt::message::{Media, Part};
+    /// use memory_prompt::token::{Estimate, TokenCounter};
     ///
     /// let picture = Part::Image(Media::url("https://example.org/cat.png"));
     /// assert_eq!(Estimate.count_media(&picture)?, 765);
@@ -174,8 +176,7 @@ pub trait TokenCounter: Send + Sync {
     /// [default](Overhead::default), unless overridden.
     ///
     /// ```
-    /// use memory_prompt::TokenCounter;
-    /// use memory_prompt::token::Estimate;
+    /// use memory_prompt::token::{Estimate, TokenCounter};
     ///
     /// assert_eq!(Estimate.overhead().message, 4);
     /// ```

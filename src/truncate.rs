@@ -21,7 +21,8 @@ use crate::text::{Cut, Keep, Plan, Unit};
 /// and text never becomes empty.
 ///
 /// ```
-/// use memory_prompt::{Keep, Message, Truncate};
+/// use memory_prompt::text::Keep;
+/// use memory_prompt::{Message, Truncate};
 ///
 /// let head = Truncate::chars(5)?;
 /// assert_eq!(head.shorten(&Message::user("Hello, world")), Some(Message::user("Hello")));
@@ -55,7 +56,8 @@ pub struct Truncate {
 /// and the ids of tool calls; the build fails where it does not.
 ///
 /// ```
-/// use memory_prompt::{Message, Truncate, TruncateContext, TruncateProcessor, Verdict};
+/// use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+/// use memory_prompt::{Message, Truncate};
 ///
 /// /// Leaves out what a noisy tool said, beyond the first lines.
 /// struct FirstLines(usize);
@@ -178,10 +180,11 @@ impl Truncate {
     /// not shortened, so that the order at the end of a pasted page is not lost.
     ///
     /// Once the next turn begins, the question is shortened like any other message, and the
-    /// prompt's cached prefix breaks there: [`Break::Truncation`](crate::Break::Truncation). Where
-    /// a [budget](crate::Budget) can't be held otherwise it is shortened even so: to the limit
-    /// first, and below that only where that is too much. [`Keep::Ends`] beside this keeps the
-    /// order at its end even then; where a cache matters more, it is the better choice alone.
+    /// prompt's cached prefix breaks there:
+    /// [`Break::Truncation`](crate::report::Break::Truncation). Where a [budget](crate::Budget)
+    /// can't be held otherwise it is shortened even so: to the limit first, and below that only
+    /// where that is too much. [`Keep::Ends`] beside this keeps the order at its end even then;
+    /// where a cache matters more, it is the better choice alone.
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};

@@ -6,8 +6,9 @@
 //! it says what it wants next, and [`next`](Turn::next) does what concerns the memory.
 //!
 //! ```
+//! use memory_prompt::message::AiMessage;
 //! use memory_prompt::turn::{Next, Tool, ToolError, Turn};
-//! use memory_prompt::{AiMessage, DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall};
 //!
 //! fn model(prompt: &Prompt) -> AiMessage {
 //!     // Whoever asks a model of theirs here writes its answer so: `wire::openai::answer(&body)?`.

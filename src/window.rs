@@ -24,7 +24,7 @@ use crate::record::{Snapshot, places};
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, at the lowest price | the same |
 ///
 /// The system message and temporaries are not counted, and neither are the application's own
-/// [records](crate::CustomMessage::is_private), which nobody is sent.
+/// [records](crate::message::CustomMessage::is_private), which nobody is sent.
 ///
 /// # What stays besides
 ///
@@ -76,7 +76,8 @@ enum Kind {
 /// The prices of a provider for a token of the prompt, in any unit: only the ratio counts.
 ///
 /// ```
-/// use memory_prompt::{Prices, Window};
+/// use memory_prompt::Window;
+/// use memory_prompt::window::Prices;
 ///
 /// let tenth = Prices { write: 1.0, read: 0.1 };
 /// assert_eq!(Window::stepped_for(40, tenth)?, Window::stepped(40, 38)?);
@@ -116,6 +117,7 @@ impl From<Error> for NotReady {
 
 impl Window {
     /// Sends the last `n` messages; none with `n = 0`.
+    #[doc(alias = "messages")]
     pub const fn last(n: usize) -> Self {
         Self::of(Kind::Last(n))
     }
@@ -124,9 +126,9 @@ impl Window {
     ///
     /// A turn is a user message and all that follows it up to the next one. User messages in a row,
     /// with no answer between them, begin one turn together, and a
-    /// [steered](crate::UserMessage::steered) one begins none. What stands before the first user
-    /// message, a greeting for example, belongs to the first turn, unless it is longer than some
-    /// hundred messages.
+    /// [steered](crate::message::UserMessage::steered) one begins none. What stands before the
+    /// first user message, a greeting for example, belongs to the first turn, unless it is longer
+    /// than some hundred messages.
     ///
     /// In a history without any user message each answer with its tool results is a turn of its
     /// own, and so is any other message. To know that, all of it is read: take [`last`](Self::last)

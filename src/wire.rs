@@ -120,18 +120,19 @@
 //! # What a format can't express
 //!
 //! Serialising never fails. A part that a provider has no place for (video, mostly) becomes a text
-//! such as `[video: not supported by this format]`, and a [`CustomMessage`](crate::CustomMessage)
-//! is left out. `strict` on a view refuses both beforehand, with an error of kind
-//! [`Unsupported`](crate::ErrorKind::Unsupported) that names the message and the part. Each module
-//! lists what is lost under *What is lost*; everything else comes back: `history` of a view's JSON
-//! equals the messages.
+//! such as `[video: not supported by this format]`, and a
+//! [`CustomMessage`](crate::message::CustomMessage) is left out. `strict` on a view refuses both
+//! beforehand, with an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) that names the
+//! message and the part. Each module lists what is lost under *What is lost*; everything else comes
+//! back: `history` of a view's JSON equals the messages.
 //!
 //! # What only one provider understands
 //!
 //! Nothing that is read is lost silently. Signatures, ids, cache marks and whatever a format does
 //! not know are kept beside what they came with: under the format's own name in `extra`
 //! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
-//! [`Part::Other`](crate::Part::Other) of that name, and for a whole message under the module's
+//! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
+//! module's
 //! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format writes
 //! them again: a conversation outlives the model that began it, and another provider answers 400 to
 //! a foreign signature.

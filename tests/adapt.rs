@@ -8,10 +8,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use memory_prompt::adapt::{ToAsync, ToBlocking};
+use memory_prompt::memory::{Append, BoxFuture, MemoryId};
+use memory_prompt::record::Snapshot;
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Blocking, BoxFuture,
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
-    MemoryId, MemoryPrompt, Message, Result, Snapshot, Unblock,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, ChatMemoryExt,
+    ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore, MemoryPrompt, Message,
+    Result,
 };
 use tokio::runtime::{Builder, Runtime};
 
@@ -53,8 +56,8 @@ impl AsyncChatMemory for Remote {
     }
 }
 
-fn remote() -> Blocking<Remote> {
-    Blocking::connect(async {
+fn remote() -> ToBlocking<Remote> {
+    ToBlocking::connect(async {
         network().await;
         Ok(Remote::default())
     })
@@ -70,7 +73,7 @@ fn multi_thread() -> Runtime {
 }
 
 /// Everything a blocking memory is used for, its end included.
-fn talk(memory: Blocking<Remote>) {
+fn talk(memory: ToBlocking<Remote>) {
     let mut prompt = MemoryPrompt::new(memory);
     prompt.add(Message::user("hi")).unwrap();
     prompt.add_temporary(Message::user("once"));
@@ -120,7 +123,7 @@ fn a_blocked_memory_serves_many_threads() {
             });
         }
     });
-    assert_eq!(memory.end().unwrap(), 80);
+    assert_eq!(memory.next_position().unwrap(), 80);
 }
 
 #[test]
@@ -136,7 +139,7 @@ fn a_panic_of_the_memory_reaches_the_caller() {
 
 #[test]
 fn a_connection_that_fails_says_why() {
-    let error = Blocking::<Remote>::connect(async {
+    let error = ToBlocking::<Remote>::connect(async {
         Err(Error::new(ErrorKind::Storage, "open", "remote: nobody is there"))
     })
     .unwrap_err();
@@ -172,7 +175,7 @@ impl ChatMemory for Slow {
 fn a_blocking_memory_does_not_block_the_executor() {
     for runtime in [current_thread(), multi_thread()] {
         runtime.block_on(async {
-            let memory = Arc::new(Unblock::new(Slow(DefaultChatMemory::new())));
+            let memory = Arc::new(ToAsync::new(Slow(DefaultChatMemory::new())));
             let started = Instant::now();
             let work = tokio::spawn({
                 let memory = Arc::clone(&memory);
@@ -193,13 +196,13 @@ fn a_blocking_memory_does_not_block_the_executor() {
 #[test]
 fn an_append_whose_future_is_dropped_leaves_the_batch() {
     current_thread().block_on(async {
-        let memory = Unblock::new(Slow(DefaultChatMemory::new()));
+        let memory = ToAsync::new(Slow(DefaultChatMemory::new()));
         let mut batch = vec![Message::user("a"), Message::user("b")];
         let dropped = tokio::time::timeout(NAP / 5, memory.append(&mut batch, None)).await;
         assert!(dropped.is_err());
         assert_eq!(batch.len(), 2);
         tokio::time::sleep(NAP * 3).await;
-        assert!([0, 2].contains(&memory.end().await.unwrap()));
+        assert!([0, 2].contains(&memory.next_position().await.unwrap()));
 
         let error = memory.append(&mut batch, Some(9)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Conflict { expected: 9, .. }));
@@ -257,7 +260,7 @@ impl ChatMemoryStore for DelayedStore {
 #[test]
 fn what_was_dropped_is_not_done_after_what_came_later() {
     multi_thread().block_on(async {
-        let store = Unblock::new(DelayedStore(InMemoryStore::new()));
+        let store = ToAsync::new(DelayedStore(InMemoryStore::new()));
         let memory = || store.memory("a:b:c").unwrap();
         let mut numbers = 1_u64;
         let mut random = |below: u64| {
@@ -295,15 +298,15 @@ fn what_was_dropped_is_not_done_after_what_came_later() {
         // And a delete is a change too: what was dropped before it does not come back.
         assert!(store.delete(&"a:b:c".into()).await.unwrap());
         tokio::time::sleep(Duration::from_millis(600)).await;
-        assert_eq!(memory().end().await.unwrap(), 0);
+        assert_eq!(memory().next_position().await.unwrap(), 0);
         // So is a delete of many.
         let slow = Message::user("300 last");
         let late = tokio::time::timeout(Duration::from_millis(50), memory().add(slow)).await;
         late.unwrap_err();
         assert_eq!(store.delete_prefix("d:").await.unwrap(), 1); // which waits for none of this
-        assert_eq!(memory().end().await.unwrap(), 0);
+        assert_eq!(memory().next_position().await.unwrap(), 0);
         assert_eq!(store.delete_prefix("a:b:").await.unwrap(), 1);
-        assert_eq!(memory().end().await.unwrap(), 0);
+        assert_eq!(memory().next_position().await.unwrap(), 0);
         println!("{dropped} of 200 appends were dropped");
     });
 }
@@ -311,17 +314,17 @@ fn what_was_dropped_is_not_done_after_what_came_later() {
 #[test]
 fn a_panic_of_a_blocking_memory_reaches_the_awaiter() {
     current_thread().block_on(async {
-        let memory = Arc::new(Unblock::new(Slow(DefaultChatMemory::new())));
+        let memory = Arc::new(ToAsync::new(Slow(DefaultChatMemory::new())));
         let shared = Arc::clone(&memory);
         let panic = tokio::spawn(async move { shared.clear().await }).await.unwrap_err();
         assert!(panic.is_panic());
-        assert_eq!(memory.end().await.unwrap(), 0);
+        assert_eq!(memory.next_position().await.unwrap(), 0);
     });
 }
 
 #[test]
 fn a_blocking_memory_in_async_code_wants_a_runtime() {
-    let memory = Unblock::new(DefaultChatMemory::new());
+    let memory = ToAsync::new(DefaultChatMemory::new());
     let mut read = memory.read(None, 1);
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());
     let std::task::Poll::Ready(Err(error)) = read.as_mut().poll(&mut context) else {
@@ -334,7 +337,7 @@ fn a_blocking_memory_in_async_code_wants_a_runtime() {
 #[test]
 fn stores_go_both_ways() {
     // Blocking over async over blocking: what goes in comes out.
-    let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) }).unwrap();
+    let store = ToBlocking::connect(async { Ok(ToAsync::new(InMemoryStore::new())) }).unwrap();
     let memory = store.memory("a:b:c").unwrap();
     memory.add(Message::user("hi")).unwrap();
     let store: &dyn ChatMemoryStore = &store;
@@ -345,7 +348,7 @@ fn stores_go_both_ways() {
     assert!(store.delete(&"a:b:c".into()).unwrap());
     assert!(memory.all().unwrap().is_empty());
 
-    let asynchronous: Box<dyn AsyncChatMemoryStore> = Box::new(Unblock::new(InMemoryStore::new()));
+    let asynchronous: Box<dyn AsyncChatMemoryStore> = Box::new(ToAsync::new(InMemoryStore::new()));
     let ids = current_thread().block_on(async { asynchronous.ids(None, 10).await });
     assert!(ids.unwrap().is_empty());
 }
@@ -354,8 +357,8 @@ fn stores_go_both_ways() {
 fn debug_output_is_that_of_what_is_inside() {
     let memory = remote();
     memory.add(Message::user("my secret")).unwrap();
-    let text = format!("{memory:?} {:?}", Unblock::new(DefaultChatMemory::with_id("a:b:c")));
-    assert!(text.starts_with("Blocking(Remote(DefaultChatMemory {"), "{text}");
+    let text = format!("{memory:?} {:?}", ToAsync::new(DefaultChatMemory::with_id("a:b:c")));
+    assert!(text.starts_with("ToBlocking(Remote(DefaultChatMemory {"), "{text}");
     assert!(!text.contains("secret"), "{text}");
 }
 
@@ -364,8 +367,9 @@ fn debug_output_is_that_of_what_is_inside() {
 #[test]
 fn adapters_that_go_in_and_out_do_not_nest() {
     let swaps = || {
-        let blocking: Arc<dyn ChatMemoryStore> =
-            Arc::new(Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) }).unwrap());
+        let blocking: Arc<dyn ChatMemoryStore> = Arc::new(
+            ToBlocking::connect(async { Ok(ToAsync::new(InMemoryStore::new())) }).unwrap(),
+        );
         let mut prompt = MemoryPrompt::new(blocking.memory("a".into()).unwrap());
         let first = Arc::clone(prompt.memory());
         for _ in 0..100_000 {
@@ -376,11 +380,11 @@ fn adapters_that_go_in_and_out_do_not_nest() {
         prompt.add(Message::user("hi")).unwrap();
         assert_eq!(prompt.build().unwrap().len(), 1);
 
-        let unblock: Arc<dyn AsyncChatMemoryStore> = Arc::new(Unblock::new(InMemoryStore::new()));
+        let unblock: Arc<dyn AsyncChatMemoryStore> = Arc::new(ToAsync::new(InMemoryStore::new()));
         let mut prompt = MemoryPrompt::new_async(unblock.memory("a".into()).unwrap());
         let first = Arc::clone(prompt.memory());
         for _ in 0..100_000 {
-            let old = prompt.set_memory(Unblock::new(DefaultChatMemory::new()));
+            let old = prompt.set_memory(ToAsync::new(DefaultChatMemory::new()));
             prompt.set_memory(old);
         }
         assert!(Arc::ptr_eq(prompt.memory(), &first));

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
+use memory_prompt::text::Keep;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, InMemoryStore, Keep, MemoryPrompt,
-    Message, ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, InMemoryStore, MemoryPrompt, Message,
+    ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -26,7 +27,8 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
     let text = || prop_oneof!["[a-c]{0,12}", "[é👩‍👩‍👧\r\n]{0,12}"];
     let group = (text(), text()).prop_map(|(said, answer)| {
         let call = Message::from(
-            memory_prompt::AiMessage::new(said).with_tool_call(ToolCall::new("1", "f", "{}")),
+            memory_prompt::message::AiMessage::new(said)
+                .with_tool_call(ToolCall::new("1", "f", "{}")),
         );
         vec![call, Message::tool("1", "f", answer)]
     });
@@ -83,15 +85,22 @@ fn check(ops: Vec<Op>, budget: Option<usize>) -> Result<(), TestCaseError> {
             }
             Op::Configure(n, truncate) => {
                 // By either way to do it.
+                prompt.configure(Composer::no_truncate);
                 if n % 2 == 0 {
-                    prompt.configure().window(Window::last(n)).truncate(truncate);
+                    prompt.configure(|composer| composer.window(Window::last(n)));
+                    if let Some(truncate) = truncate {
+                        prompt.configure(|composer| composer.truncate(truncate));
+                    }
                 } else {
-                    prompt = prompt.max_messages(n).truncate(truncate);
+                    prompt = prompt.max_messages(n);
+                    if let Some(truncate) = truncate {
+                        prompt = prompt.truncate(truncate);
+                    }
                 }
             }
             Op::Build => {
                 let mut anew = MemoryPrompt::new(store.memory(ids[0]).unwrap());
-                anew.configure().clone_from(prompt.composer());
+                anew.configure(|_| prompt.composer().clone());
                 let expected = anew.build().map_err(|error| error.to_string());
                 let preview = prompt.preview().map_err(|error| error.to_string());
                 prop_assert_eq!(&preview, &expected);
@@ -125,7 +134,7 @@ fn same(one: &Message, other: &Message) -> bool {
 fn a_message_is_cut_once() {
     let store = InMemoryStore::new();
     let mut prompt = MemoryPrompt::new(store.memory("a").unwrap()).max_messages(2);
-    prompt.configure().truncate(Truncate::chars(3).unwrap());
+    prompt.configure(|composer| composer.truncate(Truncate::chars(3).unwrap()));
     prompt.add_all(["first", "second"].map(Message::user)).unwrap();
     let first = prompt.build().unwrap();
     prompt.add(Message::user("third")).unwrap();
@@ -134,7 +143,7 @@ fn a_message_is_cut_once() {
     assert!(same(&first[1], &second[0]), "the copy is the same one");
 
     // Not where it may be cut otherwise.
-    prompt.configure().truncate(Truncate::chars(2).unwrap());
+    prompt.configure(|composer| composer.truncate(Truncate::chars(2).unwrap()));
     assert_eq!(prompt.build().unwrap()[0].text(), "se");
     // Nor where another message has its position.
     assert!(store.delete(&"a".into()).unwrap());
@@ -144,9 +153,8 @@ fn a_message_is_cut_once() {
 
 #[test]
 fn a_composer_alone_remembers_nothing() {
-    let mut composer = Composer::new();
-    composer.truncate(Truncate::chars(3).unwrap());
-    let history = memory_prompt::Snapshot::from_messages([Message::user("first")]);
+    let composer = Composer::new().truncate(Truncate::chars(3).unwrap());
+    let history = memory_prompt::record::Snapshot::from_messages([Message::user("first")]);
     let prompts = [(); 2].map(|()| composer.compose_all(&history, &[]).unwrap());
     assert_eq!(prompts[0], prompts[1]);
     assert!(!same(&prompts[0][0], &prompts[1][0]));

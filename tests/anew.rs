@@ -17,11 +17,14 @@ use std::sync::{Arc, Mutex};
 
 use conversations::conversation;
 use counted::counted;
+use memory_prompt::memory::MemoryId;
+use memory_prompt::message::AiMessage;
+use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::store::InMemory;
+use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    AiMessage, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, MemoryId, Message, MessageWindowChatMemory, Records, Result, Snapshot,
-    TokenCounter, TokenWindowChatMemory, ToolCall,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    Message, MessageWindowChatMemory, Result, TokenWindowChatMemory, ToolCall,
 };
 use proptest::prelude::*;
 

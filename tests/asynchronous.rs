@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 
+use memory_prompt::memory::{BoxFuture, MemoryId};
+use memory_prompt::record::Snapshot;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, Error,
-    ErrorKind, MemoryId, MemoryPrompt, Message, Result, Snapshot, Window,
+    AsyncChatMemory, AsyncChatMemoryExt, ChatMemory, DefaultChatMemory, Error, ErrorKind,
+    MemoryPrompt, Message, Result, Window,
 };
 
 /// A memory that is pending once before each answer, and fails reads while told to.
@@ -107,7 +109,7 @@ fn an_async_prompt_builds_what_a_blocking_one_builds() {
         assert_eq!(asynchronous.build().await.unwrap(), expected);
         assert_eq!(asynchronous.build().await.unwrap().len(), 21);
         let old = asynchronous.set_memory(Slow::default());
-        assert_eq!(old.end().await.unwrap(), 101);
+        assert_eq!(old.next_position().await.unwrap(), 101);
         assert!(asynchronous.build().await.unwrap().is_empty());
     });
 }

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
+use memory_prompt::report::{Moved, Origin};
+use memory_prompt::token::TokenCounter;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Moved, Origin, Prompt, Result, TokenCounter, Truncate, Window,
+    Message, Prompt, Result, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -69,11 +71,12 @@ proptest! {
         if cut_first {
             budget = budget.cut_before_drop();
         }
-        let mut composer = Composer::new();
-        composer.system("s").max_tokens(budget, letters);
-        composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
+        let mut composer = Composer::new().system("s").max_tokens(budget, letters);
+        if let Some(limit) = limit {
+            composer = composer.truncate(Truncate::chars(limit).unwrap());
+        }
         if let Some(window) = window {
-            composer.window(window);
+            composer = composer.window(window);
         }
         match compose(&composer, &conversation, &temporaries) {
             Ok(prompt) => {
@@ -110,7 +113,7 @@ proptest! {
                 prop_assert!(needed > budget, "{error}");
                 prop_assert_eq!(budget, available);
                 // What must stay really is too much: the same without a budget is larger.
-                composer.no_max_tokens().window(Window::all()).truncate(None);
+                composer = composer.no_max_tokens().window(Window::all()).no_truncate();
                 prop_assert!(total(&compose(&composer, &conversation, &temporaries).unwrap()) > budget);
             }
         }
@@ -122,7 +125,7 @@ proptest! {
     ) {
         let plain: Vec<_> = stored(&conversation).into_iter()
             .filter(|m| !m.is_tool() && !m.has_tool_calls() && !m.is_private()).collect();
-        let Ok(prompt) = compose(Composer::new().max_tokens(tokens, letters), &plain, &[]) else { return Ok(()) };
+        let Ok(prompt) = compose(&Composer::new().max_tokens(tokens, letters), &plain, &[]) else { return Ok(()) };
         let sent = positions(&prompt);
         let report = prompt.report();
         let alone: Vec<u64> = report.left_out.iter().map(|left| left.seq).collect();
@@ -148,7 +151,10 @@ proptest! {
     ) {
         let memory = Arc::new(DefaultChatMemory::new());
         let truncate = limit.map(|limit| Truncate::chars(limit).unwrap());
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(tokens, letters).truncate(truncate);
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(tokens, letters);
+        if let Some(truncate) = truncate {
+            prompt = prompt.truncate(truncate);
+        }
         for (i, message) in stored(&conversation).into_iter().enumerate() {
             memory.add(message).unwrap();
             if i == 5 {
@@ -178,7 +184,7 @@ proptest! {
         let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
         let mut prompt = MemoryPrompt::new(Arc::new(memory)).max_tokens(budget, letters);
         if let Some(window) = window {
-            prompt.configure().window(if user { window.starting_with_user() } else { window });
+            prompt.configure(|composer| composer.window(if user { window.starting_with_user() } else { window }));
         }
         let whole = prompt.memory().read(None, usize::MAX).unwrap();
         match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
@@ -197,9 +203,10 @@ proptest! {
     ) {
         let high = low + room;
         let budget = Budget::new(high + 100).stepped(low, high).unwrap();
-        let mut composer = Composer::new();
-        composer.system("s").max_tokens(budget, letters);
-        composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
+        let mut composer = Composer::new().system("s").max_tokens(budget, letters);
+        if let Some(limit) = limit {
+            composer = composer.truncate(Truncate::chars(limit).unwrap());
+        }
         let stored = stored(&conversation);
         let mut before: Option<(Vec<Message>, u64, Others)> = None;
         for end in 0..=stored.len() {
@@ -220,7 +227,7 @@ proptest! {
             {
                 prop_assert!(now.starts_with(&prefix), "at {end} of {}:\n{}\n{}\n{}", brief(&stored), brief(&prefix), brief(&now), prompt.report());
             }
-            before = (!put_before).then(|| (now[..prompt.durable()].to_vec(), first, others));
+            before = (!put_before).then(|| (now[..prompt.cacheable()].to_vec(), first, others));
         }
     }
 }
@@ -275,8 +282,7 @@ fn a_cold_start_counts_what_fits_and_one_message_more() {
 #[test]
 fn marks_let_the_start_move_seldom() {
     let budget = Budget::new(20_000).stepped(4_000, 8_000).unwrap();
-    let mut composer = Composer::new();
-    composer.max_tokens(budget, letters);
+    let composer = Composer::new().max_tokens(budget, letters);
     let history: Vec<_> = (0..2_000).map(|i| Message::user(format!("{i:0>96}"))).collect();
     let mut steps = 0;
     let mut start = 0;
@@ -302,7 +308,7 @@ fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget { needed: 58, budget: 30 });
     assert_eq!(error.to_string(), "compose: what must be sent has 58 tokens, and the budget is 30");
-    prompt.configure().max_tokens(58, letters);
+    prompt.configure(|composer| composer.max_tokens(58, letters));
     assert_eq!(prompt.build().unwrap().len(), 2);
 }
 
@@ -311,7 +317,7 @@ fn what_must_stay_is_cut_where_truncation_is_on() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(100, letters);
     prompt.add(Message::user("x".repeat(500))).unwrap();
     assert!(matches!(prompt.build().unwrap_err().kind(), ErrorKind::Budget { .. }));
-    prompt.configure().truncate(Truncate::default());
+    prompt.configure(|composer| composer.truncate(Truncate::default()));
     let built = prompt.build().unwrap();
     assert_eq!(built[0].text().len(), 62, "1000 halved until it fits");
     assert_eq!(built.report().tokens.unwrap().cut_to, Some(62));
@@ -320,11 +326,11 @@ fn what_must_stay_is_cut_where_truncation_is_on() {
 #[test]
 fn long_messages_are_cut_before_any_is_dropped_where_that_was_chosen() {
     let history: Vec<_> = (0..8).map(|i| Message::user(format!("{i}").repeat(200))).collect();
-    let mut composer = Composer::new();
-    composer.truncate(Truncate::chars(200).unwrap()).max_tokens(1_000, letters);
+    let mut composer =
+        Composer::new().truncate(Truncate::chars(200).unwrap()).max_tokens(1_000, letters);
     let dropped = compose(&composer, &history, &[]).unwrap();
     assert_eq!((dropped.len(), dropped.report().over_budget), (4, 4));
-    composer.max_tokens(Budget::new(1_000).cut_before_drop(), letters);
+    composer = composer.max_tokens(Budget::new(1_000).cut_before_drop(), letters);
     let cut = compose(&composer, &history, &[]).unwrap();
     assert_eq!((cut.len(), cut.report().over_budget), (8, 0));
     assert!(cut.iter().all(|message| message.text().len() == 100));

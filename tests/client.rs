@@ -9,10 +9,9 @@ mod golden;
 #[cfg(feature = "async-openai")]
 mod async_openai {
     use memory_prompt::client::async_openai::{answer, history, messages};
+    use memory_prompt::message::{AiMessage, Detail, Media, Part, UserMessage};
     use memory_prompt::wire::openai::{self, Messages};
-    use memory_prompt::{
-        AiMessage, Detail, ErrorKind, Media, Message, Part, ToolCall, UserMessage,
-    };
+    use memory_prompt::{ErrorKind, Message, ToolCall};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 

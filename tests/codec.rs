@@ -10,10 +10,11 @@ use std::path::Path;
 
 use bincode::config::{legacy, standard};
 use common::{decoding, message, value};
-use memory_prompt::{
-    AiMessage, AiPart, Attributes, Codec, Content, Error, ErrorKind, Message, Part, Reasoning,
-    TextPart, ToolCall, UserMessage, codec,
+use memory_prompt::codec::{self, Codec};
+use memory_prompt::message::{
+    AiMessage, AiPart, Attributes, Content, Part, Reasoning, TextPart, UserMessage,
 };
+use memory_prompt::{Error, ErrorKind, Message, ToolCall};
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};

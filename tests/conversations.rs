@@ -10,11 +10,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
+use memory_prompt::memory::MemoryId;
+use memory_prompt::message::{SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::record::{Records, Snapshot, Unreadable};
+use memory_prompt::report::{SystemSource, Why};
+use memory_prompt::text::Keep;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, Keep, MemoryId, MemoryPrompt, Message, Prompt, Provider, Records, Result, Role,
-    Snapshot, SystemMessage, SystemSource, ToolMessage, Truncate, Unreadable, UserMessage, Why,
-    Window,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Role, Truncate, Window,
 };
 use notation::{conversation, message, sent};
 
@@ -178,7 +181,7 @@ fn a_note_at_the_end_announces_what_has_arrived() {
          note:The_result_of_book_has_arrived,_see_above."
     );
     assert_eq!(built.report().note, [4]);
-    assert!(built.durable() < built.len(), "the next prompt does not repeat it");
+    assert!(built.cacheable() < built.len(), "the next prompt does not repeat it");
 
     let two = "u:book call:1/book,2/ u:and_tea a:here_it_is t:1/book=booked t:2/=seen";
     assert!(sent(&all(two)).ends_with("note:The_results_of_book,_\"2\"_have_arrived,_see_above."));
@@ -244,7 +247,7 @@ fn empty_answers_do_not_push_out_the_question() {
     prompt.add_all((0..10).map(|_| Message::ai(""))).unwrap();
     assert_eq!(sent(&prompt.build().unwrap()), "u:hello");
     prompt.set_memory(Own::new("u:q call:1 t:1=x a:"));
-    prompt.configure().max_messages(2);
+    prompt.configure(|composer| composer.max_messages(2));
     assert_eq!(sent(&prompt.build().unwrap()), "u:q");
 }
 
@@ -281,7 +284,7 @@ fn a_follow_up_question_after_a_long_tool_loop_knows_what_was_found() {
     assert_eq!(sent(&built), expected);
     assert_eq!(built.report().question, [0]);
     // Without a provider who wants the user first it is the last ten, as ever.
-    prompt.configure().no_provider();
+    prompt.configure(Composer::no_provider);
     let built = prompt.build().unwrap();
     assert_eq!(sent(&built), format!("{} a:done u:and_tea?", rounds[4..].join(" ")));
 }
@@ -541,14 +544,14 @@ fn a_system_record_at_the_front_is_the_system_message() {
     assert_eq!(none.report().system, SystemSource::Memory);
     assert_eq!(left_out(&none), [(3, Why::SecondSystem)]);
 
-    prompt.configure().for_provider(Provider::OpenAi);
+    prompt.configure(|composer| composer.for_provider(Provider::OpenAi));
     let openai = prompt.build().unwrap();
     assert_eq!(sent(&openai), "s:be_brief u:q a:x s:speak_up u:r");
     assert_eq!(openai.report().kept_systems, [3]);
     assert!(left_out(&openai).is_empty());
 
     // Where the window does not reach back to it, it is no more than an older record.
-    prompt.configure().max_messages(2);
+    prompt.configure(|composer| composer.max_messages(2));
     let short = prompt.build().unwrap();
     assert_eq!(sent(&short), "s:speak_up u:r");
     assert_eq!(short.report().older, 3);
@@ -581,11 +584,12 @@ fn the_question_can_be_spared() {
     let history = [Message::user(long(300)), Message::ai(long(300)), Message::user(page.clone())];
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     prompt.add_all(history).unwrap();
-    prompt.configure().truncate(Truncate::chars(100).unwrap());
+    prompt.configure(|composer| composer.truncate(Truncate::chars(100).unwrap()));
     let cut = prompt.build().unwrap();
     assert!(cut.iter().all(|it| it.text().chars().count() <= 100));
 
-    prompt.configure().truncate(Truncate::chars(100).unwrap().sparing_question());
+    prompt
+        .configure(|composer| composer.truncate(Truncate::chars(100).unwrap().sparing_question()));
     let spared = prompt.build().unwrap();
     assert_eq!(spared[2].text(), page);
     assert!(spared[0].text().chars().count() <= 100, "an older question is not");
@@ -601,8 +605,10 @@ fn the_question_can_be_spared() {
 fn a_spared_question_is_cut_before_a_budget_breaks() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     prompt.add(Message::user(long(300))).unwrap();
-    prompt.configure().truncate(Truncate::chars(1_000).unwrap().sparing_question());
-    prompt.configure().max_tokens(100, words);
+    prompt.configure(|composer| {
+        composer.truncate(Truncate::chars(1_000).unwrap().sparing_question())
+    });
+    prompt.configure(|composer| composer.max_tokens(100, words));
     let built = prompt.build().unwrap();
     assert!(built.report().tokens.unwrap().total <= 100);
     assert!(!built[0].text().is_empty());
@@ -615,9 +621,9 @@ fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     prompt.add(Message::user(long(300) + "Translate this.")).unwrap();
     let truncate = Truncate::chars(1_000).unwrap().keep(Keep::Ends);
-    prompt.configure().truncate(truncate.clone()).max_tokens(250, words);
+    prompt.configure(|composer| composer.truncate(truncate.clone()).max_tokens(250, words));
     let cut = prompt.build().unwrap();
-    prompt.configure().truncate(truncate.sparing_question());
+    prompt.configure(|composer| composer.truncate(truncate.sparing_question()));
     let spared = prompt.build().unwrap();
     assert_eq!(spared[0], cut[0]);
     assert!(spared[0].text().ends_with("Translate this."));
@@ -665,7 +671,7 @@ fn what_no_build_has_seen_goes_along_at_a_swap() {
     let built = prompt.build().unwrap();
     assert_eq!(sent(&built), "u:yours (u:now)");
     assert!(built.report().dropped_temporaries.is_empty());
-    assert!(prompt.memory().end().is_ok());
+    assert!(prompt.memory().next_position().is_ok());
 }
 
 // What takes a place, and what gives way

@@ -13,10 +13,11 @@ use std::path::Path;
 
 use common::{decoding, message};
 use counted::counted;
-use memory_prompt::{
-    AiMessage, AiPart, Attributes, Codec, Content, ErrorKind, Message, OtherPart, Part, TextPart,
-    ToolCall, ToolMessage, UserMessage, codec,
+use memory_prompt::codec::{self, Codec};
+use memory_prompt::message::{
+    AiMessage, AiPart, Attributes, Content, OtherPart, Part, TextPart, ToolMessage, UserMessage,
 };
+use memory_prompt::{ErrorKind, Message, ToolCall};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::Index;

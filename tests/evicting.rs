@@ -14,10 +14,12 @@ use std::thread;
 use std::time::SystemTime;
 
 use conversations::*;
+use memory_prompt::memory::{Append, Expected, MemoryId, Read};
+use memory_prompt::record::{Records, Snapshot, Unreadable};
+use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, Expected, MemoryId,
-    MemoryPrompt, Message, MessageWindowChatMemory, Read, Records, Result, Snapshot, TokenCounter,
-    TokenWindowChatMemory, ToolCall, Unreadable,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
+    MessageWindowChatMemory, Result, TokenWindowChatMemory, ToolCall,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -389,7 +391,7 @@ proptest! {
                     prop_assert_eq!(&left, &batch, "the batch stays with the caller");
                 }
             }
-            prop_assert_eq!(inside.end().unwrap(), model.end);
+            prop_assert_eq!(inside.next_position().unwrap(), model.end);
         }
         probe.fail_after(-1);
         model.trim(limit, weigh);
@@ -1275,7 +1277,7 @@ fn ids_slots_and_times_are_those_of_the_memory_inside() {
         assert_eq!((appended.positions, appended.repeated), (i..i + 1, false));
     }
     // The window moves with these appends, too, and a repetition does not move it.
-    assert_eq!((inside.all().unwrap().len(), inside.end().unwrap()), (3, 10));
+    assert_eq!((inside.all().unwrap().len(), inside.next_position().unwrap()), (3, 10));
     assert_eq!(memory.append_with(&mut turn(2)).unwrap().positions, 2..3);
     assert_eq!(memory.slot("last").unwrap().unwrap().text(), Some("9"));
     assert_eq!(memory.slots().unwrap(), inside.slots().unwrap());

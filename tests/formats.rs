@@ -8,10 +8,12 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use memory_prompt::{
-    AiMessage, AiPart, Attributes, Codec, CustomMessage, Detail, Media, Message, OtherPart, Part,
-    Reasoning, SystemMessage, ToolCall, ToolMessage, UserMessage, codec,
+use memory_prompt::codec::{self, Codec};
+use memory_prompt::message::{
+    AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, OtherPart, Part, Reasoning,
+    SystemMessage, ToolMessage, UserMessage,
 };
+use memory_prompt::{Message, ToolCall};
 use serde_json::json;
 
 fn folder() -> PathBuf {

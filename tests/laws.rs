@@ -12,10 +12,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
+use memory_prompt::compose::Composition;
+use memory_prompt::memory::MemoryId;
+use memory_prompt::record::{Records, Snapshot, Unreadable};
+use memory_prompt::report::{Break, Origin, Why};
+use memory_prompt::text::Keep;
+use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    Break, ChatMemory, ChatMemoryExt, Composer, Composition, DefaultChatMemory, Error, ErrorKind,
-    Keep, MemoryId, MemoryPrompt, Message, Origin, Placement, Prompt, Records, Snapshot,
-    ToolGroups, Truncate, Unreadable, Why, Window,
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
+    Message, Placement, Prompt, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -59,10 +64,12 @@ fn truncations() -> impl Strategy<Value = Option<Truncate>> {
 fn composers() -> impl Strategy<Value = Composer> {
     let system = proptest::option::of("[a-z]{0,5}");
     (windows(), placements(), truncations(), system).prop_map(|(window, at, truncate, system)| {
-        let mut composer = Composer::new();
-        composer.window(window).temporaries_at(at).truncate(truncate);
+        let mut composer = Composer::new().window(window).temporaries_at(at);
+        if let Some(truncate) = truncate {
+            composer = composer.truncate(truncate);
+        }
         if let Some(system) = system {
-            composer.system(system);
+            composer = composer.system(system);
         }
         composer
     })
@@ -108,17 +115,17 @@ proptest! {
     #[test]
     fn a_temporary_behind_all_changes_nothing_before_it(
         mut composer in composers(), conversation in conversation(16), plain in any::<bool>(),
-        groups in proptest::sample::select(vec![ToolGroups::Repair, ToolGroups::Strict, ToolGroups::Off]),
+        groups in proptest::sample::select(vec![ToolGroups::Repair, ToolGroups::FailOnRepair, ToolGroups::Off]),
         processed in proptest::bool::weighted(0.2), evicted in 0u64..4, read in 0usize..20,
         last in proptest::option::of(0usize..12), lost in proptest::option::weighted(0.3, 0usize..20),
     ) {
-        composer.temporaries_at(Placement::End).tool_groups(groups);
+        composer = composer.temporaries_at(Placement::End).tool_groups(groups);
         if let Some(n) = last {
-            composer.max_messages(n);
+            composer = composer.max_messages(n);
         }
         if processed {
             let shout = |m: &Message| m.is_user().then(|| Message::user(m.text().to_uppercase()));
-            composer.truncate(Truncate::default().processor(shout));
+            composer = composer.truncate(Truncate::default().processor(shout));
         }
         let is_plain = |m: &Message| !plain || !(m.is_tool() || m.has_tool_calls());
         let conversation: Vec<_> = conversation.into_iter().filter(is_plain).collect();
@@ -141,7 +148,7 @@ proptest! {
                 let temporary = Message::custom([]);
                 sent.push((Origin::Temporary, &temporary));
                 prop_assert_eq!(with.with_origins().collect::<Vec<_>>(), sent);
-                prop_assert_eq!(with.durable(), without.durable());
+                prop_assert_eq!(with.cacheable(), without.cacheable());
                 let mut report = with.report().clone();
                 (report.messages, report.temporaries) = (report.messages - 1, 0);
                 prop_assert_eq!(&report, without.report());
@@ -155,7 +162,7 @@ proptest! {
     #[test]
     fn without_tools_a_window_is_exactly_the_last_n(conversation in conversation(16), n in 0usize..20) {
         let plain: Vec<_> = sendable(&conversation).into_iter().filter(|m| !is_work(m)).collect();
-        let prompt = compose(Composer::new().max_messages(n), &plain, &[]);
+        let prompt = compose(&Composer::new().max_messages(n), &plain, &[]);
         prop_assert_eq!(history(&prompt), &plain[plain.len().saturating_sub(n)..]);
     }
 
@@ -163,23 +170,22 @@ proptest! {
     fn n_counts_neither_system_nor_temporaries(
         conversation in conversation(16), temporaries in temporaries(), n in 0usize..20,
     ) {
-        let mut composer = Composer::new();
-        composer.max_messages(n);
+        let composer = Composer::new().max_messages(n);
         let bare = compose(&composer, &stored(&conversation), &[]);
-        let full = compose(composer.system("Be brief."), &conversation, &temporaries);
+        let full = compose(&composer.system("Be brief."), &conversation, &temporaries);
         prop_assert_eq!(history(&bare), history(&full));
     }
 
     #[test]
     fn off_sends_the_last_n_as_they_are(conversation in conversation(16), n in 0usize..20) {
-        let prompt = compose(Composer::new().max_messages(n).tool_groups(ToolGroups::Off), &conversation, &[]);
+        let prompt = compose(&Composer::new().max_messages(n).tool_groups(ToolGroups::Off), &conversation, &[]);
         let stored = sendable(&conversation);
         prop_assert_eq!(history(&prompt), &stored[stored.len().saturating_sub(n)..]);
     }
 
     #[test]
     fn turns_are_whole(conversation in conversation(16), n in 1usize..6) {
-        let prompt = compose(Composer::new().window(Window::turns(n)), &conversation, &[]);
+        let prompt = compose(&Composer::new().window(Window::turns(n)), &conversation, &[]);
         let stored = sendable(&conversation);
         // A turn begins with the first of a row of user messages, with no answer between them.
         let is_beginning = |i: &usize| {
@@ -191,7 +197,7 @@ proptest! {
             return Ok(()); // then answers are turns, which the model in tests/model.rs knows
         }
         let start = turns.iter().rev().nth(n - 1).filter(|start| **start != turns[0]).copied().unwrap_or(0);
-        let expected = compose(Composer::new().window(Window::all()), &stored[start..], &[]);
+        let expected = compose(&Composer::new().window(Window::all()), &stored[start..], &[]);
         // A late result takes the group of its call along.
         let mut sent = history(&prompt);
         prop_assert!(sent.len() >= history(&expected).len());
@@ -209,7 +215,7 @@ proptest! {
         conversation in conversation(16), n in 1usize..12, stepped in any::<bool>(),
     ) {
         let window = if stepped { Window::stepped(n, 5).unwrap() } else { Window::last(n) };
-        let prompt = compose(Composer::new().window(window.starting_with_user()), &conversation, &[]);
+        let prompt = compose(&Composer::new().window(window.starting_with_user()), &conversation, &[]);
         let sent = history(&prompt);
         let stored = sendable(&conversation);
         let older = usize::try_from(prompt.report().older).unwrap();
@@ -234,8 +240,8 @@ proptest! {
         conversation in conversation(16), n in 1usize..12, stepped in any::<bool>(),
     ) {
         let window = if stepped { Window::stepped(n, 5).unwrap() } else { Window::last(n) };
-        let exact = compose(Composer::new().window(window.exactly()), &conversation, &[]);
-        let prompt = compose(Composer::new().window(window), &conversation, &[]);
+        let exact = compose(&Composer::new().window(window.exactly()), &conversation, &[]);
+        let prompt = compose(&Composer::new().window(window), &conversation, &[]);
         let stored = stored(&conversation);
         let sent = history(&prompt);
         if history(&exact).iter().any(is_work) {
@@ -262,10 +268,10 @@ proptest! {
     #[test]
     fn a_window_consists_of_whole_units(conversation in conversation(16), n in 0usize..20) {
         // Each result directly behind its call: where else it may stand, tests/model.rs knows.
-        let prompt = compose(Composer::new().window(Window::all()), &conversation, &[]);
+        let prompt = compose(&Composer::new().window(Window::all()), &conversation, &[]);
         let stored: Vec<_> = history(&prompt);
-        let prompt = compose(Composer::new().window(Window::last(n).exactly()), &stored, &[]);
-        let expected = compose(Composer::new().window(Window::all()), last_whole_units(&stored, n), &[]);
+        let prompt = compose(&Composer::new().window(Window::last(n).exactly()), &stored, &[]);
+        let expected = compose(&Composer::new().window(Window::all()), last_whole_units(&stored, n), &[]);
         prop_assert_eq!(
             prompt.iter().filter(|m| !m.is_system()).collect::<Vec<_>>(),
             expected.iter().collect::<Vec<_>>()
@@ -295,7 +301,7 @@ proptest! {
 
     #[test]
     fn repair_drops_no_result_that_answers_a_call(conversation in conversation(16)) {
-        let prompt = compose(Composer::new().window(Window::all()), &conversation, &[]);
+        let prompt = compose(&Composer::new().window(Window::all()), &conversation, &[]);
         // As many results as there are calls of their id before them, whatever stands between.
         let stored = stored(&conversation);
         let mut open: Vec<&str> = Vec::new();
@@ -322,8 +328,8 @@ proptest! {
         conversation in conversation(16), temporaries in temporaries(), n in 0usize..20,
     ) {
         let snapshot = held(&conversation);
-        let repaired = compose(Composer::new().max_messages(n), &conversation, &temporaries);
-        let strict = Composer::new().max_messages(n).tool_groups(ToolGroups::Strict)
+        let repaired = compose(&Composer::new().max_messages(n), &conversation, &temporaries);
+        let strict = Composer::new().max_messages(n).tool_groups(ToolGroups::FailOnRepair)
             .compose_all(&snapshot, &shared(&temporaries));
         let report = repaired.report();
         let whole = report.repaired.is_empty() && report.orphan_temporaries.is_empty()
@@ -351,10 +357,9 @@ proptest! {
     ) {
         let mut truncate = Truncate::chars(limit).unwrap().keep(keep);
         if marked { truncate = truncate.marker(" … "); }
-        let mut composer = Composer::new();
-        composer.window(Window::all());
+        let composer = Composer::new().window(Window::all());
         let whole = compose(&composer, &conversation, &[]);
-        let cut = compose(composer.truncate(truncate), &conversation, &[]);
+        let cut = compose(&composer.truncate(truncate), &conversation, &[]);
         prop_assert_eq!(whole.len(), cut.len());
         for ((was, old), (is, new)) in whole.with_origins().zip(cut.with_origins()) {
             let texts = |m: &Message| m.texts().map(characters).sum::<usize>();
@@ -433,8 +438,7 @@ proptest! {
 
     #[test]
     fn temporaries_stand_where_they_were_placed(conversation in conversation(12), place in placements()) {
-        let mut composer = Composer::new();
-        composer.window(Window::all()).temporaries_at(place).system("s");
+        let composer = Composer::new().window(Window::all()).temporaries_at(place).system("s");
         let prompt = compose(&composer, &conversation, &[Message::user("Today is Friday.")]);
         let origins: Vec<_> = prompt.with_origins().collect();
         let at = origins.iter().position(|(o, _)| *o == Origin::Temporary).unwrap();
@@ -460,7 +464,7 @@ proptest! {
         if fails {
             prop_assert_eq!(prompt.build().unwrap_err().kind(), ErrorKind::Truncate);
         }
-        prompt.configure().truncate(None);
+        prompt.configure(Composer::no_truncate);
         let seen = prompt.preview().unwrap();
         prop_assert_eq!(prompt.temporaries().len(), temporaries.len());
         prop_assert_eq!(prompt.build().unwrap(), seen);
@@ -485,7 +489,7 @@ proptest! {
         prop_assert_eq!(history(&prompt).len(), report.sent);
         let mut users = prompt.with_origins().filter(|(origin, m)| *origin != Origin::Note && m.is_user());
         prop_assert_eq!(report.no_user_message, report.sent > 0 && users.next().is_none());
-        prop_assert!(prompt.durable() <= prompt.len());
+        prop_assert!(prompt.cacheable() <= prompt.len());
         prop_assert!(report.to_string().lines().count() >= 1 + report.left_out.len() + report.truncated.len());
     }
 
@@ -496,7 +500,7 @@ proptest! {
         let memory = Arc::new(remember(&conversation));
         let before = memory.read(None, usize::MAX).unwrap();
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-        *prompt.configure() = composer.clone();
+        prompt.configure(|_| composer.clone());
         for temporary in &temporaries { prompt.add_temporary(temporary.clone()); }
         let first = prompt.preview().unwrap();
         let second = prompt.build().unwrap();
@@ -514,8 +518,10 @@ proptest! {
         conversation in conversation(16), temporaries in temporaries(),
         truncate in truncations(), place in placements(),
     ) {
-        let mut composer = Composer::new();
-        composer.window(Window::all()).truncate(truncate).temporaries_at(place).system("s");
+        let mut composer = Composer::new().window(Window::all()).temporaries_at(place).system("s");
+        if let Some(truncate) = truncate {
+            composer = composer.truncate(truncate);
+        }
         let mut before: Option<Prompt> = None;
         let stored = stored(&conversation);
         for end in 0..=stored.len() {
@@ -524,7 +530,7 @@ proptest! {
             let bare = compose(&composer, &stored[..end], &[]);
             let prompt = compose(&composer, &stored[..end], &temporaries);
             if let Some(before) = &before {
-                let held = &before.to_messages()[..before.durable()];
+                let held = &before.to_messages()[..before.cacheable()];
                 let late = matches!(bare.shared_prefix(before).broken_by, Some(Break::LateResult(_)));
                 prop_assert!(late || bare.to_messages().starts_with(held), "at {end} of {}:\n{}\n{}\n{}", brief(&stored), brief(held), brief(&bare), bare.report());
                 if place == Placement::End && !late {
@@ -543,8 +549,10 @@ proptest! {
         let window = Window::stepped(low, step).unwrap();
         let window = if user { window.starting_with_user() } else { window };
         let window = if exactly { window.exactly() } else { window };
-        let mut composer = Composer::new();
-        composer.window(window).truncate(truncate).system("s");
+        let mut composer = Composer::new().window(window).system("s");
+        if let Some(truncate) = truncate {
+            composer = composer.truncate(truncate);
+        }
         let stored = sendable(&conversation);
         let start = |end: usize| end.saturating_sub(low) / step * step;
         let mut before: Option<Prompt> = None;
@@ -554,7 +562,7 @@ proptest! {
             let stepped = end > 0 && start(end) != start(end - 1);
             if let Some(before) = before.filter(|_| !released && !stepped) {
                 // A late result changes the prefix once, and that is said.
-                let held = &before.to_messages()[..before.durable()];
+                let held = &before.to_messages()[..before.cacheable()];
                 let late = matches!(prompt.shared_prefix(&before).broken_by, Some(Break::LateResult(_)));
                 prop_assert!(late || prompt.to_messages().starts_with(held), "at {end} of {}:\n{}\n{}\n{}", brief(&stored), brief(held), brief(&prompt), prompt.report());
             }
@@ -590,12 +598,12 @@ proptest! {
 /// A processor that always fails.
 struct Fails;
 
-impl memory_prompt::TruncateProcessor for Fails {
+impl memory_prompt::truncate::TruncateProcessor for Fails {
     fn process(
         &self,
         _: &Message,
-        _: &memory_prompt::TruncateContext,
-    ) -> Result<memory_prompt::Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        _: &memory_prompt::truncate::TruncateContext,
+    ) -> Result<memory_prompt::truncate::Verdict, Box<dyn std::error::Error + Send + Sync>> {
         Err("no summary today".into())
     }
 }

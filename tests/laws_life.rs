@@ -11,10 +11,12 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use conversations::*;
+use memory_prompt::record::{Records, Snapshot};
+use memory_prompt::report::{Break, Origin, SystemSource, Why};
+use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Break, Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory,
-    ErrorKind, InMemoryStore, MemoryPrompt, Message, Origin, Placement, Prompt, Provider, Records,
-    Result, Snapshot, SystemSource, TokenCounter, Truncate, Why, Window,
+    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, ErrorKind,
+    InMemoryStore, MemoryPrompt, Message, Placement, Prompt, Provider, Result, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -57,9 +59,7 @@ fn records(history: &[Message]) -> Snapshot {
 }
 
 fn windowed(window: Window) -> Composer {
-    let mut composer = Composer::new();
-    composer.window(window);
-    composer
+    Composer::new().window(window)
 }
 
 /// The records that are sent, in the order in which they are sent; for no provider in particular, who
@@ -150,10 +150,10 @@ proptest! {
         let window = if user { window.starting_with_user() } else { window };
         let mut composer = windowed(window);
         if let Some(provider) = provider.filter(|it| *it != Provider::Mistral) {
-            composer.for_provider(provider);
+            composer = composer.for_provider(provider);
         }
         if let Some(tokens) = tokens {
-            composer.max_tokens(tokens, letters);
+            composer = composer.max_tokens(tokens, letters);
         }
         let prompt = match compose(&composer, &history) {
             Ok(prompt) => prompt,
@@ -208,7 +208,7 @@ proptest! {
         let window = if exactly { window.exactly() } else { window };
         let mut composer = windowed(if user { window.starting_with_user() } else { window });
         if let Some(provider) = provider {
-            composer.for_provider(provider);
+            composer = composer.for_provider(provider);
         }
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         let wrong = broken_groups(&prompt);
@@ -273,13 +273,12 @@ proptest! {
         place in proptest::sample::select(vec![Placement::End, Placement::BeforeLastUser]),
     ) {
         let window = if exactly { window.exactly() } else { window };
-        let mut composer = windowed(if user { window.starting_with_user() } else { window });
-        composer.temporaries_at(place);
+        let mut composer = windowed(if user { window.starting_with_user() } else { window }).temporaries_at(place);
         if let Some(tokens) = tokens {
-            composer.max_tokens(tokens, letters);
+            composer = composer.max_tokens(tokens, letters);
         }
         if let Some(provider) = provider {
-            composer.for_provider(provider);
+            composer = composer.for_provider(provider);
         }
         let without: Vec<Message> = history.iter().filter(|m| !is_audit(m)).cloned().collect();
         let temporary = [Arc::new(Message::user("now"))];
@@ -288,7 +287,7 @@ proptest! {
         match (with, without) {
             (Ok(with), Ok(without)) => {
                 prop_assert_eq!(with.to_messages(), without.to_messages());
-                prop_assert_eq!(with.durable(), without.durable());
+                prop_assert_eq!(with.cacheable(), without.cacheable());
                 prop_assert_eq!(with.report().sent, without.report().sent);
                 prop_assert_eq!(without.report().private, 0);
             }
@@ -306,8 +305,10 @@ proptest! {
         limit in proptest::option::of(1usize..20), user in any::<bool>(),
     ) {
         let window = Window::stepped(low, step).unwrap();
-        let mut composer = windowed(if user { window.starting_with_user() } else { window });
-        composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap())).system("s");
+        let mut composer = windowed(if user { window.starting_with_user() } else { window }).system("s");
+        if let Some(limit) = limit {
+            composer = composer.truncate(Truncate::chars(limit).unwrap());
+        }
         let start = |end: usize| {
             let mut open = (0..end).rev().filter(|i| !is_audit(&history[*i]));
             open.nth(low - 1).unwrap_or(0) / step
@@ -325,7 +326,7 @@ proptest! {
                 && rest(&before) == rest(&prompt)
             {
                 let shared = prompt.shared_prefix(&before);
-                if shared.messages < before.durable() {
+                if shared.messages < before.cacheable() {
                     let late = end as u64 - 1;
                     prop_assert!(history[end - 1].is_tool(), "at {end}: {before:?}\n{prompt:?}");
                     prop_assert_eq!(shared.broken_by, Some(Break::LateResult(late)));
@@ -349,17 +350,16 @@ proptest! {
         if marks && room > 3 {
             budget = budget.stepped(room / 4 + 1, room / 2 + 1).unwrap_or(budget);
         }
-        let mut composer = Composer::new();
-        composer.system("s").max_tokens(if cut_first { budget.cut_before_drop() } else { budget }, letters);
-        composer.truncate(limit.map(|limit| {
+        let mut composer = Composer::new().system("s").max_tokens(if cut_first { budget.cut_before_drop() } else { budget }, letters);
+        if let Some(limit) = limit {
             let truncate = Truncate::chars(limit).unwrap();
-            if sparing { truncate.sparing_question() } else { truncate }
-        }));
+            composer = composer.truncate(if sparing { truncate.sparing_question() } else { truncate });
+        }
         if let Some(window) = window {
-            composer.window(window);
+            composer = composer.window(window);
         }
         if let Some(provider) = provider {
-            composer.for_provider(provider);
+            composer = composer.for_provider(provider);
         }
         let shared: Vec<_> = temporaries.into_iter().map(Arc::new).collect();
         match composer.compose_all(&records(&history), &shared) {
@@ -384,14 +384,13 @@ proptest! {
         history in prop_oneof![life(20), unanswered(40), late_results(40)],
         window in proptest::option::of(windows()), more in 0usize..60, much_more in 1usize..200,
     ) {
-        let mut composer = Composer::new();
-        let whole = compose(composer.window(Window::all()), &history).unwrap();
+        let whole = compose(&windowed(Window::all()), &history).unwrap();
         // Nothing that may be sent, not even the question, is more than half of the smaller room.
         let largest = groups(&whole).into_iter().max().unwrap_or(0);
-        composer.window(window.unwrap_or(Window::all()));
+        let composer = windowed(window.unwrap_or(Window::all()));
         let small = 3 + 2 * largest + more;
         let built = [small, small + much_more].map(|tokens| {
-            compose(composer.max_tokens(tokens, letters), &history).ok()
+            compose(&composer.clone().max_tokens(tokens, letters), &history).ok()
         });
         let [Some(less), Some(more)] = built else { panic!("two groups fit: {built:?}") };
         let (mut fewer, all) = (positions(&less), positions(&more));
@@ -415,8 +414,7 @@ proptest! {
         let paste = history.len() as u64;
         history.push(Message::user("x".repeat(size)));
         history.extend((0..after).map(|i| Message::user(i.to_string())));
-        let mut composer = Composer::new();
-        let prompt = compose(composer.max_tokens(200, letters), &history).unwrap();
+        let prompt = compose(&Composer::new().max_tokens(200, letters), &history).unwrap();
         prop_assert_eq!(prompt.report().sent, history.len() - 1);
         let left_out: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
         prop_assert_eq!(left_out, [(paste, Why::OverBudget)]);
@@ -431,7 +429,7 @@ proptest! {
         use Provider::{Ollama, OpenAi, OpenAiResponses};
         let mut composer = windowed(window);
         if let Some(provider) = provider {
-            composer.for_provider(provider);
+            composer = composer.for_provider(provider);
         }
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         let report = prompt.report();
@@ -461,7 +459,7 @@ proptest! {
         let window = if exactly { window.exactly() } else { window };
         let mut composer = windowed(if user { window.starting_with_user() } else { window });
         if let Some(tokens) = tokens {
-            composer.max_tokens(tokens, letters);
+            composer = composer.max_tokens(tokens, letters);
         }
         let Ok(prompt) = compose(&composer, &history) else { return Ok(()) };
         adds_up(&prompt, &history)?;
@@ -498,15 +496,15 @@ proptest! {
         memory.evict(evicted).unwrap();
         let mut prompt = MemoryPrompt::new(memory);
         if let Some(window) = window {
-            prompt.configure().window(if user { window.starting_with_user() } else { window });
+            prompt.configure(|composer| composer.window(if user { window.starting_with_user() } else { window }));
         }
         if let Some(tokens) = tokens {
             let budget = Budget::new(tokens);
             let budget = if marks { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
-            prompt.configure().max_tokens(budget, letters);
+            prompt.configure(|composer| composer.max_tokens(budget, letters));
         }
         if let Some(provider) = provider {
-            prompt.configure().for_provider(provider);
+            prompt.configure(|composer| composer.for_provider(provider));
         }
         let whole = prompt.memory().read(None, usize::MAX).unwrap();
         match (prompt.preview(), prompt.composer().compose_all(&whole, &[])) {
@@ -527,12 +525,14 @@ proptest! {
         let store = InMemoryStore::new();
         let mut ids = ["a", "b"];
         let mut prompt = MemoryPrompt::new(store.memory(ids[0]).unwrap());
-        prompt.configure().truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
+        if let Some(limit) = limit {
+            prompt.configure(|composer| composer.truncate(Truncate::chars(limit).unwrap()));
+        }
         if let Some(window) = window {
-            prompt.configure().window(window);
+            prompt.configure(|composer| composer.window(window));
         }
         if let Some(tokens) = tokens {
-            prompt.configure().max_tokens(tokens, letters);
+            prompt.configure(|composer| composer.max_tokens(tokens, letters));
         }
         let mut failed = false;
         for happens in life {
@@ -551,7 +551,7 @@ proptest! {
                 Happens::Temporary(message) => drop(prompt.add_temporary(message)),
                 Happens::Built => {
                     let mut anew = MemoryPrompt::new(store.memory(ids[0]).unwrap());
-                    anew.configure().clone_from(prompt.composer());
+                    anew.configure(|_| prompt.composer().clone());
                     for temporary in prompt.temporaries() {
                         anew.add_temporary(temporary.clone());
                     }
@@ -560,7 +560,7 @@ proptest! {
                             failed = false;
                             prop_assert!(lived.with_origins().eq(anew.with_origins()));
                             prop_assert_eq!(lived.report().tokens, anew.report().tokens);
-                            prop_assert_eq!(lived.durable(), anew.durable());
+                            prop_assert_eq!(lived.cacheable(), anew.cacheable());
                         }
                         (lived, anew) => {
                             failed = true;

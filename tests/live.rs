@@ -13,10 +13,13 @@ use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
 use counted::counted;
+use memory_prompt::memory::MemoryId;
+use memory_prompt::message::{AiMessage, Attributes, Media, Part, Reasoning};
+use memory_prompt::record::{Records, Snapshot};
+use memory_prompt::report::Origin;
 use memory_prompt::{
-    AiMessage, Attributes, ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, Media,
-    MemoryId, MemoryPrompt, Message, MessageWindowChatMemory, Origin, Part, Prompt, Reasoning,
-    Records, Result, Snapshot, ToolCall, Truncate,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Message,
+    MessageWindowChatMemory, Prompt, Result, ToolCall, Truncate,
 };
 use proptest::prelude::*;
 
@@ -201,7 +204,7 @@ impl Place {
                 let nested = serde_json::json!({ "a": [1, { "b": [large] }] });
                 Message::custom([("large".to_owned(), nested)])
             }
-            Self::Name => memory_prompt::UserMessage::new("so").with_name(large).into(),
+            Self::Name => memory_prompt::message::UserMessage::new("so").with_name(large).into(),
         }
     }
 }

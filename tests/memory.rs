@@ -4,11 +4,15 @@
 
 use std::sync::Arc;
 
+use memory_prompt::memory::{Expected, MemoryId, Read};
+use memory_prompt::message::{
+    AiMessage, Attributes, Media, OtherPart, Part, Reasoning, UserMessage,
+};
+use memory_prompt::record::{Records, Unreadable};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    AiMessage, Attributes, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind,
-    Expected, InMemoryStore, Media, MemoryId, Message, MessageWindowChatMemory, OtherPart, Part,
-    Read, Reasoning, Records, TokenWindowChatMemory, ToolCall, Unreadable, UserMessage,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, InMemoryStore, Message,
+    MessageWindowChatMemory, TokenWindowChatMemory, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -55,7 +59,7 @@ fn the_same_system_message_again_changes_nothing() {
     let first = memory.system().unwrap().unwrap();
     memory.add(Message::system("Be brief.")).unwrap();
     assert!(Arc::ptr_eq(&first, &memory.system().unwrap().unwrap()));
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     memory.add(Message::system("Be kind.")).unwrap();
     assert_eq!(memory.system().unwrap().unwrap().text(), "Be kind.");
 }

@@ -17,9 +17,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lives::{Flaky, Life, Op, Words};
+use memory_prompt::record::Snapshot;
+use memory_prompt::report::{Origin, Why};
+use memory_prompt::token::TokenCounter;
+use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    Budget, ChatMemory, Composer, Error, ErrorKind, Message, Origin, Prompt, Provider, Snapshot,
-    TokenCounter, ToolCall, ToolGroups, Truncate, Why, Window,
+    Budget, ChatMemory, Composer, Error, ErrorKind, Message, Prompt, Provider, ToolCall, Truncate,
+    Window,
 };
 use model::{Expected, Failure, History, Kind, Outcome, Reason, Sent, Settings};
 use proptest::strategy::{Strategy, ValueTree};
@@ -29,8 +33,8 @@ use proptest::test_runner::{
 
 /// The same settings, for the composer.
 fn composer(settings: &Settings) -> Composer {
-    let mut composer = Composer::new();
-    composer.tool_groups(settings.groups).temporaries_at(settings.placement);
+    let mut composer =
+        Composer::new().tool_groups(settings.groups).temporaries_at(settings.placement);
     if let Some(kind) = settings.window {
         let mut window = match kind {
             Kind::Last(n) => Window::last(n),
@@ -44,24 +48,29 @@ fn composer(settings: &Settings) -> Composer {
         if settings.exactly {
             window = window.exactly();
         }
-        composer.window(window);
+        composer = composer.window(window);
     }
     if let Some(limit) = settings.cut {
         let truncate = Truncate::chars(limit).unwrap();
-        composer.truncate(if settings.sparing { truncate.sparing_question() } else { truncate });
+        composer = composer.truncate(if settings.sparing {
+            truncate.sparing_question()
+        } else {
+            truncate
+        });
     }
     if let Some(provider) = settings.provider {
-        composer.for_provider(provider);
+        composer = composer.for_provider(provider);
     }
     if let Some(system) = &settings.system {
-        composer.system(system.clone());
+        composer = composer.system(system.clone());
     }
     if let Some(it) = settings.tokens {
         let mut budget = Budget::new(it.most).reserve(it.reserve);
         if let Some((low, high)) = it.marks {
             budget = budget.stepped(low, high).unwrap();
         }
-        composer.max_tokens(if it.cut_first { budget.cut_before_drop() } else { budget }, Words);
+        composer = composer
+            .max_tokens(if it.cut_first { budget.cut_before_drop() } else { budget }, Words);
     }
     composer
 }
@@ -104,7 +113,8 @@ fn positions(prompt: &Prompt) -> (Vec<u64>, BTreeSet<u64>) {
         _ => None,
     });
     let firsts: Vec<u64> = firsts.collect();
-    let joined = prompt.report().adapted.iter().filter(|it| it.how == memory_prompt::How::Joined);
+    let joined =
+        prompt.report().adapted.iter().filter(|it| it.how == memory_prompt::report::How::Joined);
     let all = firsts.iter().copied().chain(joined.filter_map(|it| it.seq)).collect();
     (firsts, all)
 }

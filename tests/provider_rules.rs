@@ -19,10 +19,13 @@ use std::sync::Arc;
 
 use conversations::*;
 use counted::{Count, cases, counted};
+use memory_prompt::message::{Reasoning, ToolMessage};
+use memory_prompt::record::Snapshot;
+use memory_prompt::report::{Break, How, Origin, Why};
+use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    Break, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, How, MemoryPrompt,
-    Message, Origin, Prompt, Provider, Reasoning, Result, Snapshot, ToolCall, ToolGroups,
-    ToolMessage, Truncate, Why, Window,
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    Prompt, Provider, Result, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -121,8 +124,7 @@ fn leaves(
     conversation: &[Message],
     temporaries: &[Message],
 ) -> Result<bool, TestCaseError> {
-    let mut composer = setup.composer();
-    composer.for_provider(provider);
+    let composer = setup.composer().for_provider(provider);
     match compose(&composer, conversation, temporaries) {
         Ok(prompt) => {
             let body = request(provider, &prompt);
@@ -158,8 +160,8 @@ counted! {
         temporaries in proptest::collection::vec("[a-z]{1,8}", 0..4),
     ) {
         let said: Vec<_> = temporaries.iter().map(|text| Message::user(text.as_str())).collect();
-        let mut composer = Setup { tokens: None, ..setup }.composer();
-        let prompt = match compose(composer.for_provider(provider), &conversation, &said) {
+        let composer = Setup { tokens: None, ..setup }.composer().for_provider(provider);
+        let prompt = match compose(&composer, &conversation, &said) {
             Ok(prompt) => prompt,
             Err(error) => {
                 prop_assert!(said.is_empty() && error.to_string().contains("there is no message"), "{error}");
@@ -178,8 +180,7 @@ counted! {
         temporaries in temporaries(),
     ) {
         let setup = Setup { window: Some(Window::all()), tokens: None, ..setup };
-        let mut composer = setup.composer();
-        composer.for_provider(provider).system("s");
+        let composer = setup.composer().for_provider(provider).system("s");
         let stored = stored(&conversation);
         let mut before: Option<Prompt> = None;
         for end in 0..=stored.len() {
@@ -190,7 +191,7 @@ counted! {
                 matches!(bare.shared_prefix(before).broken_by, Some(Break::LateResult(_)))
             });
             if let Some(before) = before.as_ref().filter(|_| !late) {
-                let n = before.durable();
+                let n = before.cacheable();
                 let held = before.to_messages()[..n].to_vec();
                 prop_assert!(bare.to_messages().starts_with(&held), "at {end} of {}:\n{}\n{}", brief(&stored), brief(before), brief(&bare));
                 let sent = on_the_wire(provider, before, n);
@@ -212,9 +213,7 @@ counted! {
         step in 1usize..10, exactly in any::<bool>(),
     ) {
         let window = Window::stepped(low, step).unwrap();
-        let mut composer = Composer::new();
-        composer.window(if exactly { window.exactly() } else { window });
-        composer.for_provider(provider).system("s");
+        let composer = Composer::new().window(if exactly { window.exactly() } else { window }).for_provider(provider).system("s");
         let mut stored = stored(&conversation);
         stored.retain(|message| !message.is_private());
         let start = |end: usize| end.saturating_sub(low) / step * step;
@@ -227,7 +226,7 @@ counted! {
                 matches!(prompt.shared_prefix(before).broken_by, Some(Break::LateResult(_)))
             });
             if let Some(before) = before.filter(|_| !released && !stepped && !late) {
-                let before = &before.to_messages()[..before.durable()];
+                let before = &before.to_messages()[..before.cacheable()];
                 prop_assert!(prompt.to_messages().starts_with(before), "at {end} of {}:\n{}\n{}", brief(&stored), brief(before), brief(&prompt));
             }
             before = Some(prompt);
@@ -235,18 +234,17 @@ counted! {
     }
 
     #[test]
-    fn most_of_a_prompt_is_durable(provider in providers(), conversation in conversation(20)) {
+    fn most_of_a_prompt_is_cacheable(provider in providers(), conversation in conversation(20)) {
         // Nothing but the end is left out: the last side's messages, and a group that is open. A note
         // about a late result is for one prompt, like a temporary.
-        let mut composer = Composer::new();
-        composer.window(Window::all()).for_provider(provider);
+        let composer = Composer::new().window(Window::all()).for_provider(provider);
         let Some(prompt) = sent(compose(&composer, &conversation, &[])) else { return Ok(()) };
         let lasts = |origin, message: &Message| said(message) && origin != Origin::Note;
         let all: Vec<_> = prompt.with_origins().collect();
         let list: Vec<_> = all.iter().filter(|(origin, message)| lasts(*origin, message)).collect();
-        let durable = all[..prompt.durable()].iter().filter(|(origin, m)| lasts(*origin, m)).count();
+        let cacheable = all[..prompt.cacheable()].iter().filter(|(origin, m)| lasts(*origin, m)).count();
         let group = list.iter().rev().take_while(|(_, m)| m.is_tool()).count() + 1;
-        prop_assert!(durable + group >= list.len(), "{}\n{}", brief(&prompt), prompt.report());
+        prop_assert!(cacheable + group >= list.len(), "{}\n{}", brief(&prompt), prompt.report());
     }
 
     #[test]
@@ -255,18 +253,19 @@ counted! {
         limit in proptest::option::of(8usize..40),
     ) {
         let conversation: Vec<_> = turns.concat().into_iter().chain([end]).collect();
-        let mut composer = Composer::new();
-        composer.window(Window::all());
-        composer.truncate(limit.map(|limit| Truncate::chars(limit).unwrap()));
+        let mut composer = Composer::new().window(Window::all());
+        if let Some(limit) = limit {
+            composer = composer.truncate(Truncate::chars(limit).unwrap());
+        }
         if system {
-            composer.system("Be brief.");
+            composer = composer.system("Be brief.");
         }
         let plain = compose(&composer, &conversation, &[]).unwrap();
         prop_assert!(wrong(provider, &request(provider, &plain)).is_empty());
-        let mut strict = composer.clone();
-        strict.tool_groups(ToolGroups::Strict).for_provider(provider);
-        for composer in [composer.for_provider(provider), &strict] {
-            let prompt = compose(composer, &conversation, &[]).unwrap();
+        let composer = composer.for_provider(provider);
+        let strict = composer.clone().tool_groups(ToolGroups::FailOnRepair);
+        for composer in [composer, strict] {
+            let prompt = compose(&composer, &conversation, &[]).unwrap();
             prop_assert!(plain.with_origins().eq(prompt.with_origins()), "{}", prompt.report());
             prop_assert!(prompt.report().adapted.is_empty());
         }
@@ -277,8 +276,7 @@ counted! {
         provider in providers(), conversation in conversation(16),
     ) {
         let snapshot = Snapshot::from_messages(conversation);
-        let mut composer = Composer::new();
-        composer.window(Window::all());
+        let composer = Composer::new().window(Window::all());
         let plain = composer.compose_all(&snapshot, &[]).unwrap();
         let prompt = sent(composer.for_provider(provider).compose_all(&snapshot, &[]));
         let Some(prompt) = prompt else { return Ok(()) };
@@ -297,7 +295,7 @@ counted! {
             let told = report.adapted.iter().any(|a| a.seq == Some(seq))
                 || report.left_out.iter().any(|l| l.seq == seq && l.why == Why::Blank)
                 || next.skip(1).take_while(|o| matches!(o, Origin::History(_) | Origin::Repair)).any(|o| {
-                    let joined = |a: &memory_prompt::Adapted| {
+                    let joined = |a: &memory_prompt::report::Adapted| {
                         a.how == How::Joined && Some(o) == a.seq.map(Origin::History)
                     };
                     report.adapted.iter().any(joined)
@@ -312,11 +310,11 @@ counted! {
     fn strict_fails_exactly_where_repair_had_something_to_do(
         provider in providers(), setup in setups(), conversation in conversation(12),
     ) {
-        let mut composer = Setup { tokens: None, ..setup }.composer();
-        let repaired = sent(compose(composer.for_provider(provider), &conversation, &[]));
+        let composer = Setup { tokens: None, ..setup }.composer().for_provider(provider);
+        let repaired = sent(compose(&composer, &conversation, &[]));
         let Some(repaired) = repaired else { return Ok(()) };
         let report = repaired.report();
-        let strict = compose(composer.tool_groups(ToolGroups::Strict), &conversation, &[]);
+        let strict = compose(&composer.tool_groups(ToolGroups::FailOnRepair), &conversation, &[]);
         let groups = !report.repaired.is_empty()
             || report.left_out.iter().any(|left| matches!(left.why, Why::NoCall | Why::Answered));
         let rules = !report.adapted.is_empty()
@@ -345,8 +343,8 @@ counted! {
         memory.evict(evicted).unwrap();
         let all = memory.read(None, usize::MAX).unwrap();
         let mut prompt = MemoryPrompt::new(memory);
-        *prompt.configure() = Setup { tokens: None, ..setup }.composer();
-        prompt.configure().for_provider(provider);
+        prompt.configure(|_| Setup { tokens: None, ..setup }.composer());
+        prompt.configure(|composer| composer.for_provider(provider));
         for temporary in &temporaries {
             prompt.add_temporary(temporary.clone());
         }
@@ -364,8 +362,8 @@ counted! {
         provider in providers(), setup in setups(), conversation in conversation(16),
         temporaries in temporaries(),
     ) {
-        let mut composer = setup.composer();
-        let Ok(prompt) = compose(composer.for_provider(provider), &conversation, &temporaries) else {
+        let composer = setup.composer().for_provider(provider);
+        let Ok(prompt) = compose(&composer, &conversation, &temporaries) else {
             return Ok(());
         };
         let report = prompt.report();
@@ -385,7 +383,7 @@ counted! {
             prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added).count(),
             how(How::Opened) + how(How::Answered)
         );
-        prop_assert!(prompt.durable() <= prompt.len());
+        prop_assert!(prompt.cacheable() <= prompt.len());
         prop_assert_eq!(&prompt, &compose(&composer, &conversation, &temporaries).unwrap());
     }
 }
@@ -403,7 +401,7 @@ fn valid() -> impl Strategy<Value = (Vec<Vec<Message>>, Message)> {
             for _ in 0..calls {
                 turn.push(Message::ai_calls([]));
             }
-            let mut ai = memory_prompt::AiMessage::new(said);
+            let mut ai = memory_prompt::message::AiMessage::new(said);
             if thinks {
                 ai = ai.with_reasoning(Reasoning::new("hm").with_signature("sig"));
             }
@@ -435,14 +433,13 @@ fn valid() -> impl Strategy<Value = (Vec<Vec<Message>>, Message)> {
 // What is done, in words.
 
 fn texts(provider: Provider, history: &[Message], temporaries: &[Message]) -> Vec<String> {
-    let mut composer = Composer::new();
-    let prompt = compose(composer.for_provider(provider), history, temporaries).unwrap();
+    let composer = Composer::new().for_provider(provider);
+    let prompt = compose(&composer, history, temporaries).unwrap();
     prompt.iter().map(|message| format!("{}: {}", message.role(), message.text())).collect()
 }
 
 fn refusal(provider: Provider, groups: ToolGroups, history: &[Message], own: &[Message]) -> String {
-    let mut composer = Composer::new();
-    composer.tool_groups(groups).for_provider(provider);
+    let composer = Composer::new().tool_groups(groups).for_provider(provider);
     let error = compose(&composer, history, own).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Provider);
     error.to_string()
@@ -500,23 +497,22 @@ fn a_window_opens_on_the_user_and_a_greeting_stays() {
         .enumerate()
         .map(|(i, text)| if i % 2 == 0 { Message::ai(*text) } else { Message::user(*text) })
         .collect();
-    let mut composer = Composer::new();
-    composer.for_provider(Provider::Anthropic);
+    let composer = Composer::new().for_provider(Provider::Anthropic);
     let firsts = |composer: &Composer| {
         let prompt = compose(composer, &talk, &[]).unwrap();
         (prompt[0].text().into_owned(), prompt.report().older)
     };
     assert_eq!(firsts(&composer), ("(start of the conversation)".to_owned(), 0));
     // Of the turn in which the window opens nothing would be left behind its question: so it is out.
-    assert_eq!(firsts(composer.max_messages(4)), ("yes".to_owned(), 2));
+    assert_eq!(firsts(&composer.max_messages(4)), ("yes".to_owned(), 2));
 }
 
 #[test]
 fn call_ids_are_what_the_provider_takes_at_both_ends() {
     let twice = [looked("call_0", "a cat"), looked("call_0", "a dog")].concat();
     let ids = |provider: Provider| {
-        let mut composer = Composer::new();
-        let prompt = compose(composer.for_provider(provider), &twice, &[]).unwrap();
+        let composer = Composer::new().for_provider(provider);
+        let prompt = compose(&composer, &twice, &[]).unwrap();
         let made = prompt.iter().flat_map(Message::tool_calls).map(|call| call.id.clone());
         let made: Vec<_> = made.collect();
         let answered = prompt.iter().filter_map(Message::as_tool).map(ToolMessage::call_id);
@@ -533,7 +529,7 @@ fn call_ids_are_what_the_provider_takes_at_both_ends() {
 #[test]
 fn strict_names_the_message_and_the_rule() {
     let refusal = |history: &[Message], own: &[Message]| {
-        refusal(Provider::Mistral, ToolGroups::Strict, history, own)
+        refusal(Provider::Mistral, ToolGroups::FailOnRepair, history, own)
     };
     let two = ["a", "b"].map(Message::user);
     assert_eq!(
@@ -573,8 +569,7 @@ fn temporaries_are_refused_rather_than_reworded() {
 #[test]
 fn off_leaves_groups_alone_and_keeps_the_other_rules() {
     let orphan = [Message::tool("c", "look", ""), Message::user("")];
-    let mut composer = Composer::new();
-    composer.tool_groups(ToolGroups::Off).for_provider(Provider::Gemini);
+    let mut composer = Composer::new().tool_groups(ToolGroups::Off).for_provider(Provider::Gemini);
     let prompt = compose(&composer, &orphan, &[]).unwrap();
     let texts: Vec<_> = prompt.iter().map(|m| m.text().into_owned()).collect();
     assert_eq!(texts, ["(start of the conversation)", "(no output)", "(empty message)"]);
@@ -582,7 +577,7 @@ fn off_leaves_groups_alone_and_keeps_the_other_rules() {
     assert!(told.starts_with("3 messages: 2 of 2 from memory, for gemini\n"), "{told}");
     assert!(told.contains("  adapted    1: user, blank\n"), "{told}");
     assert!(!prompt.report().is_untouched());
-    composer.no_provider();
+    composer = composer.no_provider();
     assert_eq!(compose(&composer, &orphan, &[]).unwrap().to_messages(), orphan);
 }
 

@@ -53,8 +53,7 @@ fn generated_prompts_fit_the_typed_models_of_the_python_clients() {
         while written < wanted {
             let (setup, conversation, temporaries) =
                 strategy.new_tree(&mut runner).unwrap().current();
-            let mut composer = setup.composer();
-            composer.for_provider(provider);
+            let composer = setup.composer().for_provider(provider);
             // A budget or a temporary may be refused.
             let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { continue };
             let name = serde_json::to_value(provider).unwrap();

@@ -5,9 +5,12 @@
 use std::sync::Arc;
 use std::thread;
 
+use memory_prompt::message::AiMessage;
+use memory_prompt::text::Unit;
+use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::{
-    AiMessage, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Prompt, ToolCall, Truncate, TruncateContext, TruncateProcessor, Unit, Verdict, Window,
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    Prompt, ToolCall, Truncate, Window,
 };
 
 fn texts(prompt: &Prompt) -> Vec<String> {
@@ -38,7 +41,7 @@ fn truncation_never_changes_what_memory_holds() {
     assert_eq!(texts(&prompt.build().unwrap()), ["a long sto"]);
     let held = prompt.memory().all().unwrap();
     assert_eq!(held.messages().next().unwrap().text(), long);
-    prompt.configure().truncate(None);
+    prompt.configure(Composer::no_truncate);
     assert_eq!(texts(&prompt.build().unwrap()), [long]);
 }
 
@@ -68,12 +71,12 @@ fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
     .max_messages(2);
     // The question comes in the place of the result.
     assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
-    prompt.configure().window(Window::last(2).exactly());
+    prompt.configure(|composer| composer.window(Window::last(2).exactly()));
     assert_eq!(texts(&prompt.build().unwrap()), ["It is sunny."]);
-    prompt.configure().window(Window::last(3).exactly());
+    prompt.configure(|composer| composer.window(Window::last(3).exactly()));
     assert_eq!(texts(&prompt.build().unwrap()), ["", "sunny", "It is sunny."]);
     // Unless told otherwise, the question stays and the oldest group gives way for it.
-    prompt.configure().max_messages(3);
+    prompt.configure(|composer| composer.max_messages(3));
     assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
 }
 
@@ -102,13 +105,13 @@ fn two_system_messages_never_leave() {
         Message::system("You are a poet."),
     ]);
     assert_eq!(texts(&prompt.build().unwrap()), ["You are a poet.", "hi"]);
-    prompt.configure().system("Be brief.");
+    prompt.configure(|composer| composer.system("Be brief."));
     let built = prompt.build().unwrap();
     assert_eq!(texts(&built), ["Be brief.", "hi"]);
     assert!(built.report().system_overridden);
     prompt.add_temporary(Message::system("Answer in French."));
     assert_eq!(texts(&prompt.build().unwrap()), ["Be brief.\n\nAnswer in French.", "hi"]);
-    prompt.configure().no_system();
+    prompt.configure(Composer::no_system);
     assert_eq!(texts(&prompt.build().unwrap()), ["You are a poet.", "hi"]);
 }
 
@@ -148,7 +151,7 @@ fn a_processor_that_fails_keeps_the_temporaries() {
     assert_eq!(error.to_string(), "truncate: the processor failed on message 0 (user)");
     let cause = std::error::Error::source(&error).unwrap();
     assert_eq!(cause.to_string(), "the summariser is offline");
-    prompt.configure().truncate(None);
+    prompt.configure(Composer::no_truncate);
     assert_eq!(texts(&prompt.build().unwrap()), ["hi", "Today is Friday."]);
 }
 

@@ -9,9 +9,9 @@ mod counted;
 use std::fmt::Debug;
 
 use counted::counted;
-use memory_prompt::{
-    Budget, Keep, Message, Placement, Prices, Provider, ToolGroups, Truncate, Unit, Window,
-};
+use memory_prompt::text::{Keep, Unit};
+use memory_prompt::window::{Prices, ToolGroups};
+use memory_prompt::{Budget, Message, Placement, Provider, Truncate, Window};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde::Serialize;
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const KEEPS: [Keep; 3] = [Keep::Head, Keep::Tail, Keep::Ends];
 const UNITS: [Unit; 4] = [Unit::Graphemes, Unit::Scalars, Unit::Utf16, Unit::Bytes];
 const PLACES: [Placement; 3] = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
-const GROUPS: [ToolGroups; 3] = [ToolGroups::Repair, ToolGroups::Strict, ToolGroups::Off];
+const GROUPS: [ToolGroups; 3] = [ToolGroups::Repair, ToolGroups::FailOnRepair, ToolGroups::Off];
 const PROVIDERS: [Provider; 7] = [
     Provider::OpenAi,
     Provider::OpenAiResponses,

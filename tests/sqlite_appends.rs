@@ -16,11 +16,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use folder::Folder;
 use memory_prompt::conformance::Fixture;
+use memory_prompt::memory::{Append, Expected};
 use memory_prompt::record::SlotVersion;
+use memory_prompt::store::Durability;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Durability, ErrorKind, Expected, Message,
-    MessageWindowChatMemory, SqliteStore, TokenWindowChatMemory,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Message, MessageWindowChatMemory,
+    SqliteStore, TokenWindowChatMemory,
 };
 use rusqlite::Connection;
 
@@ -53,19 +55,20 @@ memory_prompt::conformance!(token_window: Windows<true>, [memory, ids, slots, ti
 
 #[cfg(feature = "tokio")]
 mod adapted {
+    use memory_prompt::adapt::ToAsync;
     use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
-    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, Unblock};
+    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore};
 
     use super::*;
 
     /// In async code and back, bincode, one connection for reads and writes.
-    struct Unblocked(Unblock<SqliteStore>);
+    struct Unblocked(ToAsync<SqliteStore>);
 
     impl AsyncFixture for Unblocked {
         const BACKEND: &'static str = "sqlite, async, in memory, bincode";
         async fn new() -> Self {
-            let options = SqliteStore::options().codec(memory_prompt::Codec::Bincode);
-            Self(Unblock::new(options.in_memory().unwrap()))
+            let options = SqliteStore::options().codec(memory_prompt::codec::Codec::Bincode);
+            Self(ToAsync::new(options.in_memory().unwrap()))
         }
         fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
             Arc::new(self.0.memory(id).unwrap())
@@ -387,7 +390,7 @@ fn old_ids_are_forgotten_with_the_write_that_makes_them_old() {
     let error = two.append_with(&mut more).unwrap_err();
     let expected = "append: sqlite: a conversation takes 2^32 ids of appends at most";
     assert_eq!((error.to_string().as_str(), more.messages.len()), (expected, 1));
-    assert_eq!(two.end().unwrap(), 1);
+    assert_eq!(two.next_position().unwrap(), 1);
     assert!(two.append_with(&mut Append::default().with_id("last")).unwrap().repeated);
 }
 

@@ -15,10 +15,9 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use folder::Folder;
-use memory_prompt::{
-    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, ErrorKind, Expected, Message, Read,
-    SqliteStore,
-};
+use memory_prompt::codec::Codec;
+use memory_prompt::memory::{Append, Expected, Read};
+use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Message, SqliteStore};
 use rusqlite::{Connection, OpenFlags, params};
 
 /// The tables of version 1, as its programs created them.
@@ -293,7 +292,7 @@ fn an_old_file_may_be_opened_by_two_processes_at_once() {
             assert!(process.wait().unwrap().success(), "it could not open the file");
         }
         let store = SqliteStore::open(&path).unwrap();
-        assert_eq!(store.memory("c0").unwrap().end().unwrap(), 12);
+        assert_eq!(store.memory("c0").unwrap().next_position().unwrap(), 12);
         store.delete(&"c0".into()).unwrap();
         let left = store.ids(None, usize::MAX).unwrap();
         assert_eq!(left.len(), 1999);

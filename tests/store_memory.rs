@@ -59,16 +59,17 @@ memory_prompt::conformance!(in_memory: InProcess, [memory, store, ids, slots, ti
 mod asynchronous {
     use std::sync::Arc;
 
+    use memory_prompt::adapt::ToAsync;
     use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
-    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, InMemoryStore, Unblock};
+    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, InMemoryStore};
 
     /// The store in async code, which the kit then makes blocking again: both adapters at once.
-    struct Unblocked(Unblock<InMemoryStore>);
+    struct Unblocked(ToAsync<InMemoryStore>);
 
     impl AsyncFixture for Unblocked {
         const BACKEND: &'static str = "in-memory, async";
         async fn new() -> Self {
-            Self(Unblock::new(InMemoryStore::new()))
+            Self(ToAsync::new(InMemoryStore::new()))
         }
         fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
             Arc::new(self.0.memory(id).unwrap())

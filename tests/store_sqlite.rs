@@ -16,13 +16,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use folder::Folder;
+use memory_prompt::codec::Codec;
 use memory_prompt::conformance::{
     DamageFixture, FaultFixture, Fixture, SharedFixture, StoreFixture,
 };
-use memory_prompt::{
-    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Codec, Durability, ErrorKind, Expected,
-    Message, Read, SqliteStore,
-};
+use memory_prompt::memory::{Append, Expected, Read};
+use memory_prompt::store::Durability;
+use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Message, SqliteStore};
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
@@ -164,18 +164,19 @@ memory_prompt::conformance!(failing: Failing, [faults, slot_faults]);
 mod asynchronous {
     use std::sync::Arc;
 
+    use memory_prompt::adapt::ToAsync;
     use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
-    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, SqliteStore, Unblock};
+    use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, SqliteStore};
 
     use super::Folder;
 
-    struct Unblocked(Unblock<SqliteStore>, #[expect(dead_code)] Folder);
+    struct Unblocked(ToAsync<SqliteStore>, #[expect(dead_code)] Folder);
 
     impl AsyncFixture for Unblocked {
         const BACKEND: &'static str = "sqlite, async";
         async fn new() -> Self {
             let folder = Folder::new();
-            Self(Unblock::new(SqliteStore::open(folder.file("chat.db")).unwrap()), folder)
+            Self(ToAsync::new(SqliteStore::open(folder.file("chat.db")).unwrap()), folder)
         }
         fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {
             Arc::new(self.0.memory(id).unwrap())
@@ -209,7 +210,7 @@ fn batch(first: u64) -> Vec<Message> {
 fn crash_writer() {
     let Ok(path) = std::env::var(WRITE_TO) else { return };
     let memory = SqliteStore::open(path).unwrap().memory("crash").unwrap();
-    let mut end = memory.end().unwrap();
+    let mut end = memory.next_position().unwrap();
     loop {
         end = memory.append(&mut batch(end), Some(end)).unwrap().end;
         println!("acknowledged {end}");
@@ -254,7 +255,7 @@ fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
         let acknowledged: u64 = reader.join().unwrap();
 
         let memory = SqliteStore::open(&path).unwrap().memory("crash").unwrap();
-        let end = memory.end().unwrap();
+        let end = memory.next_position().unwrap();
         assert!(
             end >= acknowledged.max(checked),
             "{acknowledged} were acknowledged, {end} are there"
@@ -367,7 +368,7 @@ fn an_empty_file_becomes_a_store() {
     let path = folder.file("chat.db");
     fs::write(&path, "").unwrap();
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
-    assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 1);
+    assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(), 1);
 }
 
 /// A reader that closed last left the log beside the file, and whoever copied the file alone lost what
@@ -406,7 +407,10 @@ fn a_name_is_a_name() {
         let path = folder.file(name);
         SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("hi")).unwrap();
         assert!(fs::metadata(&path).unwrap().len() > 0, "{name}");
-        assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 1);
+        assert_eq!(
+            SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(),
+            1
+        );
     }
     for name in ["", ":memory:"] {
         let error = SqliteStore::open(name).unwrap_err();
@@ -595,7 +599,7 @@ fn a_file_that_is_opened_read_only_is_not_written_to() {
     assert_eq!(memory.append(&mut Vec::new(), None).unwrap(), 4..4);
     // What others write meanwhile is seen.
     writer.memory("a").unwrap().add(Message::user("hi")).unwrap();
-    assert_eq!(memory.end().unwrap(), 5);
+    assert_eq!(memory.next_position().unwrap(), 5);
 }
 
 #[cfg(unix)]
@@ -615,7 +619,7 @@ fn a_file_that_may_not_be_written_to_is_an_error_and_nothing_is_lost() {
     let error = memory.append(&mut batch, None).unwrap_err();
     assert_eq!(said(&error, &path, ""), "append: sqlite: the file is read-only");
     assert_eq!(batch.len(), 4);
-    assert_eq!(memory.end().unwrap(), 1);
+    assert_eq!(memory.next_position().unwrap(), 1);
 }
 
 /// A store that was closed is one file, and where nothing may be put beside it SQLite did not open it.
@@ -752,7 +756,10 @@ fn a_new_file_may_be_opened_by_many_at_once() {
                 });
             }
         });
-        assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().end().unwrap(), 6);
+        assert_eq!(
+            SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(),
+            6
+        );
     }
 }
 
@@ -770,7 +777,7 @@ fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
     transaction.execute_batch("UPDATE conversation SET active = 1").unwrap();
 
     let started = Instant::now();
-    assert_eq!(memory.end().unwrap(), 1);
+    assert_eq!(memory.next_position().unwrap(), 1);
     assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
 
     let mut batch = batch(3);
@@ -787,7 +794,7 @@ fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
         let writer = scope.spawn(move || patient.add(Message::user("at last")).unwrap());
         thread::sleep(Duration::from_millis(50));
         let started = Instant::now();
-        assert_eq!(reader.end().unwrap(), 1);
+        assert_eq!(reader.next_position().unwrap(), 1);
         assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
         assert!(!writer.is_finished());
         transaction.commit().unwrap();
@@ -897,7 +904,7 @@ fn whoever_is_next_and_does_nothing_delays_the_others_and_no_more() {
         memory.add(Message::user("hi")).unwrap();
         assert!(started.elapsed() > Duration::from_millis(100), "the ticket is looked at");
         assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
-        assert_eq!(memory.end().unwrap(), end);
+        assert_eq!(memory.next_position().unwrap(), end);
     }
     // Nor does it matter that the file is gone.
     fs::remove_file(folder.file("chat.db-turn")).unwrap();
@@ -905,7 +912,7 @@ fn whoever_is_next_and_does_nothing_delays_the_others_and_no_more() {
     memory.add(Message::user("hi")).unwrap();
     let another = SqliteStore::open(&path).unwrap().memory("a").unwrap();
     another.add(Message::user("hi")).unwrap();
-    assert_eq!(memory.end().unwrap(), 5);
+    assert_eq!(memory.next_position().unwrap(), 5);
 }
 
 /// A file of so many conversations of two messages; but for the last fifth, all are active.

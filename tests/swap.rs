@@ -138,7 +138,9 @@ fn every_kind_of_pointer_goes_in_and_shares() {
 mod asynchronous {
     use std::ops::Range;
 
-    use memory_prompt::{AsyncChatMemory, BoxFuture, MemoryId, Result, Snapshot};
+    use memory_prompt::memory::{BoxFuture, MemoryId};
+    use memory_prompt::record::Snapshot;
+    use memory_prompt::{AsyncChatMemory, Result};
 
     use super::*;
 

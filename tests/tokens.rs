@@ -5,11 +5,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use memory_prompt::token::{Estimate, Overhead, media_tokens};
-use memory_prompt::{
-    AiMessage, AiPart, Detail, Error, ErrorKind, Media, Message, Part, Reasoning, Result,
-    SystemMessage, TokenCounter, ToolCall, UserMessage,
+use memory_prompt::message::{
+    AiMessage, AiPart, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
 };
+use memory_prompt::token::{Estimate, Overhead, TokenCounter, media_tokens};
+use memory_prompt::{Error, ErrorKind, Message, Result, ToolCall};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 

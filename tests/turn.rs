@@ -9,13 +9,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use counted::{cases, counted};
+use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
     Ask, Call, Checkpoint, Done, Ended, Keep, Next, OnConflict, Tool, ToolError, Turn,
 };
 use memory_prompt::{
-    Append, Appended, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error,
-    ErrorKind, InMemoryStore, Limits, MemoryId, MemoryPrompt, Message, Provider, Read, Result,
-    SlotVersion, Snapshot, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, Provider, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
 
@@ -81,7 +82,7 @@ fn a_turn_that_comes_to_nothing_stores_nothing() {
     assert_eq!(ask(&mut turn, &prompt).prompt().len(), 2);
     assert_eq!(prompt.temporaries().len(), 0);
     assert_eq!(turn.into_temporaries(), [Message::user("Today is Friday.")]);
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
 }
 
 #[test]
@@ -93,7 +94,7 @@ fn a_turn_is_stored_whole_and_its_slot_is_gone() {
     assert_eq!(handed_out[0].name(), "book");
     assert!(handed_out[0].is_kept() && !handed_out[0].may_have_run());
     assert_eq!(memory.slots().unwrap().len(), 1, "it is written down before it runs");
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     turn.result("c1", ok("ref 7XK")).unwrap();
     let sent = ask(&mut turn, &prompt);
     assert_eq!(sent.round(), 1);
@@ -147,7 +148,7 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     adopted.answer(Message::ai("Booked.")).unwrap();
     assert_eq!(done(&mut adopted, &prompt).positions, 0..4);
     assert!(prompt.unfinished().unwrap().is_empty());
-    assert_eq!(memory.end().unwrap(), 4);
+    assert_eq!(memory.next_position().unwrap(), 4);
 }
 
 /// What a tool has said is written down before the model is asked: after a crash it is not asked again.
@@ -176,7 +177,7 @@ fn the_first_owner_of_an_adopted_turn_appends_late_results() {
     let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
     first.result("c1", ok("ref 7XK")).unwrap();
     assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
 
     call(&mut second, &prompt);
     second.interrupt(Keep::Said);
@@ -196,7 +197,7 @@ fn others_may_append_meanwhile() {
     let (memory, mut prompt) = shared();
     for on_conflict in [OnConflict::Behind, OnConflict::Fail] {
         memory.clear().unwrap();
-        let start = memory.end().unwrap();
+        let start = memory.next_position().unwrap();
         let mut turn = prompt.turn(Message::user("q")).on_conflict(on_conflict);
         ask(&mut turn, &prompt);
         memory.add(Message::user("the other tab")).unwrap();
@@ -273,7 +274,7 @@ fn an_interrupted_turn_denies_nothing() {
     ask(&mut turn, &prompt);
     turn.interrupt(Keep::Nothing);
     assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
 
     // What was said is kept, and the calls that were not handed out are closed.
     let mut turn = booking(&mut prompt);
@@ -316,9 +317,9 @@ fn a_steered_turn_goes_on() {
     assert_eq!(done(&mut turn, &prompt).positions, 0..7);
     assert!(turn.steer("too late").is_err());
     // It is one turn.
-    prompt.configure().window(Window::turns(1));
+    prompt.configure(|composer| composer.window(Window::turns(1)));
     assert_eq!(prompt.build().unwrap().len(), 7);
-    assert_eq!(memory.end().unwrap(), 7);
+    assert_eq!(memory.next_position().unwrap(), 7);
 }
 
 #[test]
@@ -435,7 +436,7 @@ fn a_lost_answer_stores_nothing_twice() {
     memory.loses.store(true, Ordering::Relaxed);
     assert!(turn.next(&prompt).is_err());
     assert_eq!(done(&mut turn, &prompt).positions, 0..6);
-    assert_eq!(memory.end().unwrap(), 6);
+    assert_eq!(memory.next_position().unwrap(), 6);
     assert!(memory.slots().unwrap().is_empty());
 }
 
@@ -688,10 +689,10 @@ counted! {
     ) {
         let (memory, mut prompt) = shared();
         if let Some(provider) = provider {
-            prompt.configure().for_provider(provider);
+            prompt.configure(|composer| composer.for_provider(provider));
         }
         if let Some(n) = last {
-            prompt.configure().window(Window::last(n));
+            prompt.configure(|composer| composer.window(Window::last(n)));
         }
         let (mut ids, mut ran) = (0, Ran::new());
         for (number, events) in turns.iter().enumerate() {
@@ -761,10 +762,10 @@ counted! {
             prop_assert_eq!(asked, 1);
             if last.is_none() && temporaries == 0 && !conflict && prompt.unfinished().unwrap().is_empty() {
                 let next = prompt.build().unwrap();
-                prop_assert!(next.to_messages().starts_with(&sent.to_messages()[..sent.durable()]));
+                prop_assert!(next.to_messages().starts_with(&sent.to_messages()[..sent.cacheable()]));
             }
         }
-        if memory.end().unwrap() == 0 {
+        if memory.next_position().unwrap() == 0 {
             return Ok(()); // all of them died before anything happened
         }
         // No call is without its result.

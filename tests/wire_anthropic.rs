@@ -2,11 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, OtherPart, Part,
-    Reasoning, Snapshot, Source, TextPart, ToolCall, ToolMessage, Window,
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
+    ToolMessage,
 };
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -136,8 +138,7 @@ fn a_prompt_becomes_exactly_this() {
         Message::user("And now?"),
         Message::ai("A cat."),
     ];
-    let mut composer = Composer::new();
-    composer.system("Be brief.").window(Window::all());
+    let composer = Composer::new().system("Be brief.").window(Window::all());
     let snapshot = Snapshot::from_messages(history);
     let built = composer.compose_all(&snapshot, &[]).expect("nothing to refuse");
 
@@ -279,7 +280,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     let history = [Message::user("one"), Message::ai("two"), Message::user("three")];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
     let ephemeral = json!({"type": "ephemeral"});
-    let json = serde_json::to_value(anthropic::messages(&built).cache_durable()).expect("no error");
+    let json = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
     let expected = json!([
         {"role": "user", "content": "one"},
         {"role": "assistant", "content": "two"},
@@ -291,7 +292,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     assert_eq!(json, expected);
 
     let json =
-        serde_json::to_value(anthropic::messages(&built).cache_durable_1h()).expect("no error");
+        serde_json::to_value(anthropic::messages(&built).cache_prefix_1h()).expect("no error");
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
     assert_eq!(json[2]["content"][0]["cache_control"], hour);
 }
@@ -305,7 +306,7 @@ fn thinking_is_never_marked() {
     let only_thinking = AiMessage::from_parts([Reasoning::new("hm").with_signature("sig")]);
     for messages in [vec![ai.clone().into()], vec![ai.into(), only_thinking.into()]] {
         let messages: Vec<Message> = messages;
-        let json = serde_json::to_value(Messages::of(&messages).cache_durable()).expect("no error");
+        let json = serde_json::to_value(Messages::of(&messages).cache_prefix()).expect("no error");
         assert_eq!(json.to_string().matches("cache_control").count(), 1);
         assert_eq!(json[0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
     }
@@ -313,8 +314,7 @@ fn thinking_is_never_marked() {
 
 #[test]
 fn the_system_text_can_be_marked() {
-    let mut composer = Composer::new();
-    composer.system("Be brief.");
+    let composer = Composer::new().system("Be brief.");
     let built = composer.compose_all(&Snapshot::default(), &[]).expect("nothing to refuse");
     let system = anthropic::system(&built).expect("there is one");
     let expected =
@@ -336,7 +336,7 @@ fn an_applications_own_cache_mark_stands_once() {
     let marked = Message::user([Part::Text(TextPart { text: "hi".to_owned(), extra })]);
     let own = serde_json::to_string(&Messages::of([&marked])).expect("no error");
     assert!(own.contains(r#""ttl":"1h""#));
-    let ours = serde_json::to_string(&Messages::of([&marked]).cache_durable()).expect("no error");
+    let ours = serde_json::to_string(&Messages::of([&marked]).cache_prefix()).expect("no error");
     assert_eq!(ours.matches("cache_control").count(), 1);
 }
 
@@ -698,7 +698,7 @@ proptest! {
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&anthropic::messages(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
-        let marked = serde_json::to_value(anthropic::messages(&built).cache_durable()).expect("no error");
+        let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
         prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
         // And it can be read.
         let read = anthropic::history(&json.to_string());

@@ -2,12 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Media, OtherPart, Part, Reasoning, TextPart, ToolMessage,
+};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::gemini::{self, ATTRIBUTE, Contents, Stream, SystemInstruction};
 use memory_prompt::wire::{Event, Stop};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, ErrorKind, Media, Message, OtherPart, Part, Reasoning,
-    Snapshot, TextPart, ToolCall, ToolMessage, Window,
-};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -170,8 +171,7 @@ fn a_prompt_becomes_exactly_this() {
         Message::user("And now?"),
         Message::ai("A cat."),
     ];
-    let mut composer = Composer::new();
-    composer.system("Be brief.").window(Window::all());
+    let composer = Composer::new().system("Be brief.").window(Window::all());
     let built = composer.compose_all(&Snapshot::from_messages(history), &[]).expect("no error");
     let body = json!({
         "systemInstruction": gemini::system_instruction(&built),

@@ -2,12 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, SystemMessage,
+    ToolMessage, UserMessage,
+};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::langchain4j::{self, ATTRIBUTE, Messages};
 use memory_prompt::wire::{anthropic, gemini};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, OtherPart, Part,
-    Reasoning, Snapshot, Source, SystemMessage, ToolCall, ToolMessage, UserMessage, Window,
-};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -136,8 +138,7 @@ fn a_prompt_becomes_exactly_this() {
         ToolMessage::new("c2", "look", "no").with_error(true).into(),
         Message::ai("A cat."),
     ];
-    let mut composer = Composer::new();
-    composer.system("Be brief.").window(Window::all());
+    let composer = Composer::new().system("Be brief.").window(Window::all());
     let built = composer.compose_all(&Snapshot::from_messages(history), &[]).expect("no error");
     let expected = json!([
         {"type": "SYSTEM", "text": "Be brief."},

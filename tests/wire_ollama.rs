@@ -13,12 +13,13 @@ mod wire_messages;
 
 use counted::counted;
 use golden::{assert_storable, events, goldens};
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
+};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::Event;
 use memory_prompt::wire::ollama::{self, ATTRIBUTE, Messages, Stream};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
-    Snapshot, SystemMessage, ToolCall, UserMessage,
-};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -15,12 +15,13 @@ mod wire_messages;
 
 use counted::counted;
 use golden::{asks, assert_storable, events, goldens};
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
+};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::Event;
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
-    Snapshot, SystemMessage, ToolCall, UserMessage,
-};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -99,7 +100,7 @@ fn calls_stand_alone_where_asked_for() {
         assert_eq!(alone[i], sent[i]);
     }
     // A cache mark stands on what is sent.
-    let view = Messages::of(&history[..2]).calls_alone().cache_durable();
+    let view = Messages::of(&history[..2]).calls_alone().cache_prefix();
     let marked = serde_json::to_value(view).unwrap();
     assert_eq!(marked[0]["content"][0]["prompt_cache_breakpoint"], json!({"mode": "explicit"}));
     assert_eq!(marked[1]["content"], Value::Null);
@@ -193,7 +194,7 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
     let temporaries = [Arc::new(Message::user("Today is Friday."))];
     let snapshot = Snapshot::from_messages(history.clone());
     let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
-    let value = serde_json::to_value(openai::messages(&built).cache_durable()).unwrap();
+    let value = serde_json::to_value(openai::messages(&built).cache_prefix()).unwrap();
     // Neither on the call nor on the empty text behind it, nor on the temporary.
     assert_eq!(
         value[2]["content"],
@@ -205,18 +206,18 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     // A plain text becomes a list of one; a mark that was read is not written twice.
-    let value = serde_json::to_value(Messages::of(&history[..1]).cache_durable()).unwrap();
+    let value = serde_json::to_value(Messages::of(&history[..1]).cache_prefix()).unwrap();
     let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
     assert_eq!(value, marked);
     let read = openai::history(&value.to_string()).unwrap();
     assert_eq!(
-        serde_json::to_string(&Messages::of(&read).cache_durable())
+        serde_json::to_string(&Messages::of(&read).cache_prefix())
             .unwrap()
             .matches("prompt_cache")
             .count(),
         1
     );
-    assert_eq!(json!(Messages::of(&[]).cache_durable()), json!([]));
+    assert_eq!(json!(Messages::of(&[]).cache_prefix()), json!([]));
 }
 
 #[test]
@@ -327,7 +328,7 @@ fn what_is_not_known_is_kept() {
 #[test]
 fn what_another_format_kept_is_not_sent() {
     let extra = |value: Value| value.as_object().unwrap().clone();
-    let text = memory_prompt::TextPart {
+    let text = memory_prompt::message::TextPart {
         text: "x".to_owned(),
         extra: extra(json!({"anthropic": {"citations": []}, "responses": {"type": "refusal"}})),
     };
@@ -551,7 +552,7 @@ counted! {
             if flags[1] { view = view.reasoning(); }
             if flags[2] { view = view.reasoning_content(); }
             if flags[3] { view = view.flat_text(); }
-            if flags[4] { view = view.cache_durable(); }
+            if flags[4] { view = view.cache_prefix(); }
             if flags[5] { view = view.calls_alone(); }
             serde_json::to_string(&view).unwrap()
         };

@@ -15,12 +15,14 @@ mod wire_messages;
 
 use counted::counted;
 use golden::{asks, assert_storable, events, goldens};
+use memory_prompt::message::{
+    AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, TextPart,
+    ToolMessage, UserMessage,
+};
+use memory_prompt::record::Snapshot;
 use memory_prompt::wire::openai;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
-use memory_prompt::{
-    AiMessage, AiPart, Composer, Content, Detail, ErrorKind, Media, Message, Part, Reasoning,
-    Snapshot, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
-};
+use memory_prompt::{Composer, ErrorKind, Message, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -136,23 +138,23 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
     let temporaries = [Arc::new(Message::user("Today is Friday."))];
     let snapshot = Snapshot::from_messages(history.clone());
     let built = Composer::new().compose_all(&snapshot, &temporaries).unwrap();
-    let value = serde_json::to_value(responses::input(&built).cache_durable()).unwrap();
+    let value = serde_json::to_value(responses::input(&built).cache_prefix()).unwrap();
     let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
     assert_eq!(value[2]["output"], marked);
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     let parts = [Part::Image(Media::url("u")), Part::text("")];
     let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
-    let value = serde_json::to_value(Input::of(&list).cache_durable()).unwrap();
+    let value = serde_json::to_value(Input::of(&list).cache_prefix()).unwrap();
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     let read = responses::history(&value.to_string()).unwrap();
-    let again = serde_json::to_string(&Input::of(&read).cache_durable()).unwrap();
+    let again = serde_json::to_string(&Input::of(&read).cache_prefix()).unwrap();
     assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
 
     // The system message takes it where it is an item and nothing else does.
-    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_durable()).unwrap();
+    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_prefix()).unwrap();
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
-    assert_eq!(json!(Input::of(&list[..1]).cache_durable()), json!([]));
+    assert_eq!(json!(Input::of(&list[..1]).cache_prefix()), json!([]));
 }
 
 #[test]
@@ -432,7 +434,7 @@ counted! {
     fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 2]>()) {
         let options = |mut view: Input<'_>| {
             if flags[0] { view = view.developer(); }
-            if flags[1] { view = view.cache_durable(); }
+            if flags[1] { view = view.cache_prefix(); }
             serde_json::to_string(&view).unwrap()
         };
         let text = options(Input::of(&messages));

@@ -2,7 +2,8 @@
 
 use std::hint::black_box;
 
-use memory_prompt::{Codec, Message, codec};
+use memory_prompt::Message;
+use memory_prompt::codec::{self, Codec};
 
 use crate::harness::{Claims, Pace};
 use crate::messages::message;

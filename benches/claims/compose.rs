@@ -2,10 +2,9 @@
 
 use std::hint::black_box;
 
+use memory_prompt::record::Snapshot;
 use memory_prompt::token::Estimate;
-use memory_prompt::{
-    Composer, DefaultChatMemory, MemoryPrompt, Message, Snapshot, ToolCall, Truncate,
-};
+use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::remember;
@@ -82,8 +81,7 @@ pub(crate) fn looking_for_long_messages_is_cheap(claims: &mut Claims) {
 
 pub(crate) fn cutting_costs_the_limit(claims: &mut Claims) {
     // A prompt would remember what it has cut; a composer alone cuts it each time.
-    let mut composer = Composer::new();
-    composer.truncate(Truncate::default());
+    let composer = Composer::new().truncate(Truncate::default());
     let cutting = |characters: usize| {
         let history = vec![Message::user("a".repeat(characters)); 10];
         let (composer, history) = (composer.clone(), Snapshot::from_messages(history));

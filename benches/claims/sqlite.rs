@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
 
-use memory_prompt::{ChatMemory, ChatMemoryExt, Codec, Durability, Message, SqliteStore, codec};
+use memory_prompt::codec::{self, Codec};
+use memory_prompt::store::Durability;
+use memory_prompt::{ChatMemory, ChatMemoryExt, Message, SqliteStore};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use crate::folder::Folder;

@@ -1,9 +1,7 @@
 //! A token window counts what is new and nothing else.
 
-use memory_prompt::token::Estimate;
-use memory_prompt::{
-    ChatMemoryExt, DefaultChatMemory, Message, TokenCounter, TokenWindowChatMemory,
-};
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message, TokenWindowChatMemory};
 
 use crate::harness::{Claims, Pace};
 use crate::samples::sample;

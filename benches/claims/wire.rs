@@ -2,7 +2,9 @@
 
 use std::hint::black_box;
 
-use memory_prompt::{AiMessage, Composer, Message, Prompt, Snapshot, ToolCall, Window, wire};
+use memory_prompt::message::AiMessage;
+use memory_prompt::record::Snapshot;
+use memory_prompt::{Composer, Message, Prompt, ToolCall, Window, wire};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::message;

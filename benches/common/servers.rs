@@ -7,8 +7,8 @@ use memory_prompt::CassandraStore;
 #[cfg(feature = "postgres")]
 use memory_prompt::PostgresStore;
 #[cfg(feature = "redis")]
-use memory_prompt::RedisStore;
-use memory_prompt::{AsyncChatMemoryStore, Blocking, Result};
+use memory_prompt::adapt::ToBlocking;
+use memory_prompt::{AsyncChatMemoryStore, RedisStore, Result};
 
 use super::Opened;
 
@@ -33,6 +33,6 @@ where
     F: Future<Output = Result<S>> + Send,
 {
     let address = env::var(variable).map_err(|_| format!("{variable} names no server"))?;
-    let store = Blocking::connect(open(address)).map_err(|error| error.to_string())?;
+    let store = ToBlocking::connect(open(address)).map_err(|error| error.to_string())?;
     Ok(Box::new(store))
 }

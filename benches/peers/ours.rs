@@ -7,9 +7,10 @@ mod contestant;
 use std::hint::black_box;
 
 use contestant::{Chat, Contestant, Made, Work, is_user, measured};
+use memory_prompt::token::{Overhead, TokenCounter};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Result, SqliteStore,
-    TokenCounter, TokenWindowChatMemory, ToolCall, Truncate, token::Overhead,
+    TokenWindowChatMemory, ToolCall, Truncate,
 };
 
 fn main() {
@@ -187,7 +188,7 @@ fn faults() -> Vec<&'static str> {
         faults.push("truncated|writes the cut text over what is stored");
     }
     prompt.prompt.add_temporary(Message::user("once"));
-    prompt.prompt.configure().system("Be brief.");
+    prompt.prompt.configure(|composer| composer.system("Be brief."));
     prompt.prompt.build().unwrap();
     if prompt.prompt.memory().all().unwrap().len() != 1 {
         faults.push("plain|writes the system message and temporary messages into the history");

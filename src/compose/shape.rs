@@ -70,7 +70,7 @@ pub(super) fn shape(
     let mut shaping = Shaping {
         provider,
         rules,
-        strict: composer.tool_groups == ToolGroups::Strict,
+        strict: composer.tool_groups == ToolGroups::FailOnRepair,
         temporaries,
         ids: CallIds::new(rules.ids),
         draft,

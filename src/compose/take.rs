@@ -465,7 +465,7 @@ impl<'a> Taking<'a> {
     /// Adds a result to `pieces` for each call that nothing has answered.
     fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (seq, call) in waiting.0 {
-            if self.composer.tool_groups == ToolGroups::Strict {
+            if self.composer.tool_groups == ToolGroups::FailOnRepair {
                 let who =
                     seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
                 let text =
@@ -522,7 +522,7 @@ impl<'a> Taking<'a> {
 
     /// Leaves out a result without its call; an error where tool groups are strict.
     fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
-        if self.composer.tool_groups == ToolGroups::Strict {
+        if self.composer.tool_groups == ToolGroups::FailOnRepair {
             let seq = record.seq();
             let text = match why {
                 Why::Answered => format!("message {seq} answers call {id:?} once more"),
@@ -538,7 +538,7 @@ impl<'a> Taking<'a> {
     /// provider is named.
     fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
         let text = format!("temporary {index} answers call {id:?}, which nothing made");
-        if self.composer.tool_groups == ToolGroups::Strict {
+        if self.composer.tool_groups == ToolGroups::FailOnRepair {
             return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
         }
         if let Some(provider) = self.composer.provider {

@@ -10,7 +10,8 @@ use crate::token::{Estimate, TokenCounter};
 /// The part of a prompt that a provider can serve from its cache of the one before it.
 ///
 /// ```
-/// use memory_prompt::{Break, DefaultChatMemory, MemoryPrompt, Message};
+/// use memory_prompt::report::Break;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 ///
 /// let memory = DefaultChatMemory::new();
 /// let mut prompt = MemoryPrompt::new(memory).system("Be brief.").max_messages(3);
@@ -21,7 +22,7 @@ use crate::token::{Estimate, TokenCounter};
 /// assert_eq!(second.shared_prefix(&first).messages, 3); // all of it
 ///
 /// prompt.add(Message::user("four"))?;
-/// let third = prompt.build()?.after(&second);
+/// let third = prompt.build()?.compared_to(&second);
 /// let shared = third.report().shared_prefix.as_ref();
 /// assert_eq!(shared.and_then(|s| s.broken_by), Some(Break::Window { from: 0, to: 1 }));
 /// assert!(third.report().to_string().contains("cache      1 of 4 messages"));
@@ -34,10 +35,10 @@ pub struct SharedPrefix {
     pub messages: usize,
     /// The tokens of these messages, by the built-in [`Estimate`].
     pub tokens: usize,
-    /// The number of [durable](Prompt::durable) messages that the earlier prompt had.
-    pub durable: usize,
-    /// The cause of a break before the earlier prompt's durable boundary; `None` where all of that
-    /// is shared.
+    /// The number of [cacheable](Prompt::cacheable) messages that the earlier prompt had.
+    pub cacheable: usize,
+    /// The cause of a break before the earlier prompt's cacheable boundary; `None` where all of
+    /// that is shared.
     pub broken_by: Option<Break>,
 }
 
@@ -61,7 +62,7 @@ pub enum Break {
     LateResult(u64),
     /// The message at this position is cut otherwise, or was cut and is not any more.
     Truncation(u64),
-    /// A temporary message stands before what was durable.
+    /// A temporary message stands before what was cacheable.
     Temporary,
     /// Something else, for example another memory.
     Other,
@@ -75,15 +76,17 @@ impl Prompt {
         let messages = shared().count();
         // The estimate does not fail.
         let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
-        let whole = messages >= previous.durable();
+        let whole = messages >= previous.cacheable();
         let broken_by = (!whole).then(|| self.difference(previous, messages));
-        SharedPrefix { messages, tokens, durable: previous.durable(), broken_by }
+        SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
     /// Returns this prompt with its [`Report`](super::Report) saying what it shares with the one
     /// before it.
+    #[doc(alias = "after")]
+    #[doc(alias = "diff")]
     #[must_use]
-    pub fn after(mut self, previous: &Self) -> Self {
+    pub fn compared_to(mut self, previous: &Self) -> Self {
         self.draft.report.shared_prefix = Some(self.shared_prefix(previous));
         self
     }
@@ -119,10 +122,10 @@ impl Prompt {
 
 impl fmt::Display for SharedPrefix {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { messages, tokens, durable, broken_by } = self;
+        let Self { messages, tokens, cacheable, broken_by } = self;
         write!(
             f,
-            "{messages} of {durable} messages, about {tokens} tokens, are the prompt before's"
+            "{messages} of {cacheable} messages, about {tokens} tokens, are the prompt before's"
         )?;
         match broken_by {
             None => Ok(()),

@@ -54,7 +54,7 @@ pub struct Report {
     /// The tokens of the prompt, where it has a token budget.
     pub tokens: Option<Tokens>,
     /// The prefix that the prompt shares with the one before it, where that was given to
-    /// [`Prompt::after`](crate::Prompt::after).
+    /// [`Prompt::compared_to`](crate::Prompt::compared_to).
     pub shared_prefix: Option<SharedPrefix>,
     /// The number of the application's own records in the window: no provider is ever sent them.
     pub private: u64,

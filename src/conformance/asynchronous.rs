@@ -1,4 +1,4 @@
-//! Async backends: the same laws through [`Blocking`], and those of futures.
+//! Async backends: the same laws through [`ToBlocking`], and those of futures.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use super::support::{ID, numbered, rows};
 use super::{DamageFixture, Fixture, SharedFixture, StoreFixture};
-use crate::adapt::Blocking;
+use crate::adapt::ToBlocking;
 use crate::memory::{Append, AsyncChatMemory, AsyncChatMemoryExt, ChatMemory, Expected};
 use crate::message::Message;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
@@ -51,11 +51,11 @@ pub trait AsyncDamageFixture: AsyncFixture {
 
 /// An async fixture as a blocking one.
 #[derive(Debug)]
-pub struct Adapted<F>(Blocking<F>);
+pub struct Adapted<F>(ToBlocking<F>);
 
 impl<F: AsyncFixture> Adapted<F> {
     fn connect(fixture: impl Future<Output = F> + Send) -> Self {
-        Self(Blocking::connect(async { Ok(fixture.await) }).expect("a runtime starts"))
+        Self(ToBlocking::connect(async { Ok(fixture.await) }).expect("a runtime starts"))
     }
 }
 

@@ -73,7 +73,7 @@ pub fn equal_messages_are_no_repetition<F: Fixture>(fixture: &F) {
         assert_eq!((appended.positions, appended.repeated), (i..i + 1, false));
         assert!(appended.recognised);
     }
-    assert_eq!(memory.end().unwrap(), 5);
+    assert_eq!(memory.next_position().unwrap(), 5);
 }
 
 /// At least the newest 64 ids of a conversation are recognised, whatever is appended without one.
@@ -93,7 +93,7 @@ pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
         assert!(again.repeated, "the id {i} of 100");
         assert_eq!(again.positions, firsts[i]);
     }
-    assert_eq!(memory.end().unwrap(), 200);
+    assert_eq!(memory.next_position().unwrap(), 200);
 }
 
 /// An id is recognised whatever was evicted or cleared since.
@@ -256,5 +256,5 @@ pub fn of_many_appends_under_one_id_one_is_done<F: Fixture>(fixture: &F) {
         let expected: Vec<_> = positions.zip((0..3).map(|i| format!("{round} {i}"))).collect();
         assert_eq!(rows(&read), expected);
     }
-    assert_eq!(memory.end().unwrap(), ROUNDS * 3 + ROUNDS * 6);
+    assert_eq!(memory.next_position().unwrap(), ROUNDS * 3 + ROUNDS * 6);
 }

@@ -30,7 +30,7 @@ pub fn positions_count_from_0_and_ascend_by_one<F: Fixture>(fixture: &F) {
     assert_eq!(memory.add(numbered(0)).unwrap(), 0);
     assert_eq!(memory.add(numbered(1)).unwrap(), 1);
     assert_eq!(memory.add_all((2..7).map(numbered)).unwrap(), 2..7);
-    assert_eq!(memory.end().unwrap(), 7);
+    assert_eq!(memory.next_position().unwrap(), 7);
     holds(&*memory, 0..7);
 }
 
@@ -182,13 +182,13 @@ pub fn of_many_appends_at_one_position_one_succeeds<F: Fixture>(fixture: &F) {
                         }
                     }
                     // Whoever lost sees now what won.
-                    assert!(memory.end().unwrap() > round);
+                    assert!(memory.next_position().unwrap() > round);
                 }
             });
         }
     });
     assert_eq!(won.into_inner(), ROUNDS);
-    assert_eq!(fixture.memory(ID).end().unwrap(), ROUNDS);
+    assert_eq!(fixture.memory(ID).next_position().unwrap(), ROUNDS);
 }
 
 /// A system message goes to a slot of its own and gets no position.
@@ -196,7 +196,7 @@ pub fn a_system_message_gets_no_position<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     assert!(memory.system().unwrap().is_none());
     assert_eq!(memory.add(Message::system("Be brief.")).unwrap(), 0);
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
     let batch =
         [numbered(0), Message::system("Be kind."), numbered(1), Message::system("Be both.")];

@@ -409,5 +409,5 @@ pub(super) fn try_all<F: Fixture, S: Strategy>(
 /// Begins a case with a conversation that no other case has touched.
 #[track_caller]
 pub(super) fn fresh(memory: &dyn ChatMemory) {
-    assert_eq!(memory.end().expect("a read succeeds"), 0);
+    assert_eq!(memory.next_position().expect("a read succeeds"), 0);
 }

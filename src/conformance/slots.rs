@@ -410,12 +410,12 @@ pub fn debug_output_holds_no_slot<F: Fixture>(fixture: &F) {
 pub fn an_append_may_expect_what_was_seen<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let refused = |seen: &Snapshot, why: &str| {
-        let end = memory.end().unwrap();
+        let end = memory.next_position().unwrap();
         let mut late = Append::new([numbered(99)]).set_slot("a", "x", Expected::Any).since(seen);
         let error = memory.append_with(&mut late).expect_err(why);
         assert_eq!(error.kind(), ErrorKind::Forgotten, "{why}");
         assert_eq!(late.messages.len(), 1);
-        assert_eq!(memory.end().unwrap(), end);
+        assert_eq!(memory.next_position().unwrap(), end);
         assert!(memory.slot("a").unwrap().is_none());
     };
     let empty = memory.read(None, 0).unwrap();

@@ -151,7 +151,7 @@ impl Page {
                 }
                 Row::Message(line) => {
                     self.line(n, line, line.index < compared.same, &results);
-                    if line.index + 1 == prompt.durable() {
+                    if line.index + 1 == prompt.cacheable() {
                         self.html.push_str(
                             "<li class=\"mark\">cache mark: what stands above is sent again as it \
                              is</li>\n",

@@ -18,7 +18,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # Once and once only
 ///
 /// ```
-/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
+/// use memory_prompt::memory::Append;
+/// use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
 ///
 /// let memory = DefaultChatMemory::with_id("support:u1001:c2002");
 /// let update = || Append::new([Message::user("Cancel my booking.")]).with_id("update 4711");
@@ -27,15 +28,15 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// let again = memory.append_with(&mut update())?; // the sender did not hear of the first one
 /// assert!(again.repeated);
 /// assert_eq!(again.positions, first.positions);
-/// assert_eq!(memory.end()?, 1);
+/// assert_eq!(memory.next_position()?, 1);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
 /// # With a document beside the records
 ///
 /// ```
-/// # use memory_prompt::{Append, ChatMemory, DefaultChatMemory, ErrorKind, Expected, Message};
-/// # use memory_prompt::Read;
+/// # use memory_prompt::memory::{Append, Expected, Read};
+/// # use memory_prompt::{ChatMemory, DefaultChatMemory, ErrorKind, Message};
 /// # let memory = DefaultChatMemory::with_id("support:u1001:c2002");
 /// let mut append = Append::new([Message::ai("It is cancelled.")])
 ///     .set_slot("summary", "They cancelled a booking.", Expected::Absent);
@@ -61,7 +62,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 ///
 /// ```
 /// # use std::time::{Duration, UNIX_EPOCH};
-/// # use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
+/// # use memory_prompt::memory::Append;
+/// # use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
 /// # let memory = DefaultChatMemory::new();
 /// let may_2024 = [1_714_557_600, 1_714_557_660];
 /// let at = may_2024.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::append::{unsupported, written};
+use super::ext::{copies, kept};
 use super::read::Picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
@@ -28,9 +29,10 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 ///
 /// ```
 /// use std::ops::Range;
+/// use memory_prompt::memory::{BoxFuture, MemoryId};
+/// use memory_prompt::record::Snapshot;
 /// use memory_prompt::{
-///     AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, DefaultChatMemory, MemoryId,
-///     Message, Result, Snapshot,
+///     AsyncChatMemory, AsyncChatMemoryExt, ChatMemory, DefaultChatMemory, Message, Result,
 /// };
 ///
 /// /// A memory that never has to wait.
@@ -74,6 +76,12 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// # })?;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not an async chat memory",
+    note = "a blocking memory goes into `MemoryPrompt::new`",
+    note = "`adapt::ToAsync` (feature `tokio`) makes a blocking memory an async one",
+    note = "a store is many memories: take one of them, `store.memory(\"its id\")?`"
+)]
 pub trait AsyncChatMemory: Debug + Send + Sync {
     /// Returns the id of the conversation.
     fn id(&self) -> &MemoryId;
@@ -284,6 +292,36 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         self.latest(usize::MAX)
     }
 
+    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing and tells
+    /// positions and times besides.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn messages(&self) -> impl Future<Output = Result<Vec<Message>>> + Send {
+        async move { self.all().await.map(|records| copies(&records)) }
+    }
+
+    /// Returns the number of records that are kept, those that can't be read included. The system
+    /// message is not among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    #[doc(alias = "count")]
+    fn len(&self) -> impl Future<Output = Result<u64>> + Send {
+        async move { self.read(None, 0).await.map(|snapshot| kept(&snapshot)) }
+    }
+
+    /// Returns whether no record is kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::read`].
+    fn is_empty(&self) -> impl Future<Output = Result<bool>> + Send {
+        async move { self.len().await.map(|len| len == 0) }
+    }
+
     /// Returns the system message, where there is one.
     ///
     /// # Errors
@@ -293,12 +331,14 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.system) }
     }
 
-    /// Returns the position that the next record will have.
+    /// Returns the position that the next record will have. It counts what was ever said, and goes
+    /// on where records were evicted: for the number of those that are kept see [`len`](Self::len).
     ///
     /// # Errors
     ///
     /// As [`AsyncChatMemory::read`].
-    fn end(&self) -> impl Future<Output = Result<u64>> + Send {
+    #[doc(alias = "end")]
+    fn next_position(&self) -> impl Future<Output = Result<u64>> + Send {
         async move { self.read(None, 0).await.map(|snapshot| snapshot.end) }
     }
 

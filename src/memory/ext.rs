@@ -7,7 +7,7 @@ use super::append::written;
 use super::{Append, ChatMemory, Expected, Read};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Slot, SlotVersion};
+use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
 /// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it
 /// yourself.
@@ -48,6 +48,46 @@ pub trait ChatMemoryExt: ChatMemory {
         self.latest(usize::MAX)
     }
 
+    /// Returns a copy of every message, oldest first. [`all`](Self::all) copies nothing and tells
+    /// positions and times besides.
+    ///
+    /// ```
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message};
+    ///
+    /// let memory = DefaultChatMemory::new();
+    /// memory.add_all([Message::user("hi"), Message::ai("Hello!")])?;
+    /// assert_eq!(memory.messages()?, [Message::user("hi"), Message::ai("Hello!")]);
+    /// assert_eq!(memory.len()?, 2);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn messages(&self) -> Result<Vec<Message>> {
+        self.all().map(|records| copies(&records))
+    }
+
+    /// Returns the number of records that are kept, those that can't be read included. The system
+    /// message is not among them.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    #[doc(alias = "count")]
+    fn len(&self) -> Result<u64> {
+        self.read(None, 0).map(|snapshot| kept(&snapshot))
+    }
+
+    /// Returns whether no record is kept.
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::read`].
+    fn is_empty(&self) -> Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+
     /// Returns the system message, where there is one.
     ///
     /// # Errors
@@ -57,12 +97,14 @@ pub trait ChatMemoryExt: ChatMemory {
         self.read(None, 0).map(|snapshot| snapshot.system)
     }
 
-    /// Returns the position that the next record will have.
+    /// Returns the position that the next record will have. It counts what was ever said, and goes
+    /// on where records were evicted: for the number of those that are kept see [`len`](Self::len).
     ///
     /// # Errors
     ///
     /// As [`ChatMemory::read`].
-    fn end(&self) -> Result<u64> {
+    #[doc(alias = "end")]
+    fn next_position(&self) -> Result<u64> {
         self.read(None, 0).map(|snapshot| snapshot.end)
     }
 
@@ -79,7 +121,8 @@ pub trait ChatMemoryExt: ChatMemory {
     /// Writes a slot; returns its version.
     ///
     /// ```
-    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind, Expected};
+    /// use memory_prompt::memory::Expected;
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, ErrorKind};
     ///
     /// let memory = DefaultChatMemory::new();
     /// let version = memory.set_slot("summary", "They want to cancel.", Expected::Absent)?;
@@ -122,6 +165,14 @@ pub trait ChatMemoryExt: ChatMemory {
 }
 
 impl<M: ChatMemory + ?Sized> ChatMemoryExt for M {}
+
+pub(super) fn copies(records: &Records) -> Vec<Message> {
+    records.iter().map(|record| record.message().clone()).collect()
+}
+
+pub(super) fn kept(snapshot: &Snapshot) -> u64 {
+    snapshot.end.saturating_sub(snapshot.start)
+}
 
 /// The pages of [`ChatMemoryExt::pages`].
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// [`DefaultChatMemory`](super::DefaultChatMemory) makes up a new one.
 ///
 /// ```
-/// use memory_prompt::MemoryId;
+/// use memory_prompt::memory::MemoryId;
 ///
 /// let id = MemoryId::from("support:u1001:c2002");
 /// assert_eq!(id.as_str(), "support:u1001:c2002");

@@ -30,8 +30,8 @@ use crate::record::{Records, SlotVersion, Snapshot};
 ///   whole or not at all, so up to a group less than the limit may be left. A late result, which
 ///   something else stands before, is a message of its own here: it outlives its evicted call.
 /// - The newest message or tool group stays, even where it is larger than the limit by itself.
-/// - The application's own [records](crate::CustomMessage::is_private), which nobody is sent, do
-///   not count and part no group. They go with the message that they stand behind.
+/// - The application's own [records](crate::message::CustomMessage::is_private), which nobody is
+///   sent, do not count and part no group. They go with the message that they stand behind.
 /// - What was once out of the window never comes back, even if the limit grows again.
 ///
 /// # How it evicts
@@ -52,7 +52,7 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// read nothing of it.
 ///
 /// Slots and the ids of appends are those of the memory inside, whatever leaves the window. A read
-/// that asks for [single records](crate::Read::positions) gets those in the window.
+/// that asks for [single records](crate::memory::Read::positions) gets those in the window.
 ///
 /// # Errors
 ///
@@ -100,7 +100,8 @@ impl<M: ChatMemory> MessageWindowChatMemory<M> {
     /// A limit of 0 is as good as 1: the newest message or tool group stays.
     ///
     /// ```
-    /// use memory_prompt::{DefaultChatMemory, MemoryId, MessageWindowChatMemory};
+    /// use memory_prompt::memory::MemoryId;
+    /// use memory_prompt::{DefaultChatMemory, MessageWindowChatMemory};
     ///
     /// let limit = |id: &MemoryId| if id.as_str().starts_with("gold:") { 100 } else { 20 };
     /// let memory = MessageWindowChatMemory::dynamic(DefaultChatMemory::with_id("gold:u1"), limit);

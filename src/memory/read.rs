@@ -10,8 +10,8 @@ use crate::record::{Records, Snapshot, Unreadable};
 /// records by position, all of one moment.
 ///
 /// ```
-/// use memory_prompt::{Append, ChatMemory, ChatMemoryExt, DefaultChatMemory, Expected, Message};
-/// use memory_prompt::Read;
+/// use memory_prompt::memory::{Append, Expected, Read};
+/// use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, Message};
 ///
 /// let memory = DefaultChatMemory::new();
 /// memory.add_all((0..100).map(|i| Message::user(i.to_string())))?;

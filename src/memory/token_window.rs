@@ -63,8 +63,9 @@ impl<M: ChatMemory> TokenWindowChatMemory<M> {
     /// stays.
     ///
     /// ```
+    /// use memory_prompt::memory::MemoryId;
     /// use memory_prompt::token::Estimate;
-    /// use memory_prompt::{DefaultChatMemory, MemoryId, TokenWindowChatMemory};
+    /// use memory_prompt::{DefaultChatMemory, TokenWindowChatMemory};
     ///
     /// let limit = |id: &MemoryId| if id.as_str().starts_with("gold:") { 32_000 } else { 4_000 };
     /// let memory = DefaultChatMemory::with_id("gold:u1");

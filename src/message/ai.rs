@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::ToolMessage;
-use super::content::{Part, TextPart, tight};
+use super::content::{Content, Part, TextPart, tight};
 use super::details::{Attributes, Details, detailed};
+use super::{Message, ToolMessage};
 
 /// An answer of the model.
 ///
@@ -12,6 +12,7 @@ use super::details::{Attributes, Details, detailed};
 /// parts of an answer keep their order. [`text`](Self::text), [`reasoning`](Self::reasoning) and
 /// [`tool_calls`](Self::tool_calls) are views of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[doc(alias = "AssistantMessage")]
 pub struct AiMessage {
     pub(crate) body: Body,
     pub(crate) details: Details,
@@ -54,6 +55,16 @@ pub struct Reasoning {
 }
 
 /// A call that the model asks for.
+///
+/// It is answered by a message with its id and its tool's name:
+///
+/// ```
+/// use memory_prompt::{Message, ToolCall};
+///
+/// let call = ToolCall::new("call_1", "weather", r#"{"city":"Oslo"}"#);
+/// assert_eq!(call.result("sunny, 21 °C"), Message::tool("call_1", "weather", "sunny, 21 °C"));
+/// assert!(call.error("no such city").as_tool().unwrap().is_error());
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ToolCall {
     /// The id by which a [`ToolMessage`] answers it.
@@ -239,6 +250,17 @@ impl ToolCall {
             signature: None,
             extra: Attributes::new(),
         }
+    }
+
+    /// Returns the result of this call: what the tool said.
+    #[doc(alias = "answer")]
+    pub fn result(&self, content: impl Into<Content>) -> Message {
+        Message::tool(self.id.as_str(), self.name.as_str(), content)
+    }
+
+    /// Returns the failure of this call, in words that the model is sent.
+    pub fn error(&self, content: impl Into<Content>) -> Message {
+        Message::tool_error(self.id.as_str(), self.name.as_str(), content)
     }
 
     /// Returns the same call with the provider's signature.

@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// part that has a variant of its own.
 ///
 /// ```
-/// use memory_prompt::{Attributes, OtherPart, Part};
+/// use memory_prompt::message::{Attributes, OtherPart, Part};
 /// use serde_json::json;
 ///
 /// let widget: Attributes = serde_json::from_value(json!({"type": "widget", "size": 3}))?;

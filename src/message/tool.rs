@@ -63,7 +63,8 @@ impl ToolMessage {
     /// attribute `turn:stand_in`, so it is stored like any other.
     ///
     /// ```
-    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, ToolMessage};
+    /// use memory_prompt::message::ToolMessage;
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall};
     ///
     /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     /// prompt.add(Message::user("Book it."))?;

@@ -13,12 +13,11 @@ pub(crate) struct Extra {
 static NONE: Records = Records::none();
 
 impl Snapshot {
-    /// Returns the slot of this name, where it was [asked for](crate::Read::slots) and there is
-    /// one.
+    /// Returns the slot of this name, where it was [asked for](crate::memory::Read::slots) and
+    /// there is one.
     ///
     /// ```
-    /// use memory_prompt::record::{Slot, SlotVersion};
-    /// use memory_prompt::Snapshot;
+    /// use memory_prompt::record::{Slot, SlotVersion, Snapshot};
     ///
     /// let slot = Slot::new("summary", SlotVersion::random(), "They cancelled.");
     /// let snapshot = Snapshot::default().with_slots([slot]);
@@ -34,8 +33,8 @@ impl Snapshot {
         self.extra.as_ref().map_or(&[], |extra| &extra.slots)
     }
 
-    /// Returns the records that were [asked for by position](crate::Read::positions), oldest first,
-    /// as far as the memory still holds them and can read them.
+    /// Returns the records that were [asked for by position](crate::memory::Read::positions),
+    /// oldest first, as far as the memory still holds them and can read them.
     ///
     /// They are complete by themselves: one that is among [`records`](Self::records) too is in
     /// both.

@@ -180,9 +180,10 @@ use turns::{Queue, Turns};
 ///
 #[cfg_attr(feature = "tokio", doc = "```no_run")]
 #[cfg_attr(not(feature = "tokio"), doc = "```ignore")]
-/// use memory_prompt::{Blocking, CassandraStore, MemoryPrompt, Message};
+/// use memory_prompt::adapt::ToBlocking;
+/// use memory_prompt::{CassandraStore, MemoryPrompt, Message};
 ///
-/// let store = Blocking::connect(CassandraStore::open("127.0.0.1:9042"))?;
+/// let store = ToBlocking::connect(CassandraStore::open("127.0.0.1:9042"))?;
 /// let mut prompt = MemoryPrompt::new(store.memory("support:u1001:c2002")?);
 /// prompt.add(Message::user("hi"))?;
 /// assert_eq!(prompt.build()?.len(), 1);

@@ -163,9 +163,10 @@ use statements::{Statements, key_of};
 ///
 /// ```no_run
 /// # #[cfg(feature = "tokio")] {
-/// use memory_prompt::{Blocking, MemoryPrompt, Message, PostgresStore};
+/// use memory_prompt::adapt::ToBlocking;
+/// use memory_prompt::{MemoryPrompt, Message, PostgresStore};
 ///
-/// let store = Blocking::connect(PostgresStore::open("postgres://app:secret@localhost/chat"))?;
+/// let store = ToBlocking::connect(PostgresStore::open("postgres://app:secret@localhost/chat"))?;
 /// let mut prompt = MemoryPrompt::new(store.memory("support:u1001:c2002")?);
 /// prompt.add(Message::user("hi"))?;
 /// # }
@@ -194,7 +195,8 @@ struct Shared {
 /// How a [`PostgresStore`] is opened.
 ///
 /// ```no_run
-/// use memory_prompt::{Codec, PostgresStore};
+/// use memory_prompt::PostgresStore;
+/// use memory_prompt::codec::Codec;
 ///
 /// # async fn example() -> memory_prompt::Result<()> {
 /// let store = PostgresStore::options()

@@ -147,9 +147,10 @@ pub use redis as driver;
 ///
 /// ```no_run
 /// # #[cfg(feature = "tokio")] {
-/// use memory_prompt::{Blocking, ChatMemoryExt, Message, RedisStore};
+/// use memory_prompt::adapt::ToBlocking;
+/// use memory_prompt::{ChatMemoryExt, Message, RedisStore};
 ///
-/// let store = Blocking::connect(RedisStore::open("redis://localhost"))?;
+/// let store = ToBlocking::connect(RedisStore::open("redis://localhost"))?;
 /// store.memory("support:u1001:c2002")?.add(Message::user("hi"))?;
 /// # }
 /// # Ok::<(), memory_prompt::Error>(())

@@ -158,7 +158,9 @@ enum Place {
 /// How a [`SqliteStore`] is opened.
 ///
 /// ```
-/// use memory_prompt::{ChatMemoryExt, Codec, Durability, Message, SqliteStore};
+/// use memory_prompt::codec::Codec;
+/// use memory_prompt::store::Durability;
+/// use memory_prompt::{ChatMemoryExt, Message, SqliteStore};
 ///
 /// let store = SqliteStore::options()
 ///     .codec(Codec::Bincode)

@@ -13,8 +13,7 @@ use crate::error::Result;
 /// special token in a text (`<|endoftext|>`) counts as the text that it is.
 ///
 /// ```
-/// use memory_prompt::TokenCounter;
-/// use memory_prompt::token::Bpe;
+/// use memory_prompt::token::{Bpe, TokenCounter};
 ///
 /// assert_eq!(Bpe::o200k().count_text("你好，世界")?, 3);
 /// assert_eq!(Bpe::cl100k().count_text("你好，世界")?, 6);
@@ -30,7 +29,8 @@ impl Bpe {
     /// Returns the counter of `o200k_base`: GPT-4o and what came after it.
     ///
     /// ```
-    /// use memory_prompt::{Message, TokenCounter, token::Bpe};
+    /// use memory_prompt::Message;
+    /// use memory_prompt::token::{Bpe, TokenCounter};
     ///
     /// assert_eq!(Bpe::o200k().count(&Message::user("hello world"))?, 4 + 2);
     /// # Ok::<(), memory_prompt::Error>(())
@@ -42,7 +42,7 @@ impl Bpe {
     /// Returns the counter of `cl100k_base`: GPT-4, GPT-3.5 and the third embedding models.
     ///
     /// ```
-    /// use memory_prompt::{TokenCounter, token::Bpe};
+    /// use memory_prompt::token::{Bpe, TokenCounter};
     ///
     /// assert_eq!(Bpe::cl100k().fits("hello world", 1)?, None);
     /// # Ok::<(), memory_prompt::Error>(())

@@ -29,8 +29,7 @@ use crate::error::Result;
 /// - No allocation. [`fits`](TokenCounter::fits) stops as soon as the limit is passed.
 ///
 /// ```
-/// use memory_prompt::TokenCounter;
-/// use memory_prompt::token::Estimate;
+/// use memory_prompt::token::{Estimate, TokenCounter};
 ///
 /// let text = "The quick brown fox jumps over the lazy dog.";
 /// assert_eq!(Estimate.count_text(text)?, 11); // 10 exactly

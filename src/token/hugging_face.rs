@@ -16,8 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// are switched off. Nothing is downloaded.
 ///
 /// ```
-/// use memory_prompt::TokenCounter;
-/// use memory_prompt::token::HuggingFace;
+/// use memory_prompt::token::{HuggingFace, TokenCounter};
 ///
 /// let json = br#"{
 ///     "pre_tokenizer": {"type": "Whitespace"},

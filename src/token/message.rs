@@ -58,8 +58,8 @@ impl Default for Overhead {
 /// A text part counts nothing here, because its text is counted.
 ///
 /// ```
+/// use memory_prompt::message::{Detail, Media, Part};
 /// use memory_prompt::token::media_tokens;
-/// use memory_prompt::{Detail, Media, Part};
 ///
 /// let data = "A".repeat(4_000_000); // 3 MB, in base64
 /// let picture = Media::base64("image/png", data.as_str()).with_detail(Detail::Low);

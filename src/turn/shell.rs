@@ -54,8 +54,8 @@ impl Turn {
     /// Does what the turn wants of the memory, and says what else it wants.
     ///
     /// Where it fails it can be called again: nothing is lost, and over a memory that
-    /// [recognises](crate::Limits::ids) ids nothing is stored twice, unless so many other appends with ids
-    /// came between as it recognises.
+    /// [recognises](crate::memory::Limits::ids) ids nothing is stored twice, unless so many other
+    /// appends with ids came between as it recognises.
     ///
     /// # Errors
     ///

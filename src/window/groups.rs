@@ -13,7 +13,8 @@ use crate::record::Snapshot;
 ///   result is a late one and answers the nearest earlier call of its id that nothing has answered;
 ///   a message that calls with the same id again closes the earlier call. Where call and result
 ///   both name a tool, the names agree.
-/// - A late result first takes the place of a [stand-in](crate::ToolMessage::stand_in) for it.
+/// - A late result first takes the place of a [stand-in](crate::message::ToolMessage::stand_in) for
+///   it.
 /// - Each result is sent directly behind its call, whatever was said in between: the
 ///   [report](crate::Report::moved) tells. Where that leaves an answer of the model last, a short
 ///   note of the user says which result has arrived.
@@ -40,9 +41,11 @@ pub enum ToolGroups {
     /// an error result that says that none was recorded. The report tells.
     #[default]
     Repair,
-    /// An error of kind [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
+    /// Where something would be repaired, the build fails: an error of kind
+    /// [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
     /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
-    Strict,
+    #[doc(alias = "Strict")]
+    FailOnRepair,
     /// Calls and results are not looked at: each stays in its place, and no question is put before
     /// the window. What a named [`Provider`](crate::Provider) demands of other messages is still
     /// done.

@@ -54,7 +54,8 @@
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
-//! - [`detail`](crate::Media::detail), the name of a picture, the media type of media at an address;
+//! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
+//!   an address;
 //! - which neighbours were one turn, and blank texts in them;
 //! - the tool's name in a result, which is read back from the call before it;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
@@ -141,21 +142,21 @@ impl<'a> Messages<'a> {
         Self { messages: Sequence::of(messages), cache: None }
     }
 
-    /// The same messages with a cache mark at the [durable boundary](Prompt::durable): on the last
-    /// block that will be sent again in the same place, and so never on a temporary.
+    /// The same messages with a cache mark at the [cacheable boundary](Prompt::cacheable): on the
+    /// last block that will be sent again in the same place, and so never on a temporary.
     ///
     /// Views of other messages than a prompt's are marked at their end. `thinking` blocks can't be
     /// marked, so the mark stands before them. A request may have four marks in all; an application
     /// sets its own with a `cache_control` under `anthropic` in the `extra` of a part.
     #[must_use]
-    pub fn cache_durable(mut self) -> Self {
+    pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);
         self
     }
 
-    /// [`cache_durable`](Self::cache_durable), for an hour instead of five minutes.
+    /// [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_durable_1h(mut self) -> Self {
+    pub fn cache_prefix_1h(mut self) -> Self {
         self.cache = Some(Cache::Hour);
         self
     }
@@ -169,8 +170,9 @@ impl<'a> Messages<'a> {
     /// [module documentation](self) calls silent are none.
     ///
     /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::message::{Media, Part};
     /// use memory_prompt::wire::anthropic::Messages;
-    /// use memory_prompt::{Media, Message, Part};
     ///
     /// let film = Message::user([Part::Video(Media::url("https://e.x/a.mp4"))]);
     /// let error = Messages::of([&film]).strict().unwrap_err();

@@ -477,9 +477,9 @@ impl<'a> Sequence<'a> {
     }
 
     /// How many of the first messages will be sent again; all of them where nothing says otherwise.
-    pub(super) fn durable(&self) -> usize {
+    pub(super) fn cacheable(&self) -> usize {
         match self {
-            Self::Prompt(prompt) => prompt.durable(),
+            Self::Prompt(prompt) => prompt.cacheable(),
             Self::List(list) => list.len(),
         }
     }

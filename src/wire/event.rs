@@ -5,9 +5,9 @@ use super::answer::Stop;
 /// What one event of a stream adds to an answer: what a user may be shown.
 ///
 /// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a row
-/// is the [`text`](crate::AiMessage::text) of the message, and the calls are its
-/// [`tool_calls`](crate::AiMessage::tool_calls), in that order, with arguments that say the same (of
-/// a call without any, no piece comes).
+/// is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its
+/// [`tool_calls`](crate::message::AiMessage::tool_calls), in that order, with arguments that say
+/// the same (of a call without any, no piece comes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

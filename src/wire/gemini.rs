@@ -53,7 +53,7 @@
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];
-//! - [`detail`](crate::Media::detail) and the names of media;
+//! - [`detail`](crate::message::Media::detail) and the names of media;
 //! - which answers were neighbours, and the order of parallel results;
 //! - whether a message of one text had it in a list, and empty texts;
 //! - the place of media among the texts of a result;

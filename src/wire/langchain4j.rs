@@ -2,8 +2,9 @@
 //! or a database can be read here, and one of ours there.
 //!
 //! ```
+//! use memory_prompt::Message;
+//! use memory_prompt::message::SystemMessage;
 //! use memory_prompt::wire::langchain4j;
-//! use memory_prompt::{Message, SystemMessage};
 //!
 //! let stored = r#"[{"text":"Be brief.","type":"SYSTEM"},
 //!     {"contents":[{"text":"hello","type":"TEXT"}],"type":"USER"}]"#;
@@ -21,7 +22,8 @@
 //!
 //! # What stands for what
 //!
-//! - `USER`: one text is plain text, anything else is parts. `PDF` is a [`Part::File`](crate::Part::File).
+//! - `USER`: one text is plain text, anything else is parts. `PDF` is a
+//!   [`Part::File`](crate::message::Part::File).
 //! - `AI`: `thinking` is reasoning, and the attributes `thinking_signature` and `redacted_thinking`,
 //!   which LangChain4j's Anthropic client writes, are its signature and redacted reasoning of
 //!   Anthropic's. Where the signature was another provider's (its Gemini client uses the same
@@ -45,7 +47,7 @@
 //! - the order within an answer (reasoning, text, calls), and where one text or reasoning of several
 //!   ends;
 //! - whether a message of one text had it in a list, and lists without any;
-//! - names of media; [`detail`](crate::Media::detail) that is not there is `AUTO`.
+//! - names of media; [`detail`](crate::message::Media::detail) that is not there is `AUTO`.
 //!
 //! # Sources
 //!
@@ -101,8 +103,9 @@ impl<'a> Messages<'a> {
     /// [module documentation](self) calls silent are none.
     ///
     /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::message::{Media, Part};
     /// use memory_prompt::wire::langchain4j::Messages;
-    /// use memory_prompt::{Media, Message, Part};
     ///
     /// let table = Message::user([Part::File(Media::base64("text/csv", "YSxi"))]);
     /// let error = Messages::of([&table]).strict().unwrap_err();

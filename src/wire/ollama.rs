@@ -34,7 +34,8 @@
 //! - Reasoning is `thinking` and goes back, since templates use it within a turn.
 //! - What this version does not know is kept under `ollama` in the call's `extra`, or for a message
 //!   under [`ATTRIBUTE`] in its attributes, and is written again by this format alone.
-//! - A message of a role that is not known becomes a [`CustomMessage`](crate::CustomMessage).
+//! - A message of a role that is not known becomes a
+//!   [`CustomMessage`](crate::message::CustomMessage).
 //!
 //! # What is lost
 //!

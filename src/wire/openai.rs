@@ -27,7 +27,7 @@
 //! | server | what to ask for |
 //! |---|---|
 //! | OpenAI's reasoning models | [`developer`](Messages::developer) |
-//! | OpenAI's models with explicit prompt caching | [`cache_durable`](Messages::cache_durable) |
+//! | OpenAI's models with explicit prompt caching | [`cache_prefix`](Messages::cache_prefix) |
 //! | DeepSeek, Qwen, Moonshot, llama.cpp | [`reasoning_content`](Messages::reasoning_content) |
 //! | vLLM, OpenRouter, Groq | [`reasoning`](Messages::reasoning) |
 //! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |
@@ -49,7 +49,8 @@
 //! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
 //!   alone; `annotations` are kept and not written, since no request takes them.
-//! - A message of a role that is not known becomes a [`CustomMessage`](crate::CustomMessage).
+//! - A message of a role that is not known becomes a
+//!   [`CustomMessage`](crate::message::CustomMessage).
 //!
 //! # What is lost
 //!
@@ -180,7 +181,9 @@ impl<'a> Messages<'a> {
     /// the first 7B, Nemo, Small 2409, Large 2407. Their later models take both.
     ///
     /// ```
-    /// use memory_prompt::{AiMessage, Message, ToolCall, wire::openai::Messages};
+    /// use memory_prompt::message::AiMessage;
+    /// use memory_prompt::wire::openai::Messages;
+    /// use memory_prompt::{Message, ToolCall};
     ///
     /// let answer = AiMessage::new("Let me see.").with_tool_call(ToolCall::new("c1", "look", "{}"));
     /// let messages = [Message::from(answer)];
@@ -196,12 +199,12 @@ impl<'a> Messages<'a> {
     }
 
     /// Puts a `prompt_cache_breakpoint` on the last block before the
-    /// [durable boundary](Prompt::durable), or of all where there is no prompt.
+    /// [cacheable boundary](Prompt::cacheable), or of all where there is no prompt.
     ///
     /// OpenAI takes it on blocks alone, not on tool calls, so it stands on the last message there
     /// that has a block.
     #[must_use]
-    pub fn cache_durable(mut self) -> Self {
+    pub fn cache_prefix(mut self) -> Self {
         self.options.cache = true;
         self
     }

@@ -33,9 +33,9 @@
 //! - The input is a flat list of items. A system message at the front is left to `instructions`;
 //!   anywhere else it is an item.
 //! - One answer is several items: reasoning, messages and calls, in their order. They are one
-//!   [`AiMessage`](crate::AiMessage), whose parts keep that order and what stood beside them, so
-//!   that they go back as they came. Reasoning is bound to its id and to what follows it: its
-//!   `encrypted_content` is the [`signature`](crate::Reasoning::signature).
+//!   [`AiMessage`](crate::message::AiMessage), whose parts keep that order and what stood beside
+//!   them, so that they go back as they came. Reasoning is bound to its id and to what follows it:
+//!   its `encrypted_content` is the [`signature`](crate::message::Reasoning::signature).
 //! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
 //!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
 //!   needs.
@@ -137,12 +137,12 @@ impl<'a> Input<'a> {
     }
 
     /// Puts a `prompt_cache_breakpoint` on the last block before the
-    /// [durable boundary](Prompt::durable), or of all where there is no prompt.
+    /// [cacheable boundary](Prompt::cacheable), or of all where there is no prompt.
     ///
     /// OpenAI takes it on what goes in, not on what the model said, so it stands on the last user
     /// message, tool result or developer item there.
     #[must_use]
-    pub fn cache_durable(mut self) -> Self {
+    pub fn cache_prefix(mut self) -> Self {
         self.options.cache = true;
         self
     }

@@ -2,7 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
-use memory_prompt::{AiMessage, Message, Part, ToolCall};
+use memory_prompt::message::{AiMessage, Part};
+use memory_prompt::{Message, ToolCall};
 use proptest::prelude::*;
 
 /// Texts that are empty, short, long, and hard to cut.
@@ -36,7 +37,7 @@ fn call() -> impl Strategy<Value = ToolCall> {
 fn content() -> impl Strategy<Value = Vec<Part>> {
     let part = prop_oneof![
         3 => text().prop_map(Part::text),
-        1 => Just(Part::Image(memory_prompt::Media::url("https://e.x/a.png"))),
+        1 => Just(Part::Image(memory_prompt::message::Media::url("https://e.x/a.png"))),
     ];
     proptest::collection::vec(part, 0..4)
 }
@@ -58,7 +59,8 @@ fn group() -> impl Strategy<Value = Vec<Message>> {
     (calls, text(), any::<bool>(), text()).prop_flat_map(|(calls, said, thinks, answer)| {
         let mut ai = AiMessage::new(said);
         if thinks {
-            ai = ai.with_reasoning(memory_prompt::Reasoning::new("hm").with_signature("sig"));
+            ai = ai
+                .with_reasoning(memory_prompt::message::Reasoning::new("hm").with_signature("sig"));
         }
         let ids: Vec<String> = calls.iter().map(|call| call.id.clone()).collect();
         let ai = calls.into_iter().fold(ai, AiMessage::with_tool_call);
@@ -214,12 +216,14 @@ pub fn late_results(steps: usize) -> impl Strategy<Value = Vec<Message>> {
 
 /// A result that stands for one that is still to come.
 pub fn stand_in(id: &str, text: String) -> Message {
-    memory_prompt::ToolMessage::new(id, "look", text).with_attribute("turn:stand_in", true).into()
+    memory_prompt::message::ToolMessage::new(id, "look", text)
+        .with_attribute("turn:stand_in", true)
+        .into()
 }
 
 /// What the user throws in while a turn runs.
 pub fn steered(text: String) -> Message {
-    memory_prompt::UserMessage::new(text).with_attribute("turn:steered", true).into()
+    memory_prompt::message::UserMessage::new(text).with_attribute("turn:steered", true).into()
 }
 
 /// A record of the application's own, which no provider is sent.

@@ -1,6 +1,8 @@
 //! What must hold for any bytes at all: what the fuzz targets run, and `tests/codec.rs` over their seeds.
 
-use memory_prompt::{AiPart, Codec, Message, codec};
+use memory_prompt::Message;
+use memory_prompt::codec::{self, Codec};
+use memory_prompt::message::AiPart;
 
 /// Bytes as JSON: no panic, and what can be read can be written and read again.
 pub fn json(bytes: &[u8]) {

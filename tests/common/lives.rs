@@ -8,11 +8,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
-use memory_prompt::token::Overhead;
+use memory_prompt::memory::MemoryId;
+use memory_prompt::message::{AiMessage, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::record::{Records, Snapshot};
+use memory_prompt::token::{Overhead, TokenCounter};
+use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    AiMessage, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, Error, ErrorKind,
-    InMemoryStore, MemoryId, MemoryPrompt, Message, Placement, Prompt, Provider, Records, Result,
-    Role, Snapshot, SystemMessage, TokenCounter, ToolCall, ToolGroups, ToolMessage, UserMessage,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, Error, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, Placement, Prompt, Provider, Result, Role, ToolCall,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -189,7 +192,7 @@ impl Life {
         let ids = ["a", "b"];
         let memory = open(&store, own.as_ref(), ids[0]);
         let mut blocking = MemoryPrompt::new(Arc::clone(&memory));
-        blocking.configure().clone_from(composer);
+        blocking.configure(|_| composer.clone());
         Self {
             store,
             own,
@@ -217,9 +220,9 @@ impl Life {
     }
 
     pub fn configure(&mut self, composer: &Composer) {
-        self.blocking.configure().clone_from(composer);
+        self.blocking.configure(|_| composer.clone());
         #[cfg(feature = "async")]
-        self.twin.prompt.configure().clone_from(composer);
+        self.twin.prompt.configure(|_| composer.clone());
     }
 
     pub fn preview(&self) -> Result<Prompt> {
@@ -270,7 +273,7 @@ impl Life {
             }
             Op::Flood(n) => drop(self.memory.add_all((0..n).map(|_| audit())).unwrap()),
             Op::Evict(keep) => {
-                let end = self.memory.end().unwrap();
+                let end = self.memory.next_position().unwrap();
                 self.memory.evict(end.saturating_sub(keep)).unwrap();
             }
             Op::Clear => self.memory.clear().unwrap(),
@@ -336,7 +339,8 @@ mod twin {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
-    use memory_prompt::{AsyncChatMemory, BoxFuture};
+    use memory_prompt::AsyncChatMemory;
+    use memory_prompt::memory::BoxFuture;
 
     use super::*;
 
@@ -386,7 +390,7 @@ mod twin {
     impl Twin {
         pub fn new(memory: Arc<Flaky>, composer: &Composer) -> Self {
             let mut prompt = MemoryPrompt::new_async(Later(memory));
-            prompt.configure().clone_from(composer);
+            prompt.configure(|_| composer.clone());
             Self { prompt }
         }
 
@@ -560,7 +564,7 @@ pub fn settings() -> BoxedStrategy<Settings> {
     let window = (some(0.9, kind()), chance(0.1), chance(0.15));
     let groups = prop_oneof![
         10 => Just(ToolGroups::Repair),
-        1 => Just(ToolGroups::Strict),
+        1 => Just(ToolGroups::FailOnRepair),
         1 => Just(ToolGroups::Off),
     ];
     let cut = (some(0.2, 1usize..20), any::<bool>());

@@ -4,10 +4,11 @@
 
 pub mod decoding;
 
-use memory_prompt::{
-    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Reasoning,
-    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+use memory_prompt::message::{
+    AiMessage, AiPart, Attributes, Content, Detail, Media, OtherPart, Part, Reasoning, Source,
+    SystemMessage, TextPart, ToolMessage, UserMessage,
 };
+use memory_prompt::{Message, ToolCall};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;

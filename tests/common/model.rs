@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memory_prompt::{
-    AiPart, Message, Placement, Provider, Snapshot, SystemMessage, TokenCounter, ToolCall,
-    ToolGroups, Truncate,
-};
+use memory_prompt::message::{AiPart, SystemMessage};
+use memory_prompt::record::Snapshot;
+use memory_prompt::token::TokenCounter;
+use memory_prompt::window::ToolGroups;
+use memory_prompt::{Message, Placement, Provider, ToolCall, Truncate};
 
 /// What a memory holds.
 #[derive(Clone, Debug)]
@@ -1004,9 +1005,10 @@ impl Model<'_> {
         parts
     }
 
-    /// With [`ToolGroups::Strict`] each repair is an error; what only came late need not be one.
+    /// With [`ToolGroups::FailOnRepair`] each repair is an error; what only came late need not be
+    /// one.
     fn strictly(&self, told: &Told, parts: &Parts, late: bool) -> Result<bool, Outcome> {
-        if self.settings.groups != ToolGroups::Strict {
+        if self.settings.groups != ToolGroups::FailOnRepair {
             return Ok(false);
         }
         let refused = |why: &Reason| matches!(why, Reason::NoCall | Reason::Answered);
@@ -1150,7 +1152,7 @@ impl Model<'_> {
         if purse.cuts {
             return Err(Outcome::Undetermined("what must stay is cut to fit the budget"));
         }
-        let strict = self.settings.groups == ToolGroups::Strict;
+        let strict = self.settings.groups == ToolGroups::FailOnRepair;
         let other = strict.then_some(Failure::ToolGroup);
         let says_nothing = |unit: &Unit| matches!(self.messages[unit.leader()], Message::Custom(_));
         let nothing = choice.units.iter().all(says_nothing) || strict;

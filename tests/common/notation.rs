@@ -17,7 +17,9 @@
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 #![allow(clippy::panic)] // a test that panics has failed
 
-use memory_prompt::{Message, Origin, Prompt, ToolCall, ToolMessage, UserMessage};
+use memory_prompt::message::{ToolMessage, UserMessage};
+use memory_prompt::report::Origin;
+use memory_prompt::{Message, Prompt, ToolCall};
 
 /// `c1/book` is the call `c1` of the tool `book`, `c1` one of the tool `look`.
 fn named(text: &str) -> (&str, &str) {

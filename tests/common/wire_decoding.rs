@@ -4,8 +4,9 @@
 //! The first byte says which decoder reads the rest: `a` an answer, `h` a history, `s` a stream of
 //! one event a line. Whatever else it is goes to all of them.
 
+use memory_prompt::Message;
+use memory_prompt::codec::{self, Codec};
 use memory_prompt::wire::{Frames, anthropic, gemini, langchain4j, ollama, openai, responses};
-use memory_prompt::{Codec, Message, codec};
 
 /// Which decoders read these bytes.
 fn split(bytes: &[u8]) -> Option<(Option<u8>, &str)> {

@@ -1,9 +1,10 @@
 //! Messages for the wire: nasty ones of every kind.
 
-use memory_prompt::{
-    AiMessage, AiPart, Detail, Media, Message, OtherPart, Part, Reasoning, Source, SystemMessage,
-    TextPart, ToolCall, ToolMessage, UserMessage,
+use memory_prompt::message::{
+    AiMessage, AiPart, Detail, Media, OtherPart, Part, Reasoning, Source, SystemMessage, TextPart,
+    ToolMessage, UserMessage,
 };
+use memory_prompt::{Message, ToolCall};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -178,7 +179,7 @@ pub fn messages() -> BoxedStrategy<Vec<Message>> {
 /// Calls with unique ids and their results in order, around what the model says beside them.
 pub fn group(
     content: impl Strategy<Value = Vec<AiPart>> + 'static,
-    results: impl Strategy<Value = memory_prompt::Content> + 'static,
+    results: impl Strategy<Value = memory_prompt::message::Content> + 'static,
     arguments: impl Strategy<Value = String> + 'static,
 ) -> BoxedStrategy<Vec<Message>> {
     let calls = vec((words(), arguments, results), 1..4);

@@ -2,17 +2,16 @@
 
 #![allow(dead_code)] // each test file uses its own part of it
 
-use memory_prompt::{
-    Attributes, Composer, Media, Message, Part, Prompt, Snapshot, TextPart, Window,
-};
+use memory_prompt::message::{Attributes, Media, Part, TextPart};
+use memory_prompt::record::Snapshot;
+use memory_prompt::{Composer, Message, Prompt, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 /// All of a history as a prompt.
 pub(crate) fn compose(history: &[Message], temporaries: &[Message]) -> Prompt {
     let temporaries: Vec<_> = temporaries.iter().cloned().map(Into::into).collect();
-    let mut composer = Composer::new();
-    composer.window(Window::all());
+    let composer = Composer::new().window(Window::all());
     let snapshot = Snapshot::from_messages(history.iter().cloned());
     composer.compose_all(&snapshot, &temporaries).expect("nothing to refuse")
 }
@@ -71,7 +70,8 @@ pub(crate) fn widget() -> Part {
 
 /// A message of each kind and shape, whether any provider takes it or not.
 pub(crate) fn one_of_each() -> Vec<Message> {
-    use memory_prompt::{AiMessage, AiPart, Reasoning, SystemMessage, ToolCall, ToolMessage};
+    use memory_prompt::ToolCall;
+    use memory_prompt::message::{AiMessage, AiPart, Reasoning, SystemMessage, ToolMessage};
     let odd = |format: &str| {
         let fields = serde_json::json!({"type": format, format: {"type": "odd", "k": 1}});
         serde_json::from_value(fields).expect("a part")

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use memory_prompt::memory::{Append, Appended, Expected, Limits, MemoryId, Read};
+use memory_prompt::record::{Incarnation, Record, Records, Slot, SlotVersion, Snapshot};
 use memory_prompt::store::{InMemory, Info};
 use memory_prompt::{
-    Append, Appended, ChatMemory, ChatMemoryExt, ChatMemoryStore, Error, ErrorKind, Expected,
-    InMemoryStore, Incarnation, Limits, MemoryId, Message, Read, Record, Records, Result, Slot,
-    SlotVersion, Snapshot,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Error, ErrorKind, InMemoryStore, Message, Result,
 };
 
 macro_rules! fault {
@@ -509,7 +509,7 @@ impl Faulty {
             }
             EndOfAnotherMoment => {
                 pause();
-                snapshot.end = self.inner.end()?;
+                snapshot.end = self.inner.next_position()?;
             }
             IncarnationOfTheRead if existing => snapshot.incarnation = Some(Incarnation::random()),
             IncarnationOfTheLastClear if existing => {
@@ -625,12 +625,12 @@ impl ChatMemory for Faulty {
         match self.shared.fault {
             TakesTheBatchOfAConflict => self.inner.append(&mut std::mem::take(batch), expected),
             StoresOneByOne if expected.is_none() => {
-                let first = self.inner.end()?;
+                let first = self.inner.next_position()?;
                 for message in batch.drain(..) {
                     pause();
                     self.inner.add(message)?;
                 }
-                Ok(first..self.inner.end()?)
+                Ok(first..self.inner.next_position()?)
             }
             CutsAtNul => {
                 let cut = |message: Message| {
@@ -673,7 +673,7 @@ impl ChatMemory for Faulty {
     }
 
     fn clear(&self) -> Result<()> {
-        let end = self.inner.end()?;
+        let end = self.inner.next_position()?;
         self.note(|note| {
             note.clears += 1;
             note.cleared_to = end;

@@ -4,9 +4,11 @@
 
 use std::sync::Arc;
 
+use memory_prompt::text::Keep;
+use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Keep, Message, Placement,
-    Prompt, Provider, Result, TokenCounter, Truncate, Window, wire,
+    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Message, Placement, Prompt,
+    Provider, Result, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -39,20 +41,22 @@ pub struct Setup {
 
 impl Setup {
     pub fn composer(&self) -> Composer {
-        let mut composer = Composer::new();
-        composer.temporaries_at(self.placement).truncate(self.truncate.clone());
+        let mut composer = Composer::new().temporaries_at(self.placement);
+        if let Some(truncate) = &self.truncate {
+            composer = composer.truncate(truncate.clone());
+        }
         if let Some(window) = self.window {
-            composer.window(window);
+            composer = composer.window(window);
         }
         if let Some(system) = &self.system {
-            composer.system(system.clone());
+            composer = composer.system(system.clone());
         }
         if let Some(tokens) = self.tokens {
             let mut budget = Budget::new(tokens);
             if self.marked {
                 budget = budget.stepped(tokens / 4 + 1, tokens / 2 + 1).unwrap_or(budget);
             }
-            composer.max_tokens(
+            composer = composer.max_tokens(
                 if self.cut_first { budget.cut_before_drop() } else { budget },
                 letters,
             );

@@ -17,14 +17,14 @@ mod upgrade;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 
+use memory_prompt::codec::Codec;
 use memory_prompt::conformance::{
     Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
+use memory_prompt::store::CassandraOptions;
 use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryStore, CassandraOptions, CassandraStore, Codec,
-};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;
 use server::Node;

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use memory_prompt::conformance::{Countdown, FaultFixture, Fixture};
+use memory_prompt::memory::MemoryId;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, ErrorKind, MemoryId,
-    Message,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ChatMemory, ErrorKind, Message,
 };
 
 use crate::process::Server;
@@ -178,5 +178,5 @@ async fn fill(memory: &dyn AsyncChatMemory, count: u64) {
             .map(|number| Message::user(format!("{number} {text}")));
         memory.add_all(batch).await.unwrap();
     }
-    assert_eq!(memory.end().await.unwrap(), count);
+    assert_eq!(memory.next_position().await.unwrap(), count);
 }

@@ -18,14 +18,17 @@ use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use memory_prompt::codec::Codec;
 use memory_prompt::conformance::{
     Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
+use memory_prompt::memory::{Expected, MemoryId};
+use memory_prompt::store::PostgresOptions;
 use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
 use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, Expected,
-    MemoryId, Message, PostgresOptions, PostgresStore, Result,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, PostgresStore,
+    Result,
 };
 
 use crate::laws::{self, Failing};
@@ -586,7 +589,7 @@ fn a_full_disk_is_an_error_and_loses_nothing() {
         // There is room again.
         admin.batch_execute("DROP TABLE other; CHECKPOINT").await.unwrap();
         memory.add(Message::user("after")).await.unwrap();
-        assert_eq!(memory.end().await.unwrap(), written.len() as u64 + 1);
+        assert_eq!(memory.next_position().await.unwrap(), written.len() as u64 + 1);
     });
 }
 

@@ -17,15 +17,15 @@ use std::process::Command;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use memory_prompt::codec::Codec;
 use memory_prompt::conformance::{
     Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
-use memory_prompt::store::RedisMemory;
+use memory_prompt::memory::MemoryId;
 use memory_prompt::store::redis::driver::aio::{ConnectionManager, ConnectionManagerConfig};
 use memory_prompt::store::redis::driver::{self, FromRedisValue, cmd};
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryStore, Codec, MemoryId, RedisOptions, RedisStore,
-};
+use memory_prompt::store::{RedisMemory, RedisOptions};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, RedisStore};
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};

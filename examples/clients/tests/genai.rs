@@ -53,8 +53,7 @@ fn it_sends_what_the_views_write() {
     let count = Count::of("what genai sends is what the views write", cases(256));
     let law = |(adapter, setup, conversation, temporaries): (_, setups::Setup, Vec<_>, Vec<_>)| {
         let (provider, adapter): (Provider, AdapterKind) = adapter;
-        let mut composer = setup.composer();
-        composer.for_provider(provider);
+        let mut composer = setup.composer().for_provider(provider);
         // A budget or a temporary may be refused.
         let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { return Ok(()) };
 

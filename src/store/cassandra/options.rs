@@ -20,8 +20,9 @@ use crate::record::places;
 /// How a [`CassandraStore`] is opened.
 ///
 /// ```no_run
+/// use memory_prompt::CassandraStore;
+/// use memory_prompt::codec::Codec;
 /// use memory_prompt::store::cassandra::scylla::statement::{Consistency, SerialConsistency};
-/// use memory_prompt::{CassandraStore, Codec};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = CassandraStore::options()

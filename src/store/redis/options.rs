@@ -23,7 +23,8 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// ```no_run
 /// use std::time::Duration;
-/// use memory_prompt::{Codec, RedisStore};
+/// use memory_prompt::RedisStore;
+/// use memory_prompt::codec::Codec;
 ///
 /// # async fn example() -> memory_prompt::Result<()> {
 /// let store = RedisStore::options()

@@ -30,11 +30,11 @@ impl Serialize for System<'_> {
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let durable = if self.cache.is_some() { self.messages.durable() } else { 0 };
+        let cacheable = if self.cache.is_some() { self.messages.cacheable() } else { 0 };
         let mut said = Vec::new();
         let mut mark = None;
         for (i, message) in self.messages.iter().enumerate().filter(|(_, m)| is_said(m)) {
-            if i < durable && blocks(message).any(|block| block.is_cacheable()) {
+            if i < cacheable && blocks(message).any(|block| block.is_cacheable()) {
                 mark = Some(said.len());
             }
             said.push(message);

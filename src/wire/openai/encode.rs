@@ -29,11 +29,11 @@ impl Serialize for Messages<'_> {
 }
 
 impl Messages<'_> {
-    /// The last durable message with a block that a cache mark can stand on.
+    /// The last cacheable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
-        let durable = self.messages.iter().take(self.messages.durable()).enumerate();
+        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
         let left_out = |m: &Message| self.options.calls_alone && m.has_tool_calls();
-        let marked = durable.filter(|(_, message)| has_block(message) && !left_out(message));
+        let marked = cacheable.filter(|(_, message)| has_block(message) && !left_out(message));
         marked.last().map(|(i, _)| i)
     }
 }

@@ -59,10 +59,10 @@ impl Input<'_> {
         i == 0 && !self.options.developer
     }
 
-    /// The last durable message with a block that a cache mark can stand on.
+    /// The last cacheable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
-        let durable = self.messages.iter().take(self.messages.durable()).enumerate();
-        let marked = durable.filter(|(i, message)| match message {
+        let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
+        let marked = cacheable.filter(|(i, message)| match message {
             Message::System(m) => !self.leaves_out(*i) && !m.text().is_empty(),
             Message::User(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),
             Message::Tool(m) => Blocks::of(m.content()).last_that_takes_mark().is_some(),

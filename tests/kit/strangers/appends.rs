@@ -2,7 +2,8 @@
 
 use std::mem;
 
-use memory_prompt::{Append, Message};
+use memory_prompt::Message;
+use memory_prompt::memory::Append;
 
 use super::shelf::{Book, Strange, conflict, failed};
 use super::{caught, pause, rewritten};

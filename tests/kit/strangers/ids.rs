@@ -1,6 +1,6 @@
 //! Faults in recognising appends by their ids.
 
-use memory_prompt::Appended;
+use memory_prompt::memory::Appended;
 
 use super::shelf::{Book, Strange};
 use super::{caught, pause};
@@ -192,7 +192,10 @@ fn a_repeated_append_writes_its_slots_again() {
             let mut slots = append.clone();
             (slots.id, slots.expected, slots.since) = (None, None, None);
             slots.messages.clear();
-            slots.slots.iter_mut().for_each(|it| it.expected = memory_prompt::Expected::Any);
+            slots
+                .slots
+                .iter_mut()
+                .for_each(|it| it.expected = memory_prompt::memory::Expected::Any);
             book.write(&mut slots)?;
         }
         Ok(appended)
@@ -249,7 +252,7 @@ fn the_expected_slots_come_before_the_id() {
 fn the_messages_are_part_of_the_id() {
     // Keyed by the id and a hash of what was said: a model that is asked again words it otherwise.
     caught(Strange::default().append(|book, append| {
-        let texts = |it: &memory_prompt::Append| {
+        let texts = |it: &memory_prompt::memory::Append| {
             it.messages.iter().map(|it| it.text().into_owned()).collect::<Vec<_>>().join("\n")
         };
         let id = append.id.clone();
@@ -357,7 +360,7 @@ fn ids_are_known_by_the_newest_64_positions() {
 /// A memory that keeps another id than it is given.
 fn kept(kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
     Strange::default().append(move |book, append| {
-        append.check(&memory_prompt::Limits::default().with_slot(usize::MAX))?;
+        append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX))?;
         let id = append.id.clone();
         append.id = id.as_deref().map(&kept);
         let appended = book.write(append);

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use memory_prompt::record::{Incarnation, Slot};
-use memory_prompt::{Read, Records, Snapshot};
+use memory_prompt::memory::Read;
+use memory_prompt::record::{Incarnation, Records, Slot, Snapshot};
 
 use super::shelf::{Book, Strange, failed};
 use super::{caught, pause};

@@ -6,12 +6,10 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_prompt::record::{Incarnation, Slot, SlotVersion};
+use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
+use memory_prompt::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
 use memory_prompt::store::Info;
-use memory_prompt::{
-    Append, Appended, ChatMemory, ChatMemoryStore, Error, ErrorKind, Limits, MemoryId, Message,
-    Read, Records, Result, Snapshot,
-};
+use memory_prompt::{ChatMemory, ChatMemoryStore, Error, ErrorKind, Message, Result};
 use parking_lot::{Mutex, MutexGuard};
 
 /// What is kept of a conversation.

@@ -1,7 +1,8 @@
 //! Faults in slots.
 
+use memory_prompt::memory::{Append, Expected, Limits};
 use memory_prompt::record::{Slot, SlotVersion};
-use memory_prompt::{Append, Error, ErrorKind, Expected, Limits};
+use memory_prompt::{Error, ErrorKind};
 
 use super::shelf::{Book, Conversation, Strange, failed};
 use super::{caught, pause};
@@ -440,7 +441,7 @@ fn a_slot_alone_begins_no_conversation() {
         }
         append.check(&Limits::default().with_slot(usize::MAX))?;
         append.check_on_nothing()?;
-        Ok(memory_prompt::Appended::new(0..0))
+        Ok(memory_prompt::memory::Appended::new(0..0))
     }));
 }
 

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use memory_prompt::memory::{MemoryId, Read};
 use memory_prompt::store::Info;
-use memory_prompt::{Error, ErrorKind, MemoryId, Read};
+use memory_prompt::{Error, ErrorKind};
 
 use super::caught;
 use super::shelf::{Shelf, Strange, failed, now};

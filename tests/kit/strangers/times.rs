@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_prompt::{Append, Records};
+use memory_prompt::memory::Append;
+use memory_prompt::record::Records;
 
 use super::caught;
 use super::shelf::{Book, Strange, millis, now};
@@ -138,7 +139,7 @@ fn times_are_left_alone() {
     // Nobody reads the field.
     caught(Strange::default().append(|book, append| {
         let times = append.times.clone();
-        if append.check(&memory_prompt::Limits::default().with_slot(usize::MAX)).is_ok() {
+        if append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX)).is_ok() {
             append.times.clear();
         }
         let appended = book.write(append);
@@ -246,7 +247,7 @@ fn closing_begins_a_conversation() {
             && append.check_on_nothing().is_ok()
             && book.found(|_| ()).is_none()
         {
-            append.check(&memory_prompt::Limits::default().with_slot(usize::MAX))?;
+            append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX))?;
             book.shelf.begin(&book.key, 0, None)?;
         }
         book.write(append)
@@ -333,7 +334,7 @@ fn a_failed_append_is_activity() {
 fn an_empty_append_begins_a_conversation() {
     caught(Strange::default().append(|book, append| {
         if append.is_empty() && append.check_on_nothing().is_ok() && book.found(|_| ()).is_none() {
-            append.check(&memory_prompt::Limits::default().with_slot(usize::MAX))?;
+            append.check(&memory_prompt::memory::Limits::default().with_slot(usize::MAX))?;
             book.shelf.begin(&book.key, 0, None)?;
         }
         book.write(append)

@@ -4,12 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use memory_prompt::codec::Codec;
+use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::store::cassandra::scylla::client::SelfIdentity;
 use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, Codec,
-    ErrorKind, Expected, Message, Read,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, ErrorKind, Message,
 };
 
 use super::{Keyspace, NODE, session, wait};
@@ -448,7 +449,7 @@ fn what_is_too_large_for_one_batch_changes_nothing() {
                 assert!(batch == large.messages);
             }
         }
-        assert_eq!(memory.end().await.unwrap(), 1);
+        assert_eq!(memory.next_position().await.unwrap(), 1);
         // As much as it takes, it takes: of messages, and of one.
         memory.add_all(numbers(1, 55_000)).await.unwrap();
         memory.add(text(most - 1000)).await.unwrap();
@@ -465,7 +466,7 @@ fn what_is_too_large_for_one_batch_changes_nothing() {
             error.to_string().starts_with("append: cassandra: Request is too big: "),
             "{error}"
         );
-        assert_eq!((batch.len(), more.end().await.unwrap()), (1, 55_002));
+        assert_eq!((batch.len(), more.next_position().await.unwrap()), (1, 55_002));
     });
 }
 

@@ -7,13 +7,12 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use memory_prompt::memory::{Append, Expected};
+use memory_prompt::store::CassandraOptions;
 use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
 use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
-use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, CassandraOptions, CassandraStore, ErrorKind,
-    Expected, Message,
-};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
 
 use super::server::Node;
 use super::{Keyspace, NODE, wait};
@@ -116,7 +115,7 @@ fn a_server_that_falls_silent_is_an_error_in_time_and_nothing_is_lost() {
 /// Waits until the client has seen that the server is back.
 async fn goes_on(memory: &dyn AsyncChatMemory) {
     let patience = Instant::now() + Duration::from_mins(1);
-    while let Err(error) = memory.end().await {
+    while let Err(error) = memory.next_position().await {
         assert!(Instant::now() < patience, "the client did not come back: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

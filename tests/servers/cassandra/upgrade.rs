@@ -3,11 +3,13 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::codec::Codec;
+use memory_prompt::memory::{Append, Expected, Read};
+use memory_prompt::record::Slot;
 use memory_prompt::store::cassandra::scylla::client::session::Session;
 use memory_prompt::store::cassandra::scylla::value::CqlTimestamp;
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, Codec,
-    Expected, Message, Read, Slot,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, Message,
 };
 use uuid::Uuid;
 

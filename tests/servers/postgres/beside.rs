@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use memory_prompt::{Append, Read as Wanted};
+use memory_prompt::memory::{Append, Read as Wanted};
 
 use super::*;
 
@@ -236,7 +236,7 @@ fn an_id_that_was_committed_while_one_waited_is_recognised() {
             assert_ne!(one.repeated, other.repeated);
             assert_eq!(one.positions, other.positions);
         }
-        assert_eq!(memory.end().await.unwrap(), 11);
+        assert_eq!(memory.next_position().await.unwrap(), 11);
     });
 }
 

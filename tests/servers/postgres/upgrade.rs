@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, UNIX_EPOCH};
 
 use memory_prompt::conformance::{AsyncFixture, AsyncStoreFixture};
-use memory_prompt::{Append, Read};
+use memory_prompt::memory::{Append, Read};
 
 use super::*;
 
@@ -232,7 +232,7 @@ fn tables_that_several_upgrade_at_once_are_upgraded_once() {
             assert_eq!(incarnations.len(), 1, "it was given once");
             assert_eq!(before.version().await, 2);
             let store = options(&before.schema).open(SHARED.address()).await.unwrap();
-            let end = store.memory("b").unwrap().end().await.unwrap();
+            let end = store.memory("b").unwrap().next_position().await.unwrap();
             assert_eq!(end, u64::try_from(acknowledged).unwrap() + 1);
         }
     });

@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use memory_prompt::conformance::{
     AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
+use memory_prompt::memory::MemoryId;
 use memory_prompt::store::redis::driver;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, MemoryId, Message,
-    RedisStore,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
 use super::{address, damage, options, run, server};
@@ -273,7 +273,7 @@ fn goes_on(how: fn(&Server)) {
         assert!(end > 100, "{end}");
         for other in others {
             let _ = other.add(Message::user("hi")).await; // not confirmed where there is no replica
-            assert_eq!(other.end().await.unwrap(), 1);
+            assert_eq!(other.next_position().await.unwrap(), 1);
         }
         println!("{end} messages, taken over after {taken_over:?}, the longest pause {pause:?}");
     });

@@ -1,10 +1,9 @@
 //! What things cost, as the server itself counts.
 
+use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::store::redis::driver::aio::ConnectionManager;
 use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Expected, Message, Read,
-};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Message};
 
 use super::{address, connect, options, run, server};
 

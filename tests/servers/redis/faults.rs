@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use memory_prompt::memory::MemoryId;
+use memory_prompt::store::RedisOptions;
 use memory_prompt::store::redis::driver::cmd;
 use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, MemoryId, Message,
-    RedisOptions, RedisStore,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
 use super::{address, ask, options, port, run, server};
@@ -267,7 +268,7 @@ fn a_server_that_can_not_write_refuses_and_loses_nothing() {
         let expected =
             "append: redis: the server can't write to its disk and refuses changes (MISCONF)";
         assert_eq!(error.to_string(), expected);
-        let end = memory.end().await.unwrap();
+        let end = memory.next_position().await.unwrap();
         assert_eq!(memory.all().await.unwrap().len() as u64, end);
     });
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use memory_prompt::{Append, AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Expected, Message};
+use memory_prompt::memory::{Append, Expected};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::faults::breaking;
 use super::{address, options, run, server};

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::store::RedisMemory;
 use memory_prompt::store::redis::driver::cmd;
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Expected,
-    MemoryId, Message, RedisStore,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
 use super::{address, ask, connect, options, port, run};
@@ -182,7 +182,7 @@ fn the_longest_time_to_live_is_long() {
         let store = options().ttl(Duration::MAX).open(&address(port())).await.unwrap();
         let memory = store.memory("a:b:c").unwrap();
         memory.add(Message::user("hi")).await.unwrap();
-        assert_eq!(memory.end().await.unwrap(), 1);
+        assert_eq!(memory.next_position().await.unwrap(), 1);
     });
 }
 
@@ -272,7 +272,7 @@ fn a_batch_of_100_000_is_one_step() {
         let reader = memory.clone();
         let reading = tokio::spawn(async move {
             loop {
-                match reader.end().await.unwrap() {
+                match reader.next_position().await.unwrap() {
                     0 => {}
                     end => break end,
                 }
@@ -334,7 +334,7 @@ fn a_long_read_is_of_one_moment() {
             .collect();
         for life in 1..=4 {
             for round in 0..6 {
-                let end = memory.end().await.unwrap();
+                let end = memory.next_position().await.unwrap();
                 memory.add_all(batch(life - 1, end..end + 1)).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 if round % 3 == 2 {

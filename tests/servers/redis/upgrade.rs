@@ -2,12 +2,15 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use memory_prompt::codec::Codec;
+use memory_prompt::memory::{Append, Expected, MemoryId};
+use memory_prompt::store::RedisOptions;
 use memory_prompt::store::redis::driver::aio::ConnectionLike;
 use memory_prompt::store::redis::driver::cluster::ClusterClient;
 use memory_prompt::store::redis::driver::{FromRedisValue, cmd};
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, Codec, ErrorKind, Expected,
-    MemoryId, Message, RedisOptions, RedisStore, Result,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
+    Result,
 };
 
 use super::cluster::HEALTHY;

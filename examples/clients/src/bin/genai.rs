@@ -7,10 +7,8 @@ use genai::chat::{
 };
 use genai::resolver::{AuthData, Endpoint};
 use genai::{Client, ModelIden, ServiceTarget};
-use memory_prompt::{
-    AiMessage, AiPart, Content, DefaultChatMemory, Media, MemoryPrompt, Message, Part, Prompt,
-    Source, wire,
-};
+use memory_prompt::message::{AiMessage, AiPart, Content, Media, Part, Source};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, wire};
 use memory_prompt_clients::Stub;
 use serde_json::{Value, json};
 

@@ -1,8 +1,7 @@
 //! A tool loop through rig, whose messages are read from JSON. Written for rig-core 0.44.
 
-use memory_prompt::{
-    AiPart, Content, DefaultChatMemory, MemoryPrompt, Message, Part, Prompt, Source, wire,
-};
+use memory_prompt::message::{AiPart, Content, Part, Source};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, wire};
 use memory_prompt_clients::Stub;
 use rig_core::completion::{CompletionRequest, ToolDefinition};
 use rig_core::message;

@@ -26,16 +26,18 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// a thread that drives tasks. Async code is better off with the async memory itself.
 ///
 /// ```
-/// use memory_prompt::{Blocking, ChatMemoryExt, InMemoryStore, Message, Unblock};
+/// use memory_prompt::adapt::{ToAsync, ToBlocking};
+/// use memory_prompt::{ChatMemoryExt, InMemoryStore, Message};
 ///
-/// // A network backend goes here: `Blocking::connect(RedisStore::open("redis://localhost"))`.
-/// let store = Blocking::connect(async { Ok(Unblock::new(InMemoryStore::new())) })?;
+/// // A network backend goes here: `ToBlocking::connect(RedisStore::open("redis://localhost"))`.
+/// let store = ToBlocking::connect(async { Ok(ToAsync::new(InMemoryStore::new())) })?;
 /// let memory = store.memory("support:u1001:c2002")?;
 /// memory.add(Message::user("hi"))?;
 /// assert_eq!(memory.latest(10)?.len(), 1);
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub struct Blocking<T> {
+#[doc(alias = "Blocking")]
+pub struct ToBlocking<T> {
     // Dropped in this order: what is connected goes before the runtime that serves it.
     inner: T,
     engine: Arc<Engine>,
@@ -44,7 +46,7 @@ pub struct Blocking<T> {
 /// A runtime that may be dropped anywhere.
 struct Engine(Option<Runtime>);
 
-impl<T> Blocking<T> {
+impl<T> ToBlocking<T> {
     /// Starts a runtime and connects on it.
     ///
     /// Connect in the future that is handed in, not before: what is connected elsewhere is served
@@ -83,18 +85,18 @@ impl<T> Blocking<T> {
     }
 
     /// Wraps something else on the same runtime.
-    pub(crate) fn beside<U>(&self, inner: U) -> Blocking<U> {
-        Blocking { inner, engine: Arc::clone(&self.engine) }
+    pub(crate) fn beside<U>(&self, inner: U) -> ToBlocking<U> {
+        ToBlocking { inner, engine: Arc::clone(&self.engine) }
     }
 }
 
-impl<S: AsyncChatMemoryStore> Blocking<S> {
+impl<S: AsyncChatMemoryStore> ToBlocking<S> {
     /// Returns the memory of the conversation under this id, on the same runtime.
     ///
     /// # Errors
     ///
     /// As [`ChatMemoryStore::memory`].
-    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<Blocking<Arc<dyn AsyncChatMemory>>> {
+    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<ToBlocking<Arc<dyn AsyncChatMemory>>> {
         self.inner.memory(id.into()).map(|memory| self.beside(memory))
     }
 }
@@ -132,7 +134,7 @@ impl Drop for Engine {
 }
 
 #[deny(clippy::missing_trait_methods)] // a default would do without what is inside
-impl<M: AsyncChatMemory> ChatMemory for Blocking<M> {
+impl<M: AsyncChatMemory> ChatMemory for ToBlocking<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
     }
@@ -169,7 +171,7 @@ impl<M: AsyncChatMemory> ChatMemory for Blocking<M> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<S: AsyncChatMemoryStore> ChatMemoryStore for Blocking<S> {
+impl<S: AsyncChatMemoryStore> ChatMemoryStore for ToBlocking<S> {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn ChatMemory>)
     }
@@ -201,8 +203,8 @@ impl<S: AsyncChatMemoryStore> ChatMemoryStore for Blocking<S> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Blocking<T> {
+impl<T: fmt::Debug> fmt::Debug for ToBlocking<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Blocking").field(&self.inner).finish()
+        f.debug_tuple("ToBlocking").field(&self.inner).finish()
     }
 }

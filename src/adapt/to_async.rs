@@ -31,10 +31,11 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// Outside a tokio runtime every operation is an error.
 ///
 /// ```
-/// use memory_prompt::{AsyncChatMemoryExt, InMemoryStore, MemoryPrompt, Message, Unblock};
+/// use memory_prompt::adapt::ToAsync;
+/// use memory_prompt::{AsyncChatMemoryExt, InMemoryStore, MemoryPrompt, Message};
 ///
 /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-/// let store = Unblock::new(InMemoryStore::new());
+/// let store = ToAsync::new(InMemoryStore::new());
 /// let mut prompt = MemoryPrompt::new_async(store.memory("support:u1001:c2002")?);
 /// prompt.add(Message::user("hi")).await?;
 /// assert_eq!(prompt.build().await?.len(), 1);
@@ -42,7 +43,9 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// # })?;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub struct Unblock<T> {
+#[doc(alias = "Unblock")]
+#[doc(alias = "NonBlocking")]
+pub struct ToAsync<T> {
     inner: Arc<T>,
     left: Arc<LeftRunning>,
 }
@@ -71,7 +74,7 @@ impl Scope {
     }
 }
 
-impl<T> Unblock<T> {
+impl<T> ToAsync<T> {
     /// Wraps this memory or store for async code.
     pub fn new(inner: T) -> Self {
         Self { inner: Arc::new(inner), left: Arc::default() }
@@ -83,32 +86,32 @@ impl<T> Unblock<T> {
     }
 }
 
-impl<T> Clone for Unblock<T> {
+impl<T> Clone for ToAsync<T> {
     /// Returns another handle on the same memory or store.
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner), left: Arc::clone(&self.left) }
     }
 }
 
-impl<T: Debug> Debug for Unblock<T> {
+impl<T: Debug> Debug for ToAsync<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Unblock").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("ToAsync").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
-impl<S: ChatMemoryStore> Unblock<S> {
+impl<S: ChatMemoryStore> ToAsync<S> {
     /// Returns the memory of the conversation under this id, for async code.
     ///
     /// # Errors
     ///
     /// As [`ChatMemoryStore::memory`].
-    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<Unblock<Arc<dyn ChatMemory>>> {
+    pub fn memory(&self, id: impl Into<MemoryId>) -> Result<ToAsync<Arc<dyn ChatMemory>>> {
         let memory = self.inner.memory(id.into())?;
-        Ok(Unblock { inner: Arc::new(memory), left: Arc::clone(&self.left) })
+        Ok(ToAsync { inner: Arc::new(memory), left: Arc::clone(&self.left) })
     }
 }
 
-impl<T: Send + Sync + 'static> Unblock<T> {
+impl<T: Send + Sync + 'static> ToAsync<T> {
     fn run<R: Send + 'static>(
         &self,
         operation: &'static str,
@@ -192,14 +195,14 @@ impl<R> Drop for AbortOnDrop<R> {
     }
 }
 
-impl<M: ChatMemory> Unblock<M> {
+impl<M: ChatMemory> ToAsync<M> {
     fn scope(&self) -> Scope {
         Scope::One(self.inner.id().clone())
     }
 }
 
 #[deny(clippy::missing_trait_methods)] // a default would do without what is inside
-impl<M: ChatMemory + 'static> AsyncChatMemory for Unblock<M> {
+impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
     }
@@ -253,7 +256,7 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for Unblock<M> {
 }
 
 #[deny(clippy::missing_trait_methods)]
-impl<S: ChatMemoryStore + 'static> AsyncChatMemoryStore for Unblock<S> {
+impl<S: ChatMemoryStore + 'static> AsyncChatMemoryStore for ToAsync<S> {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
     }
