@@ -317,12 +317,8 @@ impl Composer {
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
-            return limit.fit(
-                self,
-                snapshot,
-                temporaries,
-                cache.unwrap_or(&mut Default::default()),
-            );
+            let mut nothing = ComposerCache::default();
+            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.messages.is_empty()
             && let Some(draft) = self.newest_as_is(snapshot)

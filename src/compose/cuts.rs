@@ -31,10 +31,6 @@ pub(super) struct CutCopy {
 }
 
 impl Cuts {
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
-    }
-
     /// Begins another prompt.
     pub(super) fn begin(&mut self) {
         self.next = 0;
