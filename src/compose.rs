@@ -18,12 +18,13 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 
+mod as_is;
 mod budget;
 mod cache;
 mod choose;
 mod counts;
 mod cuts;
-mod plain;
+
 mod shape;
 mod system;
 mod take;
@@ -303,8 +304,9 @@ impl Composer {
             Err(NotReady::ReadMore(_)) => false,
             Err(NotReady::Failed(_)) => true,
         };
-        // A system record that begins the history is the system message if the prompt reaches back
-        // to it.
+        // A system record that begins the history is the system message, if the prompt reaches back
+        // to it: so a prompt that leaves out this one record at most is drafted once more without
+        // it among the records.
         if reaches_back && self.system.is_none() && snapshot.system.is_none() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
                 // Only the first row was not read, and it may be that record.
@@ -343,15 +345,11 @@ impl Composer {
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
-            return limit.fit(
-                self,
-                snapshot,
-                temporaries,
-                cache.unwrap_or(&mut Default::default()),
-            );
+            let mut nothing = ComposerCache::default();
+            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.messages.is_empty()
-            && let Some(draft) = self.plain(snapshot)
+            && let Some(draft) = self.newest_as_is(snapshot)
         {
             if let Some(cache) = cache {
                 cache.cuts = Cuts::default();

@@ -77,8 +77,8 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// Returns the position of the record that is sent, itself or a copy of it; of several that were
-    /// joined, that of the first.
+    /// Returns the position of the record that is sent, itself or a copy of it; of several that
+    /// were joined, that of the first.
     pub(crate) fn seq(self) -> Option<u64> {
         match self {
             Self::History(seq) | Self::Truncated(seq) | Self::Adapted(seq) => Some(seq),

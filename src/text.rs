@@ -42,6 +42,7 @@ mod class;
 mod walk;
 
 use std::borrow::Cow;
+use std::fmt;
 use std::num::NonZeroUsize;
 
 use unicode_segmentation::UnicodeSegmentation;
@@ -334,7 +335,7 @@ impl Cut {
     }
 
     fn rendered(&self, left_out: usize) -> String {
-        self.marker.replace(LEFT_OUT, &grouped(left_out))
+        self.marker.replace(LEFT_OUT, &Grouped(left_out).to_string())
     }
 
     fn measure(&self, pieces: &[&str]) -> usize {
@@ -360,14 +361,14 @@ impl Cut {
     }
 
     /// Returns the longest beginning of the pieces within `budget`: where it ends, and its measure.
-    fn front(&self, pieces: &[&str], budget: usize) -> (At, usize) {
-        let mut end = At { piece: 0, byte: 0 };
+    fn front(&self, pieces: &[&str], budget: usize) -> (Place, usize) {
+        let mut end = Place { piece: 0, byte: 0 };
         let mut measure = 0;
         for (piece, text) in pieces.iter().enumerate() {
             let span = walk(text, budget - measure, self.unit);
             measure += span.measure;
             if span.bytes > 0 {
-                end = At { piece, byte: span.bytes };
+                end = Place { piece, byte: span.bytes };
             }
             if span.bytes < text.len() {
                 break;
@@ -377,8 +378,8 @@ impl Cut {
     }
 
     /// Returns the longest end of the pieces within `budget`: where it starts, and its measure.
-    fn back(&self, pieces: &[&str], budget: usize) -> (At, usize) {
-        let mut start = At {
+    fn back(&self, pieces: &[&str], budget: usize) -> (Place, usize) {
+        let mut start = Place {
             piece: pieces.len().saturating_sub(1),
             byte: pieces.last().map_or(0, |text| text.len()),
         };
@@ -387,7 +388,7 @@ impl Cut {
             let span = walk_back(text, budget - measure, self.unit);
             measure += span.measure;
             if span.bytes > 0 {
-                start = At { piece, byte: text.len() - span.bytes };
+                start = Place { piece, byte: text.len() - span.bytes };
             }
             if span.bytes < text.len() {
                 break;
@@ -448,7 +449,7 @@ impl Cut {
 
 /// A place in a text of several pieces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct At {
+pub struct Place {
     /// The index of the piece.
     pub piece: usize,
     /// The offset in it.
@@ -462,9 +463,9 @@ pub struct At {
 #[non_exhaustive]
 pub struct Plan {
     /// The place where the kept beginning ends.
-    pub head: At,
+    pub head: Place,
     /// The place where the kept end starts.
-    pub tail: At,
+    pub tail: Place,
     /// The text in the gap; may be empty. It ends the head's piece, if anything is kept there, and
     /// else starts the tail's.
     pub marker: String,
@@ -494,29 +495,31 @@ impl Plan {
 
 /// The two ends that are kept of a text in pieces.
 struct Kept {
-    head: At,
-    tail: At,
+    head: Place,
+    tail: Place,
     measure: usize,
 }
 
 impl Kept {
     fn plan(self, marker: String) -> Plan {
-        let Self { head, tail, .. } = self;
-        Plan { head, tail, marker }
+        Plan { head: self.head, tail: self.tail, marker }
     }
 }
 
-/// Returns a number with its thousands separated.
-fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::with_capacity(digits.len() + digits.len() / 3);
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
+/// A number with its thousands separated, for people.
+pub(crate) struct Grouped<N>(pub(crate) N);
+
+impl<N: fmt::Display> fmt::Display for Grouped<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        for (i, digit) in digits.char_indices() {
+            if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                f.write_str(",")?;
+            }
+            write!(f, "{digit}")?;
         }
-        grouped.push(digit);
+        Ok(())
     }
-    grouped
 }
 
 #[cfg(test)]
@@ -528,7 +531,7 @@ mod tests {
         let cases =
             [(0, "0"), (999, "999"), (1000, "1,000"), (2310, "2,310"), (1_234_567, "1,234,567")];
         for (number, text) in cases {
-            assert_eq!(grouped(number), text);
+            assert_eq!(Grouped(number).to_string(), text);
         }
     }
 }

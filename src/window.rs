@@ -197,8 +197,8 @@ impl Window {
 
     /// Returns the same window for a model that wants the user to speak first.
     ///
-    /// Where the window starts in the middle of a turn, the question of that turn is sent before it;
-    /// the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
+    /// Where the window starts in the middle of a turn, the question of that turn is sent before
+    /// it; the oldest messages give way, so that `last(n)` is still `n`. Where nothing of the turn
     /// would be left behind its question, or the question is too far away, the rest of the turn is
     /// left out. With a [`Provider`](crate::Provider) that refuses anything else this is done
     /// without being asked for.
@@ -252,8 +252,8 @@ impl Window {
         if n < 2 { 1 } else { n / 2 }
     }
 
-    /// Returns the place where this window starts in `snapshot`, before tool groups are looked at. A
-    /// greeting of up to `bound` records belongs to the first turn.
+    /// Returns the place where this window starts in `snapshot`, before tool groups are looked at.
+    /// A greeting of up to `bound` records belongs to the first turn.
     pub(crate) fn start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
         let have = snapshot.records.len();
         match self.kind {

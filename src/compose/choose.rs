@@ -138,7 +138,7 @@ struct Choosing<'a, 'r> {
     choice: Choice<'a>,
     /// True where tool groups are looked at.
     checks: bool,
-    /// Where the window starts, if there is room.
+    /// The start of the window, as far as there is room.
     window: WindowStart,
     /// The number of records to read, where the window starts before those that were read.
     unread: Option<usize>,

@@ -45,11 +45,6 @@ struct Shared {
 }
 
 impl Counts {
-    /// Returns the number of positions that are known.
-    pub(super) fn len(&self) -> usize {
-        self.records.len()
-    }
-
     /// Returns the count of a record as it is sent; the first time, `count` is asked. A message
     /// that is not sent counts nothing.
     pub(super) fn record(

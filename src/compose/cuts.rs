@@ -11,16 +11,16 @@ use crate::record::{Mark, Record};
 #[derive(Default)]
 pub(super) struct Cuts {
     /// By position.
-    known: Vec<Known>,
+    known: Vec<CutCopy>,
     /// The index of the copy that is likely asked for next: prompts ask in the order of the one
     /// before.
     next: usize,
     /// The copies that this prompt has made for the first time.
-    added: Vec<Known>,
+    added: Vec<CutCopy>,
 }
 
 /// A record, and the copy that stands for it.
-pub(super) struct Known {
+pub(super) struct CutCopy {
     /// The very record: its position would not do, since a conversation that was deleted begins
     /// again at 0, with other messages.
     record: Mark,
@@ -31,10 +31,6 @@ pub(super) struct Known {
 }
 
 impl Cuts {
-    pub(super) fn len(&self) -> usize {
-        self.known.len()
-    }
-
     /// Begins another prompt.
     pub(super) fn begin(&mut self) {
         self.next = 0;
@@ -43,9 +39,9 @@ impl Cuts {
     }
 
     /// Returns the copy of this record, if the last prompt had one.
-    pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&Known> {
+    pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&CutCopy> {
         let seq = record.seq();
-        let here = |known: &Known| known.report.seq == seq;
+        let here = |known: &CutCopy| known.report.seq == seq;
         if !self.known.get(self.next).is_some_and(here) {
             self.next = self.known.partition_point(|known| known.report.seq < seq);
         }
@@ -57,7 +53,7 @@ impl Cuts {
 
     pub(super) fn keep(&mut self, record: &Record<'_>, copy: &Arc<Message>, report: Truncated) {
         let (record, copy) = (record.mark(), Arc::clone(copy));
-        self.added.push(Known { record, copy, report, asked: true });
+        self.added.push(CutCopy { record, copy, report, asked: true });
     }
 
     /// Forgets what this prompt did not ask for.

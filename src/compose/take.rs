@@ -1,19 +1,22 @@
-//! Takes what was chosen: system message, history, temporaries, and what repairs tool groups.
+//! Takes what was chosen: the system message, the history, and the temporaries.
+
+mod groups;
+mod temporaries;
 
 use std::mem;
 use std::sync::Arc;
 
 use super::choose::Choice;
 use super::system::System;
-use super::{Composer, Cuts, Placement, Temporaries};
-use crate::composed::{
-    Draft, Item, LeftOut, Moved, Origin, Pieces, Repaired, SystemSource, Truncated, Why,
-};
-use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Message, ToolCall, ToolMessage};
+use super::{Composer, Cuts, Temporaries};
+use crate::composed::{Draft, LeftOut, Origin, SystemSource, Truncated, Why};
+use crate::error::Result;
+use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::{Truncate, Verdict};
-use crate::window::{Fate, Row, ToolGroups, last_row};
+use crate::window::{Fate, Row, last_row};
+use groups::LastGroup;
+pub(super) use groups::no_result;
 
 /// A draft that takes the parts of a prompt one by one.
 struct Taking<'a> {
@@ -25,9 +28,8 @@ struct Taking<'a> {
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
-    /// The places where that and the temporaries stand for good, in a turn that has gone on behind
-    /// them.
-    kept: Option<Kept>,
+    /// In a turn that has gone on behind its temporaries: the places where they stand for good.
+    halted: Option<Halt>,
     /// The places of the question that is not cut.
     spared: Row,
     /// The number of records from before the window that are sent.
@@ -39,18 +41,12 @@ struct Taking<'a> {
     next_group: usize,
 }
 
-/// The end of the prompt, and its last user message, when the temporaries of a turn came.
+/// The end of the prompt, and its last user message, at the time when the temporaries of a turn
+/// came.
 #[derive(Clone, Copy)]
-struct Kept {
+struct Halt {
     end: usize,
     last_user: Option<usize>,
-}
-
-/// The tool group behind which nothing stands so far.
-struct LastGroup<'a> {
-    /// The index in the prompt at which its results begin.
-    results_at: usize,
-    waiting: Waiting<'a>,
 }
 
 /// A record that is sent, itself or a copy of it.
@@ -58,18 +54,6 @@ struct Member<'a> {
     place: usize,
     record: Record<'a>,
     copy: Option<(Arc<Message>, Truncated)>,
-}
-
-/// Calls that wait for results, each with the position of its message if it is a record.
-#[derive(Default)]
-struct Waiting<'a>(Vec<(Option<u64>, &'a ToolCall)>);
-
-impl Waiting<'_> {
-    /// Takes a result for the first call that it answers; false where there is none.
-    fn answer(&mut self, tool: &ToolMessage) -> bool {
-        let found = self.0.iter().position(|(_, call)| call.is_answered_by(tool));
-        found.map(|i| self.0.remove(i)).is_some()
-    }
 }
 
 /// Takes the system message, what was chosen of the history, and the temporaries.
@@ -114,7 +98,7 @@ impl<'a> Taking<'a> {
             draft,
             history_at,
             last_user: None,
-            kept: None,
+            halted: None,
             spared: question,
             earlier: 0,
             last_group: None,
@@ -161,10 +145,10 @@ impl<'a> Taking<'a> {
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
         let mut halt = temporaries.map(|position| records.len() - behind(position));
         loop {
-            self.share_plain(&mut rest, halt.unwrap_or(records.len()))?;
+            self.share_as_is(&mut rest, halt.unwrap_or(records.len()))?;
             if halt.is_some_and(|halt| rest.at() >= halt) {
                 let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                (self.kept, halt) = (Some(Kept { end, last_user }), None);
+                (self.halted, halt) = (Some(Halt { end, last_user }), None);
                 continue;
             }
             let place = rest.at();
@@ -181,73 +165,13 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Adds the temporary messages, and the results that calls at the end of the history still
-    /// lack.
-    fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
-        let report = &mut self.draft.report;
-        report.temporaries = temporaries.len();
-        report.no_user_message = report.sent > 0
-            && self.last_user.is_none()
-            && !temporaries.iter().any(|message| message.is_user());
-        // Some formats write results in the order of the calls: one that is still to come may stand
-        // before those that are there, so none of them is durable yet.
-        let waiting = self.last_group.as_ref().filter(|group| !group.waiting.0.is_empty());
-        self.draft.durable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
-        self.note();
-        if temporaries.is_empty() {
-            return self.close_calls();
-        }
-        let mut block = Pieces::default();
-        let mut asked = Waiting::default();
-        for (index, temporary) in temporaries.iter().enumerate() {
-            match temporary.as_ref() {
-                Message::System(_) => continue,
-                Message::Tool(tool) if self.checks_groups() => {
-                    if asked.answer(tool) {
-                        // It stays where it is, behind its call.
-                    } else if self
-                        .last_group
-                        .as_mut()
-                        .is_some_and(|group| group.waiting.answer(tool))
-                    {
-                        self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
-                        continue;
-                    } else {
-                        self.orphan_temporary(index, tool.call_id())?;
-                    }
-                }
-                message => {
-                    self.close(mem::take(&mut asked), &mut block)?;
-                    if self.checks_groups() {
-                        asked.0.extend(message.tool_calls().map(|call| (None, call)));
-                    }
-                }
-            }
-            block.push(Arc::clone(temporary), Origin::Temporary);
-        }
-        self.close(asked, &mut block)?;
-        self.close_calls()?;
-        if block.len() > 0 {
-            let now = Kept { end: self.draft.pieces.len(), last_user: self.last_user };
-            let Kept { end, last_user } = self.kept.unwrap_or(now);
-            let at = match self.composer.placement {
-                Placement::AfterSystem => self.history_at,
-                Placement::BeforeLastUser => last_user.unwrap_or(end),
-                Placement::End => end,
-            };
-            self.draft.durable = self.draft.durable.min(at);
-            self.draft.pieces.insert(at, block);
-        }
-        Ok(())
-    }
-
     fn checks_groups(&self) -> bool {
         self.composer.checks_groups()
     }
 
     /// Shares the next records before the place `halt`, as far as each is sent as it is, whatever
     /// stands around it.
-    fn share_plain(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
+    fn share_as_is(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
         let all_are_sent = self.choice.omitted.is_empty();
@@ -376,179 +300,6 @@ impl<'a> Taking<'a> {
         self.draft.report.sent += 1;
     }
 
-    /// Sends a tool group: all of it, or nothing.
-    ///
-    /// For a provider that takes neighbouring answers as one, those that stand side by side go
-    /// together: all their calls, and then all results.
-    fn group(&mut self, group: usize) -> Result<()> {
-        if group < self.next_group {
-            return Ok(()); // it went with the one before it
-        }
-        self.close_calls()?;
-        self.next_group = self.neighbours(group);
-        let mut whole = Vec::new();
-        for group in group..self.next_group {
-            if let Some(members) = self.members(group)? {
-                whole.push((group, members));
-            }
-        }
-        for (_, members) in &whole {
-            members.first().into_iter().for_each(|head| self.send(head));
-        }
-        let results_at = self.draft.pieces.len();
-        let mut waiting = Waiting::default();
-        for (group, members) in &whole {
-            let call = members.first().map_or(0, |head| head.record.seq());
-            for result in members.iter().skip(1) {
-                self.send(result);
-                if let Fate::Sent { direct: false, .. } = self.choice.matches.fate(result.place) {
-                    self.draft.report.moved.push(Moved { seq: result.record.seq(), call });
-                }
-            }
-            let unanswered = self.choice.matches.unanswered(*group);
-            waiting.0.extend(unanswered.map(|unanswered| (Some(call), unanswered)));
-        }
-        if !whole.is_empty() {
-            self.last_group = Some(LastGroup { results_at, waiting });
-        }
-        Ok(())
-    }
-
-    /// Returns the members of a group as they are sent, its calls first; `None` where the processor
-    /// dropped one of them, which leaves out all.
-    fn members(&mut self, group: usize) -> Result<Option<Vec<Member<'a>>>> {
-        let head = self.choice.matches.groups().get(group).map(|it| it.head);
-        let places = head.into_iter().chain(self.choice.matches.results_of(group));
-        let records = places.filter_map(|it| Some((it, self.snapshot.records.get(it)?)));
-        let records: Vec<_> = records.collect();
-        let mut members = Vec::with_capacity(records.len());
-        for (place, record) in &records {
-            members.push(self.judge(*place, *record)?);
-        }
-        if members.iter().all(Option::is_some) {
-            return Ok(Some(members.into_iter().flatten().collect()));
-        }
-        for ((_, record), member) in records.into_iter().zip(members) {
-            self.leave_out(record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
-        }
-        Ok(None)
-    }
-
-    /// Returns the first group behind this one that is not joined to it.
-    fn neighbours(&self, group: usize) -> usize {
-        let joins = self.composer.provider.is_some_and(|provider| provider.rules().joins_calls);
-        let groups = self.choice.matches.groups();
-        let mut end = group + 1;
-        while joins
-            && self.choice.sends(end)
-            && let (Some(one), Some(next)) = (groups.get(end - 1), groups.get(end))
-        {
-            let mut between = self.snapshot.records.cursor(one.head + 1);
-            between.pass(Message::is_private);
-            if between.at() != next.head {
-                break;
-            }
-            end += 1;
-        }
-        end
-    }
-
-    /// Closes the calls that nothing has answered, since another message comes behind them.
-    fn close_calls(&mut self) -> Result<()> {
-        let Some(LastGroup { waiting, .. }) = self.last_group.take() else { return Ok(()) };
-        let mut pieces = mem::take(&mut self.draft.pieces);
-        let closed = self.close(waiting, &mut pieces);
-        self.draft.pieces = pieces;
-        closed
-    }
-
-    /// Adds a result to `pieces` for each call that nothing has answered.
-    fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
-        for (seq, call) in waiting.0 {
-            if self.composer.tool_groups == ToolGroups::FailOnRepair {
-                let who =
-                    seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
-                let text =
-                    format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
-                return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-            }
-            self.draft.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
-            pieces.push(Arc::new(no_result(call)), Origin::Repair);
-        }
-        Ok(())
-    }
-
-    /// Says at the end which results have arrived, where they were sent further up and an answer of
-    /// the model would be last: the model has not seen them, and many refuse to go on from their
-    /// own words.
-    fn note(&mut self) {
-        if !self.checks_groups() {
-            return;
-        }
-        let records = &self.snapshot.records;
-        let matches = &self.choice.matches;
-        let newest = (0..records.len()).rev().zip(records.iter().rev());
-        // Messages that are never sent part nothing.
-        let newest = newest.filter(|(place, record)| match record.message() {
-            Message::Tool(_) => matches!(matches.fate(*place), Fate::Sent { .. }),
-            message => !self.composer.never_sends(message),
-        });
-        let late = newest.map_while(|(place, record)| match matches.fate(place) {
-            Fate::Sent { group, direct: false } if self.choice.sends(group) => {
-                record.message().as_tool().map(|tool| (record.seq(), tool))
-            }
-            _ => None,
-        });
-        let mut late = late.peekable();
-        if late.peek().is_none() {
-            return;
-        }
-        let sent = self.draft.pieces.walk(records).map(Item::borrowed);
-        let last = sent.filter(|message| !self.composer.never_sends(message)).last();
-        if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
-            return;
-        }
-        let mut late: Vec<_> = late.collect();
-        late.reverse();
-        let names: Vec<String> = late.iter().map(|(_, tool)| called(tool)).collect();
-        let text = match names.as_slice() {
-            [] => return,
-            [one] => format!("The result of {one} has arrived, see above."),
-            several => format!("The results of {} have arrived, see above.", several.join(", ")),
-        };
-        self.draft.report.note = late.iter().map(|(seq, _)| *seq).collect();
-        self.draft.pieces.push(Arc::new(Message::user(text)), Origin::Note);
-    }
-
-    /// Leaves out a result without its call; an error where tool groups are strict.
-    fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
-            let seq = record.seq();
-            let text = match why {
-                Why::Answered => format!("message {seq} answers call {id:?} once more"),
-                _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
-            };
-            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-        }
-        self.leave_out(record, why);
-        Ok(())
-    }
-
-    /// Reports a temporary result without its call; an error where tool groups are strict or a
-    /// provider is named.
-    fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
-        let text = format!("temporary {index} answers call {id:?}, which nothing made");
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
-            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-        }
-        if let Some(provider) = self.composer.provider {
-            let text = format!("{text}: {provider} refuses it");
-            return Err(Error::new(ErrorKind::Provider, "compose", text));
-        }
-        self.draft.report.orphan_temporaries.push(index);
-        Ok(())
-    }
-
     fn leave_out(&mut self, record: Record<'_>, why: Why) {
         let (seq, role) = (record.seq(), record.message().role());
         self.draft.report.left_out.push(LeftOut { seq, role, why });
@@ -590,21 +341,5 @@ impl Draft {
     }
 }
 
-/// Returns the stand-in for a result that nobody recorded.
-pub(super) fn no_result(call: &ToolCall) -> Message {
-    let result = ToolMessage::new(&call.id, &call.name, NO_RESULT);
-    Message::Tool(result.with_error(true))
-}
-
-/// Returns the name of a result in a note: that of its tool, else the id of its call.
-fn called(tool: &ToolMessage) -> String {
-    match tool.tool_name() {
-        "" => format!("{:?}", tool.call_id()),
-        name => name.to_owned(),
-    }
-}
-
 /// The number of truncated messages for which room is made with the first one.
 const MORE: usize = 16;
-
-const NO_RESULT: &str = "No result was recorded for this call.";

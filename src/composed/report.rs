@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::SharedPrefix;
 use crate::message::Role;
 use crate::provider::Provider;
+use crate::text::Grouped;
 
 /// Everything that a build did to the history on its way into the prompt.
 ///
@@ -241,26 +242,26 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", Count(self.messages as u64, "message"))?;
+        write!(f, "{}: ", Count(self.messages, "message"))?;
         if self.system != SystemSource::None {
             f.write_str("system, ")?;
         }
-        write!(f, "{} of {} from memory", Grouped(self.sent as u64), Grouped(self.stored))?;
+        write!(f, "{} of {} from memory", Grouped(self.sent), Grouped(self.stored))?;
         if self.temporaries > 0 {
-            write!(f, ", {} temporary", Grouped(self.temporaries as u64))?;
+            write!(f, ", {} temporary", Grouped(self.temporaries))?;
         }
         if !self.repaired.is_empty() {
-            write!(f, ", {} added", Grouped(self.repaired.len() as u64))?;
+            write!(f, ", {} added", Grouped(self.repaired.len()))?;
         }
         if let Some(Tokens { total, budget, .. }) = self.tokens {
-            write!(f, ", {} of {} tokens", Grouped(total as u64), Grouped(budget as u64))?;
+            write!(f, ", {} of {} tokens", Grouped(total), Grouped(budget))?;
         }
         if let Some(provider) = self.provider {
             write!(f, ", for {provider}")?;
         }
         writeln!(f)?;
         if let Some(limit) = self.tokens.and_then(|tokens| tokens.cut_to) {
-            writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit as u64))?;
+            writeln!(f, "  budget     texts cut to {} so that it fits", Grouped(limit))?;
         }
         if self.system == SystemSource::Prompt && self.system_overridden {
             writeln!(f, "  system     the prompt's own; the memory's is not sent")?;
@@ -296,7 +297,7 @@ impl fmt::Display for Report {
             writeln!(f, "  left out   {seq}: the memory can't read it")?;
         }
         for Truncated { seq, role, from, to } in &self.truncated {
-            let (from, to) = (Grouped(*from as u64), Grouped(*to as u64));
+            let (from, to) = (Grouped(from), Grouped(to));
             writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
         }
         for Repaired { seq, call_id } in &self.repaired {
@@ -361,24 +362,8 @@ impl fmt::Display for How {
     }
 }
 
-/// A number with separators, for people.
-struct Grouped(u64);
-
-impl fmt::Display for Grouped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        for (i, digit) in digits.char_indices() {
-            if i > 0 && (digits.len() - i).is_multiple_of(3) {
-                f.write_str(",")?;
-            }
-            write!(f, "{digit}")?;
-        }
-        Ok(())
-    }
-}
-
 /// A number with its noun, in the singular or plural.
-struct Count(u64, &'static str);
+struct Count(usize, &'static str);
 
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -78,33 +78,39 @@ impl<M: ChatMemory> Evicting<M> {
         batch: &mut Vec<Message>,
         expected: Option<u64>,
     ) -> Result<Range<u64>> {
-        // All that can fail comes before the append: a batch is never half done.
-        let limit = self.limit();
-        let stored = batch.iter().filter(|message| !message.is_system());
-        let weighed = stored.map(|message| self.weigh(message)).collect::<Result<Vec<_>>>()?;
+        let (limit, weighed) = (self.limit(), self.weigh_all(batch)?);
         let under_way = UnderWay::begin(&self.state);
         let range = self.memory.append(batch, expected)?;
-        let (state, end) = under_way.arrived(&range, weighed);
-        // An error here would say that the batch is not appended, and it is. Reads leave out what
-        // could not be evicted, and the next append tries again.
-        let _ = self.settle(state, end, limit);
+        self.arrived(under_way, &range, weighed, limit);
         Ok(range)
     }
 
     pub(super) fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        let limit = self.limit();
-        let stored = append.messages.iter().filter(|message| !message.is_system());
-        let weighed = stored.map(|message| self.weigh(message)).collect::<Result<Vec<_>>>()?;
+        let (limit, weighed) = (self.limit(), self.weigh_all(&append.messages)?);
         let under_way = UnderWay::begin(&self.state);
         let appended = self.memory.append_with(append)?;
         if !appended.repeated {
-            let (state, end) = under_way.arrived(&appended.positions, weighed);
-            let _ = self.settle(state, end, limit); // as above
+            self.arrived(under_way, &appended.positions, weighed, limit);
         }
         Ok(appended)
     }
 
-    /// Returns what `look` finds in the memory inside, as far as it is in the window.
+    /// Weighs the messages of a batch. All that can fail comes before the append: a batch is never
+    /// half done.
+    fn weigh_all(&self, batch: &[Message]) -> Result<Vec<Weighed>> {
+        let stored = batch.iter().filter(|message| !message.is_system());
+        stored.map(|message| self.weigh(message)).collect()
+    }
+
+    /// Ends an append, and evicts what is over the limit now.
+    fn arrived(&self, append: UnderWay<'_>, at: &Range<u64>, batch: Vec<Weighed>, limit: usize) {
+        let (state, end) = append.arrived(at, batch);
+        // An error here would say that the batch is not appended, and it is. Reads leave out what
+        // could not be evicted, and the next append tries again.
+        let _ = self.settle(state, end, limit);
+    }
+
+    /// Reads the memory inside with `look`, and leaves out the records before the window.
     pub(super) fn read(&self, look: impl Fn(&M) -> Result<Snapshot>) -> Result<Snapshot> {
         let limit = self.limit();
         let mut beginnings = 0;
@@ -203,11 +209,11 @@ impl<M: ChatMemory> Evicting<M> {
         let from = ledger.end();
         let mut at = to;
         let mut total = ledger.early_total(to);
-        let mut opens = ledger.early(to).is_some_and(Weighed::surely_opens);
+        let mut begins = ledger.early(to).is_some_and(Weighed::surely_begins);
         let mut seen = VecDeque::new();
         let mut page = if self.counter.is_some() { PAGE } else { limit.saturating_add(1) };
         // A window that is full on a result may yet begin with the call.
-        while at > from && !(total > limit as u128 && opens) {
+        while at > from && !(total > limit as u128 && begins) {
             // One more: the last record that is known, to see that these stand behind it.
             let n = places(at - from);
             let n = if n > page { page } else { n.saturating_add(1) };
@@ -221,7 +227,7 @@ impl<M: ChatMemory> Evicting<M> {
             let oldest_unreadable = snapshot.unreadable.iter().map(|row| row.seq).min();
             let before = at;
             for record in snapshot.records.iter().rev().take_while(|r| r.seq() >= from) {
-                if total > limit as u128 && opens {
+                if total > limit as u128 && begins {
                     break;
                 }
                 let weighed = match ledger.early(record.seq()) {
@@ -231,7 +237,7 @@ impl<M: ChatMemory> Evicting<M> {
                 (record.seq() + 1..at).for_each(|_| seen.push_front(Weighed::UNREADABLE));
                 seen.push_front(weighed);
                 total += weighed.weight();
-                opens = weighed.surely_opens();
+                begins = weighed.surely_begins();
                 at = record.seq();
             }
             if at == before {
@@ -409,25 +415,25 @@ impl<M: ChatMemory> Evicting<M> {
             if end == to || from == to {
                 return Ok(Some((snapshot.records, to)));
             }
-            let opening = snapshot.records.iter().rev().find(|it| surely_opens(it.message()));
-            let opening = opening.map(|record| record.seq()).filter(|seq| *seq > from);
-            if let Some(opening) = opening {
-                return Ok(Some((snapshot.records.split(opening).0, opening)));
+            let unit = snapshot.records.iter().rev().find(|it| surely_begins(it.message()));
+            if let Some(begins) = unit.map(|it| it.seq()).filter(|seq| *seq > from) {
+                return Ok(Some((snapshot.records.split(begins).0, begins)));
             }
             page = page.saturating_mul(2);
         }
     }
 }
 
-fn surely_opens(message: &Message) -> bool {
+/// Returns whether a unit begins with this message, whatever stands before it.
+fn surely_begins(message: &Message) -> bool {
     !message.is_tool() && !message.is_private()
 }
 
 /// Returns whether a tool group goes on behind these records.
 fn continues(records: &Records, behind: &Records) -> bool {
-    let opening = || records.messages().rev().find(|message| surely_opens(message));
+    let newest_unit = || records.messages().rev().find(|message| surely_begins(message));
     behind.messages().next().is_some_and(Message::is_tool)
-        && opening().is_some_and(Message::has_tool_calls)
+        && newest_unit().is_some_and(Message::has_tool_calls)
 }
 
 fn refused(source: Box<dyn StdError + Send + Sync>) -> Error {

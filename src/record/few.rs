@@ -3,11 +3,11 @@
 use std::iter::Chain;
 use std::{option, vec};
 
-/// A list of one element or two, nearly always: the newest records lie in one block or where two
-/// meet, and a prompt is a system message and a stretch of records.
+/// A list that nearly always has one element or two: the newest records lie in one block or in two
+/// neighbours, and a prompt is a system message and one stretch of records.
 ///
-/// Two fields and no array: each is written in its final place. An array would be built elsewhere
-/// and copied, which takes longer than all else that is done to so short a list.
+/// The first two elements have fields of their own instead of an array, since an array is built on
+/// the stack and then copied: measured, that took longer than everything else in so short a list.
 #[derive(Clone)]
 pub(crate) struct Few<T> {
     first: Option<T>,

@@ -29,9 +29,9 @@ impl AddAssign for Span {
 
 /// Returns the longest beginning of `text` that ends on a boundary and measures at most `limit`.
 ///
-/// At each boundary it may start over and take another path: no rule of UAX #29 looks back across a
-/// boundary, but for the one that pairs regional indicators; and at a boundary between two of them,
-/// all before it are paired.
+/// Three paths take turns, from the fastest to the one that knows all rules. They may change at any
+/// boundary, since no rule of UAX #29 looks back across one. (The rule that pairs regional
+/// indicators does, but at a boundary between two of them all before it are paired.)
 pub(super) fn walk(text: &str, limit: usize, unit: Unit) -> Span {
     let mut done = Span::default();
     while done.bytes < text.len() && done.measure < limit {
@@ -105,9 +105,9 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
         if half_flag_at(&text[..from], &text[from..]) {
             from += REGIONAL_INDICATOR_BYTES;
         }
-        // The cluster before `from` may go on behind it, to the end of the first cluster that is
-        // seen from there, and through marks and joiners to the end of the second. It never reaches
-        // into the third, so the second boundary is one for sure.
+        // `from` may lie inside a cluster. Seen from there, the rest of that cluster looks like a
+        // cluster of its own; and where it ends in marks or a joiner, the next one may in truth
+        // belong to it too. No cluster reaches further, so the second boundary is a true one.
         let mut boundaries = text[from..].grapheme_indices(true).map(|(at, _)| from + at).skip(1);
         let (first, second) = (boundaries.next(), boundaries.next());
         if last_try {

@@ -25,13 +25,13 @@ struct Shape {
     last: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     turns: Option<usize>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     all: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     stepped: Option<Stepped>,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     starting_with_user: bool,
-    #[serde(skip_serializing_if = "is_false")]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     exactly: bool,
 }
 
@@ -44,11 +44,6 @@ struct Stepped {
     /// In place of the step, which follows from them; never written.
     #[serde(skip_serializing_if = "Option::is_none")]
     prices: Option<Prices>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands out references
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 impl From<&Window> for Shape {

@@ -89,7 +89,7 @@ fn nth_newest_unit(records: &Records, n: usize) -> usize {
         .collect();
     units.sort_unstable_by(|a, b| b.cmp(a));
     let newest = units.get(n - 1).copied();
-    // The window starts at the first member of that unit; what came late is taken along from before.
+    // The window starts at the first member of that unit; what came late brings along the rest.
     newest.map_or(0, |newest| {
         let group = matches.groups().iter().find(|group| group.newest == newest);
         group.map_or(newest, |group| group.head)

@@ -34,10 +34,10 @@ pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
             for answer in answers() {
                 match &answer.body {
                     Body::Text(text) => {
-                        append(&mut parts, [text.as_str().into()], bare_text_of_answer)
+                        append(&mut parts, [text.as_str().into()], bare_of_answer);
                     }
                     Body::Parts(more) => {
-                        append(&mut parts, more.iter().cloned(), bare_text_of_answer)
+                        append(&mut parts, more.iter().cloned(), bare_of_answer);
                     }
                 }
             }
@@ -79,6 +79,6 @@ fn bare(part: &mut Part) -> Option<&mut String> {
     }
 }
 
-fn bare_text_of_answer(part: &mut AiPart) -> Option<&mut String> {
+fn bare_of_answer(part: &mut AiPart) -> Option<&mut String> {
     if let AiPart::Content(part) = part { bare(part) } else { None }
 }

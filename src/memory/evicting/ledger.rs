@@ -18,8 +18,8 @@ pub(super) struct Ledger {
     /// The position of the oldest record in the window: what is before it is evicted, or is about
     /// to be. It never moves back, so a limit that grows again brings nothing back.
     first: u64,
-    /// The records from `first` on, without gaps. The first of them opens a unit.
-    window: VecDeque<Slot>,
+    /// The records from `first` on, without gaps. The first of them begins a unit.
+    window: VecDeque<Held>,
     /// The sum of the weights in `window`. So wide that even counts of `usize::MAX` can be taken
     /// out again.
     total: u128,
@@ -70,10 +70,10 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Slot {
+struct Held {
     weighed: Weighed,
     /// True where a unit begins here.
-    opens: bool,
+    begins: bool,
     /// True where a result that comes directly behind belongs to the same unit.
     group: bool,
 }
@@ -109,15 +109,15 @@ impl Weighed {
     }
 
     /// Returns whether a unit begins here, whatever stands before.
-    pub(super) fn surely_opens(self) -> bool {
+    pub(super) fn surely_begins(self) -> bool {
         matches!(self.kind, Kind::Calls | Kind::Other)
     }
 }
 
 impl Known {
-    /// Returns whether what a read shows can't be the conversation that was known. Positions never
-    /// go back, and what is evicted never returns: where either happens, it was deleted and began
-    /// anew.
+    /// Returns whether these positions can't be those of the conversation that was known. Its end
+    /// never moves back, and what was evicted never returns: where either happens, the conversation
+    /// was deleted and began anew.
     fn is_void(self, shown: &Range<u64>) -> bool {
         shown.end < self.horizon || shown.start < self.evicted
     }
@@ -127,7 +127,7 @@ impl Known {
         self.beginnings == other.beginnings
     }
 
-    /// Returns what [`is_void`](Self::is_void) does, for a snapshot of a memory that had grown to
+    /// Returns whether a snapshot can't be of the conversation that was known, and that had grown to
     /// `end`.
     pub(super) fn refuted_by(self, snapshot: &Snapshot, end: u64) -> bool {
         self.is_void(&(snapshot.start..snapshot.end)) || snapshot.end < end
@@ -286,34 +286,34 @@ impl Ledger {
     /// Returns the records in the window that a read shows otherwise than they are known here.
     pub(super) fn strangers<'a>(&self, records: &'a Records) -> Vec<Record<'a>> {
         let strange = |record: &Record<'_>| {
-            let slot = self.slot(record.seq());
-            slot.is_some_and(|slot| !slot.weighed.is(record.message()))
+            let held = self.held(record.seq());
+            held.is_some_and(|held| !held.weighed.is(record.message()))
         };
         records.iter().filter(strange).collect()
     }
 
     /// Returns whether a read shows another message in the window than was seen there.
     pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
-        let unreadable = |slot: &Slot| slot.weighed.face == Weighed::UNREADABLE.face;
-        let was_seen = |record: &Record<'_>| !self.slot(record.seq()).is_none_or(unreadable);
+        let unreadable = |held: &Held| held.weighed.face == Weighed::UNREADABLE.face;
+        let was_seen = |record: &Record<'_>| !self.held(record.seq()).is_none_or(unreadable);
         self.strangers(records).iter().any(was_seen)
     }
 
-    /// Corrects what is known of records in the window.
+    /// Replaces what is known of these records in the window, and counts all of it again.
     pub(super) fn correct(&mut self, right: impl IntoIterator<Item = (u64, Weighed)>) {
         for (position, weighed) in right {
-            if let Some(slot) = self.window.get_mut(places(position - self.first)) {
-                slot.weighed = weighed;
+            if let Some(held) = self.window.get_mut(places(position - self.first)) {
+                held.weighed = weighed;
             }
         }
         let window = std::mem::take(&mut self.window);
         (self.total, self.units) = (0, 0);
-        for slot in window {
-            self.push(slot.weighed);
+        for held in window {
+            self.push(held.weighed);
         }
     }
 
-    fn slot(&self, position: u64) -> Option<&Slot> {
+    fn held(&self, position: u64) -> Option<&Held> {
         self.window.get(places(position.checked_sub(self.first)?))
     }
 
@@ -329,10 +329,10 @@ impl Ledger {
         }
         while self.first < position && self.pop() {}
         // Results whose call is gone belong to no group: each is a unit alone.
-        for (i, slot) in self.window.iter_mut().take_while(|slot| !slot.opens).enumerate() {
-            slot.group = false;
-            if i == 0 || slot.weighed.kind == Kind::Result {
-                slot.opens = true;
+        for (i, held) in self.window.iter_mut().take_while(|held| !held.begins).enumerate() {
+            held.group = false;
+            if i == 0 || held.weighed.kind == Kind::Result {
+                held.begins = true;
                 self.units += 1;
             }
         }
@@ -343,7 +343,7 @@ impl Ledger {
     pub(super) fn trim(&mut self, limit: usize) {
         while self.total > limit as u128 && self.units > 1 {
             self.pop();
-            while self.window.front().is_some_and(|slot| !slot.opens) {
+            while self.window.front().is_some_and(|held| !held.begins) {
                 self.pop();
             }
         }
@@ -364,22 +364,22 @@ impl Ledger {
     fn push(&mut self, weighed: Weighed) {
         let before = self.window.back();
         let group = before.is_some_and(|before| before.group);
-        let opens = match weighed.kind {
+        let begins = match weighed.kind {
             Kind::Calls | Kind::Other => true,
             Kind::Result => !group,
             Kind::Private => before.is_none(),
         };
-        self.units += usize::from(opens);
+        self.units += usize::from(begins);
         self.total += weighed.weight();
-        let group = weighed.kind == Kind::Calls || (!opens && group);
-        self.window.push_back(Slot { weighed, opens, group });
+        let group = weighed.kind == Kind::Calls || (!begins && group);
+        self.window.push_back(Held { weighed, begins, group });
     }
 
     fn pop(&mut self) -> bool {
-        let Some(slot) = self.window.pop_front() else { return false };
+        let Some(held) = self.window.pop_front() else { return false };
         self.first += 1;
-        self.units -= usize::from(slot.opens);
-        self.total -= slot.weighed.weight();
+        self.units -= usize::from(held.begins);
+        self.total -= held.weighed.weight();
         true
     }
 
