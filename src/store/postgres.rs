@@ -113,19 +113,27 @@
 //! `tokio-postgres` 0.7.
 
 mod append;
+mod ask;
+mod backend;
 mod connect;
 mod failure;
 mod lease;
 mod listing;
+mod options;
 mod read;
+#[cfg(feature = "postgres-tls")]
+mod rustls;
 mod schema;
+mod session;
+mod settling;
 mod statements;
+mod tls;
 mod version;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 pub use deadpool_postgres;
 use deadpool_postgres::tokio_postgres::types::Type;
@@ -138,8 +146,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
-use connect::{Change, Connections, Parameter, Script};
-use schema::Tables;
+use append::Shape;
+use ask::{Change, Parameter};
+use connect::Connections;
+pub use options::PostgresOptions;
 use statements::{Statements, key_of};
 
 /// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
@@ -191,32 +201,6 @@ struct Shared {
     place: String,
 }
 
-/// How a [`PostgresStore`] is opened.
-///
-/// ```no_run
-/// use memory_prompt::{Codec, PostgresStore};
-///
-/// # async fn example() -> memory_prompt::Result<()> {
-/// let store = PostgresStore::options()
-///     .schema("app")
-///     .prefix("chat_")
-///     .codec(Codec::Bincode)
-///     .max_connections(20)
-///     .open("postgres://app:secret@localhost/chat")
-///     .await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct PostgresOptions {
-    codec: Codec,
-    schema: String,
-    prefix: String,
-    connections: usize,
-    connect_timeout: Duration,
-    timeout: Duration,
-}
-
 impl PostgresStore {
     /// The store in the database at this address, with the defaults of [`PostgresOptions`].
     ///
@@ -229,14 +213,7 @@ impl PostgresStore {
 
     /// The defaults, to be changed before the store is opened.
     pub fn options() -> PostgresOptions {
-        PostgresOptions {
-            codec: Codec::Json,
-            schema: "memory_prompt".to_owned(),
-            prefix: String::new(),
-            connections: 10,
-            connect_timeout: Duration::from_secs(5),
-            timeout: Duration::from_secs(10),
-        }
+        PostgresOptions::default()
     }
 
     /// The memory of the conversation under this id. Any text is an id.
@@ -246,127 +223,6 @@ impl PostgresStore {
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<PostgresMemory> {
         Ok(PostgresMemory { id: id.into(), shared: Arc::clone(&self.shared) })
-    }
-}
-
-impl PostgresOptions {
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
-
-    /// The schema that the tables are in; `memory_prompt` unless set. It is created where there is none.
-    #[must_use]
-    pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
-    /// What the names of the tables begin with; nothing unless set. For a schema that holds other tables.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// The most connections there are at once, at least one; 10 unless set.
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
-    }
-
-    /// How long to wait for a connection, be it a new one or one of the pool's; 5 seconds unless set.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// How long to wait for an answer; 10 seconds unless set. A change that took longer is
-    /// [`ErrorKind::Unacknowledged`], unless it waited for somebody else's lock; to evict or delete millions of messages may well take longer.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// The statements that create the tables, for a tool that migrates, or for a role that may.
-    ///
-    /// ```
-    /// use memory_prompt::PostgresStore;
-    ///
-    /// let sql = PostgresStore::options().schema("app").prefix("chat_").sql()?;
-    /// assert!(sql.contains(r#"CREATE TABLE "app"."chat_message""#));
-    /// # Ok::<(), memory_prompt::Error>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the schema or the prefix can't be (part of) a name.
-    pub fn sql(&self) -> Result<String> {
-        Ok(Tables::new(&self.schema, &self.prefix)?.sql())
-    }
-
-    /// The statements that bring tables of this version up to date, for the same. They belong into one
-    /// transaction; there are none for tables that are.
-    ///
-    /// # Errors
-    ///
-    /// As [`sql`](Self::sql), and for a version that there never was.
-    pub fn upgrade_sql(&self, version: u32) -> Result<String> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        match version {
-            1..schema::CURRENT => Ok(tables.sql_since(version)),
-            schema::CURRENT => Ok(String::new()),
-            _ => Err(Error::invalid("open", format!("postgres: there is no version {version}"))),
-        }
-    }
-
-    /// The store in the database at this address, whose tables are created where there are none.
-    ///
-    /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form (`host=…
-    /// user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be in it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, or where there is
-    /// no tokio runtime, and [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
-    /// of something else, of a later version, or can't be upgraded. They are then as they were.
-    pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let config = connect::config(address.as_ref())?;
-        let place = connect::place(&config);
-        let connections = Connections::to(config, tables.clone(), &self)?;
-        self.prepare(connections, &tables, place).await
-    }
-
-    /// The store in the database that this pool is connected to.
-    ///
-    /// How many connections there are, and what is done to see whether one is still there before it is
-    /// used, is then the pool's business.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let connections = Connections::over(pool, tables.clone(), &self)?;
-        self.prepare(connections, &tables, "a pool of the caller's".to_owned()).await
-    }
-
-    async fn prepare(
-        self,
-        connections: Connections,
-        tables: &Tables,
-        place: String,
-    ) -> Result<PostgresStore> {
-        version::prepare(&connections, tables).await?;
-        let statements = Statements::new(tables, self.timeout);
-        let shared = Shared { connections, statements, codec: self.codec, place };
-        Ok(PostgresStore { shared: Arc::new(shared) })
     }
 }
 
@@ -436,10 +292,7 @@ impl AsyncChatMemory for PostgresMemory {
             }
             let Shared { connections, statements, .. } = &*self.shared;
             // What is expected to be there already must not be created.
-            let append = match expected {
-                None | Some(0) => &statements.append,
-                Some(_) => &statements.append_behind,
-            };
+            let append = statements.append(Shape::plain(expected.is_none_or(|it| it == 0)));
             let parameters: [Parameter<'_>; 6] = [
                 (&self.id.as_str().as_bytes(), Type::BYTEA),
                 (&signed(millis(SystemTime::now())), Type::INT8),
@@ -448,7 +301,7 @@ impl AsyncChatMemory for PostgresMemory {
                 (&expected.map(signed), Type::INT8),
                 (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
             ];
-            let rows = connections.ask("append", Change(append, &parameters)).await?;
+            let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
             let Some(row) = rows.first() else {
                 // Where it ends is another question, so the answer may be of a moment later.
                 return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
@@ -468,8 +321,8 @@ impl AsyncChatMemory for PostgresMemory {
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         Box::pin(async move {
             let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.evict(&key_of(&self.id), signed(before)));
-            let counts = connections.ask("evict", script).await?;
+            let script = statements.evict(&key_of(&self.id), signed(before));
+            let counts = connections.ask("evict", &[&self.id], script).await?;
             Ok(counts.last().copied().unwrap_or(0))
         })
     }
@@ -477,8 +330,8 @@ impl AsyncChatMemory for PostgresMemory {
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
         Box::pin(async move {
             let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.clear(&key_of(&self.id)));
-            connections.ask("clear", script).await.map(|_| ())
+            let script = statements.clear(&key_of(&self.id));
+            connections.ask("clear", &[&self.id], script).await.map(|_| ())
         })
     }
 
@@ -521,7 +374,7 @@ fn check_size<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<()> {
 
 /// A column of a row. Only somebody else's tables could hold another type.
 fn value<'a, T: driver::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
-    row.try_get(column).map_err(|error| failure::failed("read", error))
+    row.try_get(column).map_err(|error| failure::fail("read", error))
 }
 
 impl fmt::Debug for PostgresStore {
