@@ -22,8 +22,7 @@
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
 //! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one process
-//! while the others wait. A user who may not create them can do with tables that are there already:
-//! [`PostgresOptions::sql`] is what creates them. `WHERE id = …` on the view reads all conversations; by
+//! while the others wait. `WHERE id = …` on the view reads all conversations; by
 //! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds `\u0000`, in
 //! this view as elsewhere.
 //!
@@ -34,6 +33,21 @@
 //! conversations; the messages are not touched); where it takes longer than
 //! [`PostgresOptions::timeout`], nothing was done. A process that knew version 1 and still runs can then
 //! read, and is refused where it appends; end it before.
+//!
+//! # The rights that an account needs
+//!
+//! One that creates the tables needs `CREATE` on the database, or on the schema where that is there
+//! already; one that upgrades them must own them. An account that may do neither can do with tables that
+//! are there: [`PostgresOptions::sql`] is what creates them. It needs:
+//!
+//! ```sql
+//! GRANT USAGE ON SCHEMA memory_prompt TO app;
+//! GRANT SELECT ON memory_prompt.memory_prompt TO app;
+//! GRANT SELECT, INSERT, UPDATE, DELETE ON memory_prompt.conversation, memory_prompt.message,
+//!     memory_prompt.slot, memory_prompt.append TO app;
+//! ```
+//!
+//! To read it needs `SELECT` alone, and for people `SELECT` on `memory_prompt.history`.
 //!
 //! # What is promised
 //!
@@ -53,18 +67,40 @@
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
 //! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds those
 //!   with a prefix.
-//! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
-//!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
-//!   statement anew, which takes it about 0.2 ms.
+//! - What is asked often is prepared once a connection, beside its first answer and so without a round trip
+//!   of its own: to plan an append anew takes a server several times as long as to do it. Nothing else of a
+//!   session is needed: no settings, no locks beyond a transaction. So it works through a transaction
+//!   pooler (tested with pgbouncer). A store finds out by itself whether there is one between: then it
+//!   prepares only where the pooler gives statements names of its own, as pgbouncer does since 1.21.
 //! - A change waits for somebody else's lock for nine tenths of [`PostgresOptions::timeout`], and is then
 //!   an error of something not done.
 //! - What is given up, since the time is up or its future was dropped, is cancelled on the server where it
 //!   does not end by itself in a moment. Its connection counts until then, so there are never more than
-//!   [`PostgresOptions::max_connections`].
+//!   [`PostgresOptions::max_connections`]. (Over a pool of the caller's that speaks TLS it is not cancelled,
+//!   but its connection is closed when the timeout is over.)
+//! - While the server is restarted, or not there, or has too many connections, whoever has no connection
+//!   waits for one within [`PostgresOptions::timeout`].
 //! - Where a connection breaks, or the time is up, before the answer to a change came, the error is
 //!   [`ErrorKind::Unacknowledged`], and the store goes on with another connection. Reads are asked again,
 //!   and so is what PostgreSQL gave up because of somebody else (deadlocks, and conflicts where the
 //!   default isolation is stricter than `read committed`).
+//!
+//! # What becomes of a change that was given up
+//!
+//! It is done, or not done, or done later; nobody knows which. How late it can be:
+//!
+//! - Whoever changes the same conversation next through this store, or a clone of it, waits until the server
+//!   is done with it. So it is not done over what was acknowledged after it.
+//! - In any case it carries its time with it, by the server's clock, which is looked at when the row of the
+//!   conversation is locked: a server that finds it later, since it stood still, undoes it. So none is done
+//!   later than [`PostgresOptions::timeout`] after it was asked, as far as that clock was not set back
+//!   meanwhile; and where a pooler leads to several servers, as far as their clocks agree.
+//! - Where the connection broke, or for other processes, that time is all there is. Then these are safe: an
+//!   append with an [id](crate::memory::Append::with_id) may be repeated, and so may one that
+//!   [expects](crate::memory::Append::expecting) where the conversation ends: it is done once.
+//!   [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and takes nothing behind it, however
+//!   late; in place of `clear` and `delete`, where others append meanwhile, it is the one to take.
+//!   A purge looks again, when it is done, which conversations are inactive.
 //!
 //! # How it behaves at scale
 //!
@@ -99,8 +135,14 @@
 //!
 //! # TLS
 //!
-//! [`PostgresOptions::open`] speaks no TLS. Hand in a pool that does, for example with
-//! `tokio-postgres-rustls`:
+//! With the feature `postgres-tls`, an address that says `sslmode=require` is spoken to by TLS, and so is
+//! one whose `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The server's
+//! certificate must then be of this authority, or of one that the operating system trusts, and of the name
+//! in the address, whatever else the mode means. Nothing else is encrypted: not where the mode is `prefer`,
+//! as it is unless set, since most servers have a certificate that nobody signed.
+//!
+//! A pool of your own may do it in another way, or bind the password to the channel
+//! (`SCRAM-SHA-256-PLUS`, which a store can't):
 //!
 //! ```text
 //! let tls = tokio_postgres_rustls::MakeRustlsConnect::new(rustls_config);
@@ -197,12 +239,12 @@ struct Shared {
     connections: Connections,
     statements: Statements,
     codec: Codec,
-    /// Where the data are, for debug output.
+    /// The place of the data, for debug output.
     place: String,
 }
 
 impl PostgresStore {
-    /// The store in the database at this address, with the defaults of [`PostgresOptions`].
+    /// Opens the store in the database at this address, with the defaults of [`PostgresOptions`].
     ///
     /// # Errors
     ///
@@ -211,12 +253,12 @@ impl PostgresStore {
         Self::options().open(address).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> PostgresOptions {
         PostgresOptions::default()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///

@@ -23,10 +23,10 @@ use crate::memory::{Append, Appended, AsyncChatMemory, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, signed, unsigned};
 
-/// How often an append is tried again. With the row locked it is done or refused, unless there is none.
+/// The most times that an append is tried again. With the row locked it is done or refused, unless there is none.
 const PATIENCE: u32 = 100;
 
-/// How many ids of appends a conversation recognises.
+/// The number of ids of appends that a conversation recognises.
 pub(super) const IDS: usize = 64;
 
 // The parameters of an append. One that is plain has those up to the incarnation. (The first one, which
@@ -53,7 +53,7 @@ const VERSION: &str = "$15";
 const CHECKED: &str = "$16";
 const VERSIONS: &str = "$17";
 
-/// What an append has besides messages. What it has not, its statement does not mention.
+/// The parts of an append besides messages. Its statement mentions those alone that it has.
 #[derive(Clone, Copy)]
 pub(super) struct Shape {
     /// It begins a conversation where there is none, or else does nothing then.
@@ -65,7 +65,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// How many there are.
+    /// The number of shapes.
     pub(super) const ALL: usize = 16;
 
     /// An append of messages, and nothing else.
@@ -150,8 +150,7 @@ impl Shape {
                 "UPDATE {conversation} AS c {changes} WHERE key = {key} AND {newest} AND {before}"
             );
         }
-        let active =
-            if self.more { format!("coalesce({ACTIVE}, {NOW})") } else { NOW.to_owned() };
+        let active = if self.more { format!("coalesce({ACTIVE}, {NOW})") } else { NOW.to_owned() };
         format!(
             r#"INSERT INTO {conversation} AS c (key, start, "end", active, id, incarnation, slots, ids)
             SELECT {key}, 0, cardinality({PAYLOADS}), {active}, {CONVERSATION}, {INCARNATION}, {slots}, {ids} WHERE {before}
@@ -159,7 +158,7 @@ impl Shape {
         )
     }
 
-    /// What must be so of the newest version of the row.
+    /// The conditions on the newest version of the row.
     fn newest(self, tables: &Tables) -> String {
         let mut all = vec![format!(r#"({EXPECTED} IS NULL OR c."end" = {EXPECTED})"#)];
         if self.more {
@@ -179,7 +178,8 @@ impl Shape {
         all.join(" AND ")
     }
 
-    /// What must be so of other rows, as they were when the statement began; and how long it may wait.
+    /// The conditions on other rows, as they were when the statement began; beside that it sets how long
+    /// the statement may wait for a lock.
     fn before(self, tables: &Tables, patience: u128) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
@@ -338,11 +338,11 @@ async fn tried(
     Ok(Some(done))
 }
 
-/// What an append depends on, as it is.
+/// The state that an append depends on, as it is.
 #[derive(Default)]
 struct State {
     known: Option<Appended>,
-    /// Where there is no conversation it begins and ends at 0.
+    /// Both are 0 where there is no conversation.
     positions: std::ops::Range<u64>,
     incarnation: Option<Incarnation>,
     slots: Vec<(Vec<u8>, SlotVersion)>,
@@ -382,7 +382,7 @@ impl State {
         Ok(state)
     }
 
-    /// What is to be said about an append without changing anything: nothing where it could be done.
+    /// Answers an append without changing anything: with nothing where it could be done.
     fn answer(self, append: &Append) -> Result<Option<Appended>> {
         if self.known.is_some() {
             return Ok(self.known);

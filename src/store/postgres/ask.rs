@@ -1,4 +1,4 @@
-//! What can be asked: one message to the server, and what is made of its answer.
+//! Questions: one message to the server, and what is made of its answer.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -23,7 +23,7 @@ pub(super) struct Line<'a> {
 /// One message to the server, and what is made of its answer.
 pub(super) trait Question: Sync {
     type Answer;
-    /// Whether asking again does harm where nobody knows if it was done.
+    /// It changes something: to ask again does harm where nobody knows if it was done.
     const CHANGES: bool;
     fn ask(
         &self,
@@ -51,7 +51,7 @@ pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
 /// waited for, the next one sees.
 pub(super) struct Script {
-    /// How long each of them may wait for a lock, in milliseconds.
+    /// The time that each of them may wait for a lock, in milliseconds.
     pub(super) patience: u128,
     /// The one that takes the locks. When it is done there must be time left, or all of it is undone.
     pub(super) first: String,
@@ -156,7 +156,10 @@ fn values<'a>(parameters: &[Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
 }
 
 /// Waits for both, and lets the first begin first.
-pub(super) async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
+pub(super) async fn both<A, B>(
+    one: impl Future<Output = A>,
+    other: impl Future<Output = B>,
+) -> (A, B) {
     let (mut one, mut other) = (pin!(one), pin!(other));
     let (mut first, mut second) = (None, None);
     poll_fn(|context| {

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deadpool_postgres::tokio_postgres::config::Host;
 use deadpool_postgres::tokio_postgres::Config;
+use deadpool_postgres::tokio_postgres::config::Host;
 use deadpool_postgres::{Client, ClientWrapper, Hook, HookError, Pool, PoolError, QueueMode};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresOptions;
 use super::ask::{Line, Question};
-use super::failure::{Verdict, describe, describe_connecting, fail, fail_unacknowledged, may_come_back};
+use super::failure::{
+    Verdict, describe, describe_connecting, fail, fail_unacknowledged, may_come_back,
+};
 use super::lease::Lease;
 use super::schema::Tables;
 use super::session::{Session, Sessions};
@@ -45,14 +47,14 @@ const IDLE: Duration = Duration::from_secs(10);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// How often an answer may get lost until it is the question's fault: once with a connection that was dead
+/// The most answers that may get lost until it is the question's fault: once with a connection that was dead
 /// already, once with what kills another one.
 const LOST: u32 = 2;
 
 /// A connection that can't be had.
 struct NoConnection {
     error: Error,
-    /// Whether there may be one in a moment: the server starts, or is not there.
+    /// There may be one in a moment: the server starts, or is not there.
     may_come_back: bool,
 }
 
@@ -180,8 +182,9 @@ impl Connections {
                     return Err(fail(operation, error));
                 }
                 Verdict::Unknown if Q::CHANGES => {
-                    return Err(fail_unacknowledged(operation, &describe(&error))
-                        .with_source(error));
+                    return Err(
+                        fail_unacknowledged(operation, &describe(&error)).with_source(error)
+                    );
                 }
                 Verdict::Unknown if lost < LOST && time.pause().await => lost += 1,
                 Verdict::Unknown => return Err(fail(operation, error)),
@@ -311,7 +314,7 @@ pub(super) fn config(address: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// Where an address leads, without its password.
+/// Returns the place that an address leads to, without its password.
 pub(super) fn place(config: &Config) -> String {
     let (mut places, ports) = (Vec::new(), config.get_ports());
     for (i, host) in config.get_hosts().iter().enumerate() {

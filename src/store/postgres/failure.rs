@@ -1,4 +1,4 @@
-//! What an error of the server or the driver means for what was asked.
+//! Errors of the server and the driver, and what they mean for what was asked.
 
 use deadpool_postgres::tokio_postgres as driver;
 use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
@@ -7,7 +7,7 @@ use super::schema::is_of_appends;
 use super::tls::Security;
 use crate::error::{Error, ErrorKind};
 
-/// What an error says about what was asked for.
+/// The sense of an error for what was asked for.
 pub(super) enum Verdict {
     /// It was not done.
     Undone,
@@ -46,13 +46,13 @@ pub(super) fn fail_unacknowledged(operation: &'static str, why: &str) -> Error {
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
 
-/// The driver's error as one of something that was not done.
+/// Makes the driver's error one of something that was not done.
 pub(super) fn fail(operation: &'static str, error: driver::Error) -> Error {
     let text = format!("postgres: {}", describe(&error));
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// The driver's error in words that say what to do about it. What the server quotes from rows is left
+/// Puts the driver's error in words that say what to do about it. What the server quotes from rows is left
 /// out.
 pub(super) fn describe(error: &driver::Error) -> String {
     let Some(said) = error.as_db_error() else {
@@ -73,7 +73,7 @@ pub(super) fn describe(error: &driver::Error) -> String {
     }
 }
 
-/// Whether there may be a connection in a moment: nobody is there, or the server starts, ends, or has too
+/// Tells whether there may be a connection in a moment: nobody is there, or the server starts, ends, or has too
 /// many.
 pub(super) fn may_come_back(error: &driver::Error) -> bool {
     let Some(said) = error.as_db_error() else { return is_of_the_network(error) };
@@ -87,7 +87,7 @@ pub(super) fn may_come_back(error: &driver::Error) -> bool {
         || said.code().code().starts_with("08")
 }
 
-/// Nobody listens, or who did is gone: not what an address, a password or a certificate is to blame for.
+/// Tells whether nobody listens, or who did is gone: not what an address, a password or a certificate is to blame for.
 fn is_of_the_network(error: &driver::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -99,7 +99,7 @@ fn is_of_the_network(error: &driver::Error) -> bool {
     error.is_closed()
 }
 
-/// The driver's error where there is no connection, with what to do about it.
+/// Puts the driver's error where there is no connection in words, with what to do about it.
 pub(super) fn describe_connecting(error: &driver::Error, security: &Security) -> String {
     let text = describe(error);
     let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);

@@ -16,10 +16,10 @@ use super::settling::Settling;
 use super::tls::Security;
 use crate::memory::MemoryId;
 
-/// How long what was given up may go on by itself.
+/// The time for which what was given up may go on by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long to wait until the server is told to cancel again.
+/// The time to wait until the server is told to cancel again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A connection that somebody waits for.

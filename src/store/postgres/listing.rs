@@ -1,4 +1,4 @@
-//! What a store does with many conversations: listing, telling, deleting, restoring.
+//! Work on many conversations: listing, telling, deleting, restoring.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use crate::record::{Incarnation, millis};
 use crate::store::common::{at, signed, unsigned};
 use crate::store::{Info, check_prefix, exists};
 
-/// How many bytes of an id the index knows.
+/// The number of bytes of an id that the index knows.
 const INDEXED: usize = 512;
 
 pub(super) async fn ids(
@@ -30,7 +30,8 @@ pub(super) async fn ids(
         (&behind(prefix), Type::BYTEA),
         (&signed(n), Type::INT8),
     ];
-    let rows = shared.connections.ask("ids", &[], Read(&shared.statements.ids, &parameters)).await?;
+    let rows =
+        shared.connections.ask("ids", &[], Read(&shared.statements.ids, &parameters)).await?;
     rows.iter().map(id).collect()
 }
 
@@ -58,7 +59,8 @@ fn id(row: &Row) -> Result<MemoryId> {
 
 pub(super) async fn info(shared: &Shared, id: &MemoryId) -> Result<Option<Info>> {
     let parameters: [Parameter<'_>; 1] = [(&id.as_str().as_bytes(), Type::BYTEA)];
-    let rows = shared.connections.ask("info", &[], Read(&shared.statements.info, &parameters)).await?;
+    let rows =
+        shared.connections.ask("info", &[], Read(&shared.statements.info, &parameters)).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let number = |column| value::<i64>(row, column);
     let positions = unsigned(number(0)?)..unsigned(number(1)?);

@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The options by which a store is opened.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{PostgresStore, Shared, version};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 
-/// How a [`PostgresStore`] is opened.
+/// Options by which a [`PostgresStore`] is opened.
 ///
 /// ```no_run
 /// use memory_prompt::{Codec, PostgresStore};
@@ -59,50 +59,54 @@ impl Default for PostgresOptions {
 }
 
 impl PostgresOptions {
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets the codec in which new messages are written; [`Codec::Json`] unless set. Every codec is read.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
         self
     }
 
-    /// The schema that the tables are in; `memory_prompt` unless set. It is created where there is none.
+    /// Sets the schema that the tables are in; `memory_prompt` unless set. It is created where there is none.
     #[must_use]
     pub fn schema(mut self, schema: impl Into<String>) -> Self {
         self.schema = schema.into();
         self
     }
 
-    /// What the names of the tables begin with; nothing unless set. For a schema that holds other tables.
+    /// Sets a prefix of the names of the tables; none unless set. For a schema that holds other tables.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// The most connections there are at once, at least one; 10 unless set.
+    /// Sets the most connections there are at once, at least one; 10 unless set.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// How long to wait for a connection, be it a new one or one of the pool's; 5 seconds unless set.
+    /// Sets the time to wait for a connection, be it a new one or one of the pool's; 5 seconds unless
+    /// set. A server that refuses, since it is restarted, is asked again within the
+    /// [timeout](Self::timeout).
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long to wait for an answer; 10 seconds unless set. A change that took longer is
-    /// [`ErrorKind::Unacknowledged`], unless it waited for somebody else's lock; to evict or delete millions of messages may well take longer.
+    /// Sets the time that an operation may take, with all that is repeated until the server is back; 10
+    /// seconds unless set. A change that took longer is
+    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged), unless it waited for somebody else's
+    /// lock; to evict or delete millions of messages may well take longer.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Whether statements are prepared where that can be done; they are unless this is `false`.
+    /// Prepares statements where that can be done, or none if this is `false`; it does unless set.
     ///
     /// A store finds out by itself where a pooler can't. This is for what is between and neither gives
     /// statements names of its own nor tells that the session may change.
@@ -112,7 +116,7 @@ impl PostgresOptions {
         self
     }
 
-    /// The authority that signs the server's certificate, in PEM; unless set, those count that the
+    /// Sets the authority that signs the server's certificate, in PEM; unless set, those count that the
     /// operating system trusts. The connections are encrypted then, as with `sslmode=require` in the
     /// address.
     #[cfg(feature = "postgres-tls")]
@@ -122,20 +126,16 @@ impl PostgresOptions {
         self
     }
 
-    /// The client's own certificate and its key, in PEM, for a server that asks for one. The connections
+    /// Sets the client's own certificate and its key, in PEM, for a server that asks for one. The connections
     /// are encrypted then.
     #[cfg(feature = "postgres-tls")]
     #[must_use]
-    pub fn certificate(
-        mut self,
-        certificate: impl Into<Vec<u8>>,
-        key: impl Into<Vec<u8>>,
-    ) -> Self {
+    pub fn certificate(mut self, certificate: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         self.certificates.own = Some((certificate.into(), key.into()));
         self
     }
 
-    /// The statements that create the tables, for a tool that migrates, or for a role that may.
+    /// Returns the statements that create the tables, for a tool that migrates, or for a role that may.
     ///
     /// ```
     /// use memory_prompt::PostgresStore;
@@ -147,12 +147,12 @@ impl PostgresOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the schema or the prefix can't be (part of) a name.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the schema or the prefix can't be (part of) a name.
     pub fn sql(&self) -> Result<String> {
         Ok(Tables::new(&self.schema, &self.prefix)?.sql())
     }
 
-    /// The statements that bring tables of this version up to date, for the same. They belong into one
+    /// Returns the statements that bring tables of this version up to date, for the same. They belong into one
     /// transaction; there are none for tables that are.
     ///
     /// # Errors
@@ -167,15 +167,15 @@ impl PostgresOptions {
         }
     }
 
-    /// The store in the database at this address, whose tables are created where there are none.
+    /// Opens the store in the database at this address, whose tables are created where there are none.
     ///
     /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form (`host=…
     /// user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be in it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, or where there is
-    /// no tokio runtime, and [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the address, the schema or the prefix make no sense, or where there is
+    /// no tokio runtime, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the server can't be reached or refuses, or where the tables are those
     /// of something else, of a later version, or can't be upgraded. They are then as they were.
     pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
         let tables = Tables::new(&self.schema, &self.prefix)?;
@@ -185,10 +185,10 @@ impl PostgresOptions {
         self.store(connections, &tables, place).await
     }
 
-    /// The store in the database that this pool is connected to.
+    /// Opens the store in the database that this pool is connected to.
     ///
-    /// How many connections there are, and what is done to see whether one is still there before it is
-    /// used, is then the pool's business.
+    /// The pool decides then how many connections there are, and looks itself whether one is still there
+    /// before it is used.
     ///
     /// # Errors
     ///

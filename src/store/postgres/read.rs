@@ -15,8 +15,7 @@ use crate::memory::Read;
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
 use crate::store::common::{at, no_system, signed, unsigned};
 
-/// What a read asks for besides the newest records. What it does not ask for, its statement does not
-/// mention.
+/// The parts of a read besides the newest records. Its statement mentions those alone that it has.
 #[derive(Clone, Copy)]
 pub(super) struct ReadShape {
     slots: bool,
@@ -24,7 +23,7 @@ pub(super) struct ReadShape {
 }
 
 impl ReadShape {
-    /// How many there are.
+    /// The number of shapes.
     pub(super) const ALL: usize = 4;
 
     fn of(read: &Read) -> Self {
@@ -99,7 +98,7 @@ async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
     connections.ask("read", &[], question).await
 }
 
-/// What a read found so far.
+/// The answer to a read, as far as it was taken in.
 #[derive(Default)]
 struct Found {
     snapshot: Snapshot,

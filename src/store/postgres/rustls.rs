@@ -43,7 +43,10 @@ impl Certificates {
             roots.add(certificate).map_err(refuse)?;
         }
         if roots.is_empty() {
-            return Err(Error::invalid("open", "postgres: the authority's file holds no certificate"));
+            return Err(Error::invalid(
+                "open",
+                "postgres: the authority's file holds no certificate",
+            ));
         }
         Ok(roots)
     }
@@ -65,7 +68,7 @@ fn refuse(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::invalid("open", text).with_source(error)
 }
 
-/// What makes encrypted connections.
+/// A maker of encrypted connections.
 #[derive(Clone)]
 pub(super) struct Tls(Arc<ClientConfig>);
 
@@ -100,7 +103,7 @@ impl MakeTlsConnect<Socket> for Tls {
     }
 }
 
-/// What encrypts one connection to a server of this name.
+/// A handshake with a server of this name.
 pub(super) struct Connect {
     connector: TlsConnector,
     name: ServerName<'static>,

@@ -1,4 +1,4 @@
-//! What is known about a connection: whether statements can be prepared on it, which are, and what time it
+//! The knowledge about a connection: whether statements can be prepared on it, which are, and what time it
 //! is on the server.
 //!
 //! A prepared statement belongs to a session of the server. A pooler gives each transaction another
@@ -20,14 +20,14 @@ use super::ask::both;
 use super::backend;
 use super::statements::{OFTEN, Statement};
 
-/// What is known about one connection.
+/// The knowledge about one connection.
 pub(super) struct Session {
     prepares: AtomicBool,
     prepared: Mutex<[Option<driver::Statement>; OFTEN]>,
     clock: Clock,
 }
 
-/// What the server said about itself and the time when it was asked for the version of the tables.
+/// The server's words about itself and its clock, beside the version of the tables.
 pub(super) struct Said {
     pub(super) backend: Option<i32>,
     pub(super) clock: Clock,
@@ -67,7 +67,7 @@ impl Session {
         self.clock.after(left)
     }
 
-    /// Whether this statement is to be prepared.
+    /// Tells whether this statement is to be prepared.
     pub(super) fn prepares(&self, statement: &Statement) -> bool {
         statement.number.is_some() && self.prepares.load(Ordering::Relaxed)
     }
@@ -125,7 +125,7 @@ fn is_of_the_driver(name: &str) -> bool {
     name.strip_prefix('s').is_some_and(|number| number.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// What is known about the connections of a pool.
+/// The knowledge about the connections of a pool.
 #[derive(Default)]
 pub(super) struct Sessions(Mutex<HashMap<ObjectId, Arc<Session>>>);
 
@@ -136,7 +136,12 @@ impl Sessions {
 
     /// Keeps what was found out. Nobody says when a connection is gone, so all is forgotten now and then,
     /// and found out again.
-    pub(super) fn keep(&self, client: &Client, session: Session, connections: usize) -> Arc<Session> {
+    pub(super) fn keep(
+        &self,
+        client: &Client,
+        session: Session,
+        connections: usize,
+    ) -> Arc<Session> {
         let session = Arc::new(session);
         let mut all = self.0.lock();
         if all.len() >= connections.saturating_mul(4).max(64) {

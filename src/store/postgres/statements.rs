@@ -8,10 +8,10 @@ use super::read::ReadShape;
 use super::schema::Tables;
 use crate::memory::MemoryId;
 
-/// How many conversations are deleted at once.
+/// The number of conversations that are deleted at once.
 pub(super) const AT_ONCE: usize = 256;
 
-/// What a conversation is found by: a hash of its id, so that ids may be of any length, and so that the
+/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any length, and so that the
 /// messages are found by the id alone. (128 bits of SHA-256: nobody has found two ids with the same
 /// key, and nobody will.)
 pub(super) fn key(id: &str) -> String {
@@ -26,7 +26,7 @@ pub(super) fn key_of(id: &MemoryId) -> String {
     key(&format!("decode('{hex}', 'hex')"))
 }
 
-/// How many statements are asked so often that a connection prepares them.
+/// The number of statements that are asked so often that a connection prepares them.
 pub(super) const OFTEN: usize = READS + ReadShape::ALL + 3;
 
 /// The number of the first statement that reads; those that append come before.
@@ -50,10 +50,10 @@ impl Statement {
     }
 }
 
-/// What is asked, with the names of the tables in it.
+/// All statements of a store, with the names of its tables in them.
 pub(super) struct Statements {
     tables: Tables,
-    /// How long a change may wait for a lock, in milliseconds.
+    /// The time that a change may wait for a lock, in milliseconds.
     patience: u128,
     appends: Vec<Statement>,
     reads: Vec<Statement>,
@@ -92,7 +92,9 @@ impl Statements {
             ),
             slots: Statement::often(
                 often + 1,
-                format!("SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"),
+                format!(
+                    "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
+                ),
             ),
             info: Statement::often(
                 often + 2,
@@ -129,7 +131,7 @@ impl Statements {
         &self.reads[shape.number()]
     }
 
-    /// What keeps others from changing a conversation, where there is one.
+    /// Returns a script that keeps others from changing a conversation, where there is one.
     pub(super) fn lock(&self, key: &str) -> String {
         let (Tables { conversation, .. }, patience) = (&self.tables, self.patience);
         format!(

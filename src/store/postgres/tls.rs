@@ -1,4 +1,4 @@
-//! Whether connections are encrypted, and by what.
+//! Encrypted connections or plain ones, as the address and the options ask.
 
 use deadpool_postgres::Manager;
 use deadpool_postgres::tokio_postgres::config::SslMode;
@@ -11,7 +11,7 @@ use super::rustls::Tls;
 use crate::error::Error;
 use crate::error::Result;
 
-/// How connections are secured.
+/// The security of the connections.
 #[derive(Clone)]
 pub(super) enum Security {
     Plain,
@@ -20,7 +20,7 @@ pub(super) enum Security {
 }
 
 impl Security {
-    /// What an address and the options ask for. Where neither does, nothing is encrypted: a server's
+    /// Finds what an address and the options ask for. Where neither does, nothing is encrypted: a server's
     /// certificate that nobody knows would be refused.
     #[cfg(feature = "postgres-tls")]
     pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
@@ -32,7 +32,7 @@ impl Security {
         Ok((config, Self::Tls(Tls::new(&options.certificates)?)))
     }
 
-    /// What an address asks for.
+    /// Finds what an address asks for.
     #[cfg(not(feature = "postgres-tls"))]
     pub(super) fn of(config: Config, _: &PostgresOptions) -> Result<(Config, Self)> {
         if config.get_ssl_mode() == SslMode::Require {
@@ -59,7 +59,7 @@ impl Security {
         };
     }
 
-    /// What to do about a server that wants an encrypted connection, where there is none.
+    /// Returns what to do about a server that wants an encrypted connection, where there is none.
     pub(super) fn advice(&self) -> Option<&'static str> {
         match self {
             #[cfg(feature = "postgres-tls")]

@@ -82,7 +82,7 @@ pub(super) async fn check(
     Err(trouble.of(operation, CURRENT, tables))
 }
 
-/// What the server says about itself. A clock that can't be read is taken for one that is right.
+/// Takes what the server says about itself. A clock that can't be read is taken for one that is right.
 fn said(row: Option<&SimpleQueryRow>) -> Said {
     let micros = row.and_then(|row| number(row, 2)).map(Duration::from_micros);
     let there = micros.map_or_else(SystemTime::now, |micros| SystemTime::UNIX_EPOCH + micros);

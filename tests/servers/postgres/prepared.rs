@@ -1,5 +1,7 @@
 //! Prepared statements: where there are some, and where there may be none.
 
+use memory_prompt::Read;
+
 use super::*;
 
 /// What is prepared in the session that answers, by the names that it has there.
@@ -86,8 +88,10 @@ async fn behind(port: u16) -> Vec<String> {
         let store = options(&new_schema()).open(address(port)).await.unwrap();
         converse(&store, 9).await;
     }
-    let watching: Vec<Client> =
-        futures(3, async |_| connect(&format!("{}?application_name=watching", address(port))).await).await;
+    let mut watching = Vec::new();
+    for _ in 0..3 {
+        watching.push(connect(&address(port)).await);
+    }
     let mut names = Vec::new();
     // All three are open at once, so each has a session of its own.
     for client in &watching {
@@ -100,37 +104,38 @@ async fn behind(port: u16) -> Vec<String> {
     names
 }
 
-async fn futures<T>(count: usize, make: impl AsyncFn(usize) -> T) -> Vec<T> {
-    let mut all = Vec::new();
-    for i in 0..count {
-        all.push(make(i).await);
-    }
-    all
-}
-
 /// Behind a pooler that knows nothing of prepared statements, another session answers each time: a name
 /// means nothing there, or a statement of another store. None is left behind either.
 #[test]
 #[ignore = "needs PostgreSQL and pgbouncer"]
 fn nothing_is_prepared_behind_a_pooler_that_can_not() {
-    let (_pooler, port) = pooler_with("pgbouncer-without", SHARED.port, None);
+    let program = Path::new(PGBOUNCER);
+    let off = (pgbouncer_version(program) >= KNOWS).then_some(0);
+    let (_pooler, port) = pooler_with(program, "pgbouncer-without", SHARED.port, off);
     block_on(async { assert_eq!(behind(port).await, [""; 0]) });
 }
 
-/// pgbouncer has known prepared statements since 1.21, where they are not switched off.
+/// The first pgbouncer that knows prepared statements.
+const KNOWS: (u32, u32) = (1, 21);
+
+/// A newer pgbouncer than Debian's, which knows prepared statements unless they are switched off, may be
+/// named in the environment.
 #[test]
 #[ignore = "needs PostgreSQL and pgbouncer"]
 fn statements_are_prepared_behind_a_pooler_that_can() {
-    if pgbouncer_version() < (1, 21) {
-        println!("not tested: {} is older than 1.21", pgbouncer().display());
+    let named = std::env::var_os("MEMORY_PROMPT_PGBOUNCER");
+    let program = named.map_or_else(|| PGBOUNCER.into(), PathBuf::from);
+    if pgbouncer_version(&program) < KNOWS {
+        println!("not tested: {} is older than 1.21", program.display());
         return;
     }
-    let (_pooler, port) = pooler_with("pgbouncer-with", SHARED.port, Some(200));
-    let (_pooler_without, port_without) = pooler_with("pgbouncer-off", SHARED.port, Some(0));
+    let start = |name, most| pooler_with(&program, name, SHARED.port, Some(most));
+    let (_with, port) = start("pgbouncer-with", 200);
+    let (_off, port_of_off) = start("pgbouncer-off", 0);
     block_on(async {
         let names = behind(port).await;
         assert!(names.len() >= 2 * 5, "{names:?}");
         assert!(names.iter().all(|name| name.starts_with("PGBOUNCER_")), "{names:?}");
-        assert_eq!(behind(port_without).await, [""; 0]);
+        assert_eq!(behind(port_of_off).await, [""; 0]);
     });
 }

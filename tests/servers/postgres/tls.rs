@@ -1,9 +1,7 @@
 //! A server that wants TLS, with an authority that nobody knows.
 
-#[cfg(feature = "postgres-tls")]
 use super::*;
 
-#[cfg(feature = "postgres-tls")]
 fn openssl(folder: &Path, args: &str) {
     let mut openssl = Command::new("openssl");
     openssl.current_dir(folder).args(args.split(' '));
@@ -11,14 +9,18 @@ fn openssl(folder: &Path, args: &str) {
 }
 
 /// The certificate of an authority, and those that it signed for a server and a client.
-#[cfg(feature = "postgres-tls")]
 fn certificates(folder: &Path) {
-    openssl(folder, "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2");
+    openssl(
+        folder,
+        "req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -subj /CN=ca -days 2",
+    );
     fs::write(folder.join("names"), "subjectAltName=DNS:localhost,IP:127.0.0.1").unwrap();
-    for (name, subject) in [("server", "localhost"), ("client", "test")] {
+    for (name, subject) in [("server", "localhost"), ("client", "client")] {
         openssl(
             folder,
-            &format!("req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={subject}"),
+            &format!(
+                "req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={subject}"
+            ),
         );
         openssl(
             folder,
@@ -30,20 +32,24 @@ fn certificates(folder: &Path) {
     }
 }
 
-#[cfg(feature = "postgres-tls")]
 #[test]
 #[ignore = "needs PostgreSQL and openssl"]
 fn a_server_that_wants_tls() {
     let postgres = Postgres::start("postgres-tls");
     let (data, port) = (postgres.folder.join("data"), postgres.port);
     certificates(&data);
+    block_on(async {
+        let roles = "CREATE ROLE admin LOGIN SUPERUSER; CREATE ROLE certified LOGIN";
+        connect(&postgres.address()).await.batch_execute(roles).await.unwrap();
+    });
     let settings = "ssl = on\nssl_cert_file = 'server.pem'\nssl_key_file = 'server.key'\n\
                     ssl_ca_file = 'ca.pem'\n";
     fs::write(data.join("postgresql.auto.conf"), settings).unwrap();
-    let rights = "hostssl all test 127.0.0.1/32 trust\n\
+    let rights = "host all admin 127.0.0.1/32 trust\n\
+                  hostssl all test 127.0.0.1/32 trust\n\
                   hostssl all certified 127.0.0.1/32 cert map=all\n";
     fs::write(data.join("pg_hba.conf"), rights).unwrap();
-    fs::write(data.join("pg_ident.conf"), "all test certified\n").unwrap();
+    fs::write(data.join("pg_ident.conf"), "all client certified\n").unwrap();
     let mut chown = Command::new("chown");
     chown.args(["-R", "--reference"]).arg(&data).arg(&data);
     run(chown);
@@ -81,22 +87,39 @@ fn a_server_that_wants_tls() {
         }
 
         // Who gives up cancels by TLS too.
-        let store = options("tls").authority(authority.clone()).max_connections(1);
-        let store = store.timeout(Duration::from_secs(5)).open(&plain).await.unwrap();
-        let memory = store.memory("locked").unwrap();
-        memory.add(Message::user("before")).await.unwrap();
-        let locks = options("tls").authority(authority.clone()).open(&plain).await.unwrap();
-        drop(locks);
-        let error = memory.append(&mut vec![Message::user("x")], Some(7)).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict { expected: 7, actual: 1 });
+        let admin = format!("postgres://admin@127.0.0.1:{port}/postgres");
+        let mut admin = connect(&admin).await;
+        let lock = admin.transaction().await.unwrap();
+        lock.batch_execute("SELECT FROM tls.conversation FOR UPDATE").await.unwrap();
+        let store = options("tls").max_connections(1).authority(authority.clone());
+        let memory = store.open(&plain).await.unwrap().memory(plain.as_str()).unwrap();
+        let append = memory.add(Message::user("given up"));
+        tokio::time::timeout(Duration::from_millis(200), append).await.unwrap_err();
+        assert_eq!(all_texts(&memory).await, ["hi"; 3], "there is a connection for this");
+        lock.rollback().await.unwrap();
 
+        let grant = "GRANT USAGE ON SCHEMA tls TO certified;
+                     GRANT SELECT ON ALL TABLES IN SCHEMA tls TO certified";
+        admin.batch_execute(grant).await.unwrap();
         let certified = plain.replace("test@", "certified@");
-        let create = "CREATE ROLE certified LOGIN SUPERUSER";
-        drop(create);
-        let with = options("tls").authority(authority.clone());
+        let with = options("tls").authority(authority);
         let error = with.clone().open(&certified).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
-        let shown = format!("{:?}", with.clone().certificate(certificate.clone(), key.clone()));
-        assert!(!shown.contains("45, 45"), "a key is not shown: {shown}");
+        assert_eq!(error.kind(), ErrorKind::Storage);
+        let with = with.certificate(certificate, key);
+        let store = with.clone().open(&certified).await.unwrap();
+        assert_eq!(all_texts(&store.memory(plain.as_str()).unwrap()).await, ["hi"; 3]);
+        let shown = format!("{with:?}");
+        assert!(shown.contains("Certificates { .. }"), "a key is not shown: {shown}");
+    });
+}
+
+#[test]
+fn certificates_that_make_no_sense_are_refused() {
+    block_on(async {
+        let nothing = PostgresStore::options().authority("nothing");
+        let error = nothing.open(address(1)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        let text = "open: postgres: the authority's file holds no certificate";
+        assert_eq!(error.to_string(), text);
     });
 }
