@@ -182,7 +182,7 @@ use deadpool_postgres::tokio_postgres::types::Type;
 use deadpool_postgres::tokio_postgres::{self as driver, Row};
 
 use super::common::{Payloads, conflict, nothing, signed, unsigned};
-use super::{AsyncChatMemoryStore, Info};
+use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
@@ -268,6 +268,34 @@ impl PostgresStore {
     }
 }
 
+impl PostgresStore {
+    /// Asks the server for an answer, and looks whether the tables are there.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](PostgresOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let Shared { connections, statements, .. } = &*self.shared;
+        let ping = async { connections.ask("ping", &[], ask::Read(&statements.ping, &[])).await };
+        self.shared.watched("ping", async { ping.await.map(drop) }).await
+    }
+
+    /// Returns what was counted since the store was opened, and its connections at this moment.
+    pub fn figures(&self) -> Figures {
+        self.shared.connections.figures()
+    }
+}
+
+impl Shared {
+    fn watched<'a, T>(
+        &'a self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.connections.watch.operation(operation, work)
+    }
+}
+
 impl AsyncChatMemoryStore for PostgresStore {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
@@ -278,15 +306,17 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(listing::ids(&self.shared, "", after, n))
+        self.shared.watched("ids", listing::ids(&self.shared, "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0) })
+        self.shared.watched("delete", async move {
+            Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0)
+        })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(listing::purge_inactive(&self.shared, older_than))
+        self.shared.watched("purge_inactive", listing::purge_inactive(&self.shared, older_than))
     }
 
     fn ids_with_prefix<'a>(
@@ -295,15 +325,15 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(listing::ids(&self.shared, prefix, after, n))
+        self.shared.watched("ids_with_prefix", listing::ids(&self.shared, prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(listing::info(&self.shared, id))
+        self.shared.watched("info", listing::info(&self.shared, id))
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(listing::delete_prefix(&self.shared, prefix))
+        self.shared.watched("delete_prefix", listing::delete_prefix(&self.shared, prefix))
     }
 
     fn restore<'a>(
@@ -312,7 +342,7 @@ impl AsyncChatMemoryStore for PostgresStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(listing::restore(&self.shared, id, start, incarnation))
+        self.shared.watched("restore", listing::restore(&self.shared, id, start, incarnation))
     }
 }
 
@@ -326,42 +356,17 @@ impl AsyncChatMemory for PostgresMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
-            let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
-            check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
-            if batch.is_empty() {
-                return nothing("postgres", expected, self.end().await?);
-            }
-            let Shared { connections, statements, .. } = &*self.shared;
-            // What is expected to be there already must not be created.
-            let append = statements.append(Shape::plain(expected.is_none_or(|it| it == 0)));
-            let parameters: [Parameter<'_>; 6] = [
-                (&self.id.as_str().as_bytes(), Type::BYTEA),
-                (&signed(millis(SystemTime::now())), Type::INT8),
-                (&messages, Type::BYTEA_ARRAY),
-                (&system, Type::BYTEA),
-                (&expected.map(signed), Type::INT8),
-                (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
-            ];
-            let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
-            let Some(row) = rows.first() else {
-                // Where it ends is another question, so the answer may be of a moment later.
-                return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
-            };
-            let end = unsigned(value(row, 0)?);
-            batch.clear();
-            Ok(end.saturating_sub(messages.len() as u64)..end)
-        })
+        self.shared.watched("append", self.append_messages(batch, expected))
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         let mut read = Read::newest(n);
         read.before = before;
-        Box::pin(async move { read::read(self, &read).await })
+        self.shared.watched("read", async move { read::read(self, &read).await })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
+        self.shared.watched("evict", async move {
             let Shared { connections, statements, .. } = &*self.shared;
             let script = statements.evict(&key_of(&self.id), signed(before));
             let counts = connections.ask("evict", &[&self.id], script).await?;
@@ -370,7 +375,7 @@ impl AsyncChatMemory for PostgresMemory {
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        self.shared.watched("clear", async move {
             let Shared { connections, statements, .. } = &*self.shared;
             let script = statements.clear(&key_of(&self.id));
             connections.ask("clear", &[&self.id], script).await.map(|_| ())
@@ -378,15 +383,15 @@ impl AsyncChatMemory for PostgresMemory {
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(append::append_with(self, append))
+        self.shared.watched("append", append::append_with(self, append))
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(read::read(self, read))
+        self.shared.watched("read", read::read(self, read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(read::slots(self))
+        self.shared.watched("slots", read::slots(self))
     }
 
     fn limits(&self) -> Limits {
@@ -395,6 +400,38 @@ impl AsyncChatMemory for PostgresMemory {
 }
 
 impl PostgresMemory {
+    /// Appends what is nothing but messages.
+    async fn append_messages(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> Result<Range<u64>> {
+        let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
+        check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
+        if batch.is_empty() {
+            return nothing("postgres", expected, self.end().await?);
+        }
+        let Shared { connections, statements, .. } = &*self.shared;
+        // What is expected to be there already must not be created.
+        let append = statements.append(Shape::plain(expected.is_none_or(|it| it == 0)));
+        let parameters: [Parameter<'_>; 6] = [
+            (&self.id.as_str().as_bytes(), Type::BYTEA),
+            (&signed(millis(SystemTime::now())), Type::INT8),
+            (&messages, Type::BYTEA_ARRAY),
+            (&system, Type::BYTEA),
+            (&expected.map(signed), Type::INT8),
+            (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
+        ];
+        let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
+        let Some(row) = rows.first() else {
+            // Where it ends is another question, so the answer may be of a moment later.
+            return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
+        };
+        let end = unsigned(value(row, 0)?);
+        batch.clear();
+        Ok(end.saturating_sub(messages.len() as u64)..end)
+    }
+
     async fn end(&self) -> Result<u64> {
         Ok(read::read(self, &Read::newest(0)).await?.end)
     }

@@ -5,6 +5,7 @@
 
 mod beside;
 mod given_up;
+mod observed;
 mod prepared;
 mod restarted;
 #[cfg(feature = "postgres-tls")]

@@ -19,7 +19,7 @@ use super::schema::Tables;
 use super::statements::{IN_TIME, Statement, key, key_of};
 use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, AsyncChatMemory, Expected};
+use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, signed, unsigned};
 
@@ -239,7 +239,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     append.check(&LIMITS)?;
     let shape = Shape::of(append);
     if shape.is_plain() {
-        let positions = memory.append(&mut append.messages, append.expected).await?;
+        let positions = memory.append_messages(&mut append.messages, append.expected).await?;
         return Ok(recognised(Appended::new(positions)));
     }
     let statement = memory.shared.statements.append(shape);
@@ -261,6 +261,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
             break done;
         }
         again += 1;
+        memory.shared.connections.watch.lost_race("append");
         if again > PATIENCE {
             let text = "postgres: the conversation came and went all the while";
             return Err(Error::new(ErrorKind::Storage, "append", text));

@@ -1,6 +1,7 @@
 //! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::tokio_postgres::Config;
@@ -22,6 +23,8 @@ use super::tls::Security;
 use super::version;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryId;
+use crate::store::Figures;
+use crate::store::observe::Watch;
 
 /// A pool, and how long to wait for what.
 ///
@@ -32,12 +35,15 @@ pub(super) struct Connections {
     pool: Pool,
     security: Security,
     sessions: Sessions,
+    /// A connection was lost since the last new one.
+    lost: AtomicBool,
     settling: Arc<Settling>,
     tables: Tables,
     runtime: Handle,
     prepare: bool,
     connect_timeout: Duration,
     timeout: Duration,
+    pub(super) watch: Watch,
 }
 
 /// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this is
@@ -127,12 +133,14 @@ impl Connections {
             pool,
             security,
             sessions: Sessions::default(),
+            lost: AtomicBool::new(false),
             settling: Arc::default(),
             tables,
             runtime,
             prepare: options.prepare,
             connect_timeout: options.connect_timeout,
             timeout: options.timeout,
+            watch: Watch::new("postgres"),
         })
     }
 
@@ -153,7 +161,11 @@ impl Connections {
             }
             let (client, session) = match self.line(operation, &mut lease).await {
                 Ok(line) => line,
-                Err(no) if no.may_come_back && time.pause().await => continue,
+                Err(no) if no.may_come_back && time.pause().await => {
+                    self.lost.store(true, Ordering::Relaxed);
+                    self.watch.retried(operation, "no connection");
+                    continue;
+                }
                 Err(no) => return Err(no.error),
             };
             let left = time.left();
@@ -170,25 +182,39 @@ impl Connections {
             };
             let verdict = Verdict::of(&error);
             match verdict {
+                Verdict::Unknown => self.lost.store(true, Ordering::Relaxed),
                 Verdict::NotPrepared => session.prepare_no_more(),
                 Verdict::Late => self.sessions.forget(client),
                 _ => {}
             }
             lease.done();
-            match verdict {
-                Verdict::NotPrepared => {}
-                Verdict::InTheWay | Verdict::Late if time.pause().await => {}
-                Verdict::Undone | Verdict::InTheWay | Verdict::Late => {
-                    return Err(fail(operation, error));
-                }
+            let again = match verdict {
+                Verdict::NotPrepared => true,
+                Verdict::InTheWay | Verdict::Late => time.pause().await,
+                Verdict::Undone => false,
                 Verdict::Unknown if Q::CHANGES => {
-                    return Err(
-                        fail_unacknowledged(operation, &describe(&error)).with_source(error)
-                    );
+                    let text = describe(&error);
+                    return Err(fail_unacknowledged(operation, &text).with_source(error));
                 }
-                Verdict::Unknown if lost < LOST && time.pause().await => lost += 1,
-                Verdict::Unknown => return Err(fail(operation, error)),
+                Verdict::Unknown => {
+                    lost += 1;
+                    lost <= LOST && time.pause().await
+                }
+            };
+            if !again {
+                return Err(fail(operation, error));
             }
+            self.tell_again(operation, &verdict);
+        }
+    }
+
+    fn tell_again(&self, operation: &'static str, verdict: &Verdict) {
+        match verdict {
+            Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
+            Verdict::Late => self.watch.retried(operation, "the clock"),
+            Verdict::InTheWay => self.watch.lost_race(operation),
+            Verdict::Undone => {}
+            Verdict::Unknown => self.watch.retried(operation, "connection lost"),
         }
     }
 
@@ -222,6 +248,9 @@ impl Connections {
             Err(NoConnection { error: self.nobody_answered(operation), may_come_back: false })
         })?;
         *new = false;
+        if self.lost.swap(false, Ordering::Relaxed) {
+            self.watch.reconnected(operation);
+        }
         let session = self.sessions.keep(client, session, self.pool.status().max_size);
         Ok((client, session))
     }
@@ -287,8 +316,14 @@ impl Connections {
         self.timeout
     }
 
-    pub(super) fn status(&self) -> deadpool_postgres::Status {
-        self.pool.status()
+    pub(super) fn figures(&self) -> Figures {
+        let status = self.pool.status();
+        Figures {
+            connections: status.size,
+            most_connections: Some(status.max_size),
+            waiting: status.waiting,
+            ..self.watch.figures()
+        }
     }
 }
 
