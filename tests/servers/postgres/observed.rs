@@ -26,11 +26,14 @@ fn a_store_answers_and_counts() {
             })
             .collect();
         let patience = Instant::now() + Duration::from_secs(1);
-        while store.figures().waiting < 2 && Instant::now() < patience {
+        let seen = || {
+            let figures = store.figures();
+            (figures.connections, figures.waiting, figures.under_way)
+        };
+        while seen() != (3, 2, 5) && Instant::now() < patience {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        let figures = store.figures();
-        assert_eq!((figures.connections, figures.waiting, figures.under_way), (3, 2, 5));
+        assert_eq!(seen(), (3, 2, 5));
         lock.rollback().await.unwrap();
         for append in waiting {
             append.await.unwrap().unwrap();
