@@ -129,6 +129,7 @@
 //!   query.
 //! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
 //!   too.
+//! - **`postgres-tls`** lets `PostgresStore` speak TLS.
 //! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster;
 //!   **`redis-tls`** reaches it by TLS.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for

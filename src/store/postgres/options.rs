@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::ask::Read;
 use super::connect::{self, Connections};
 #[cfg(feature = "postgres-tls")]
 use super::rustls::Certificates;
@@ -207,6 +208,8 @@ impl PostgresOptions {
     ) -> Result<PostgresStore> {
         version::prepare(&connections, tables).await?;
         let statements = Statements::new(tables, self.timeout);
+        // So that the first caller does not have to find out about the connection that this one leaves.
+        connections.ask("open", &[], Read(&statements.ping, &[])).await?;
         let shared = Shared { connections, statements, codec: self.codec, place };
         Ok(PostgresStore { shared: Arc::new(shared) })
     }
