@@ -55,6 +55,7 @@ const VERSIONS: &str = "$17";
 
 /// The parts of an append besides messages. Its statement mentions those alone that it has.
 #[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each part is there or not, whatever the others")]
 pub(super) struct Shape {
     /// It begins a conversation where there is none, or else does nothing then.
     begins: bool,

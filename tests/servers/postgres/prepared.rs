@@ -133,9 +133,9 @@ fn statements_are_prepared_behind_a_pooler_that_can() {
     let (_with, port) = start("pgbouncer-with", 200);
     let (_off, port_of_off) = start("pgbouncer-off", 0);
     block_on(async {
-        let names = behind(port).await;
-        assert!(names.len() >= 2 * 5, "{names:?}");
-        assert!(names.iter().all(|name| name.starts_with("PGBOUNCER_")), "{names:?}");
+        let found = behind(port).await;
+        assert!(found.len() >= 2 * 5, "{found:?}");
+        assert!(found.iter().all(|name| name.starts_with("PGBOUNCER_")), "{found:?}");
         assert_eq!(behind(port_of_off).await, [""; 0]);
     });
 }
