@@ -131,12 +131,14 @@
 //!   query.
 //! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
 //!   too.
+//! - **`postgres-tls`** lets `PostgresStore` speak TLS.
 //! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster;
 //!   **`redis-tls`** reaches it by TLS.
 //! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for
 //!   any executor.
 //! - **`tokio`** adds `ToBlocking` and `ToAsync`: async memories in blocking code, and blocking
 //!   ones in async code.
+//! - **`tracing`** lets stores tell what they do, in spans and events without text: see [`store`].
 //! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
 //!   own.
 

@@ -20,6 +20,8 @@ mod folder;
 mod harness;
 #[path = "../common/messages.rs"]
 mod messages;
+#[cfg(all(feature = "postgres", feature = "tokio"))]
+mod postgres;
 #[path = "../common/samples.rs"]
 mod samples;
 #[cfg(feature = "sqlite")]
@@ -52,6 +54,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
     ("stores: flat", stores::reads_are_flat),
+    #[cfg(all(feature = "postgres", feature = "tokio"))]
+    ("stores: postgres callers", postgres::many_callers_cost_little),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite read", sqlite::reading_costs_little),
     #[cfg(feature = "sqlite")]

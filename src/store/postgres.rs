@@ -22,8 +22,7 @@
 //!
 //! They are in the schema `memory_prompt` unless [`PostgresOptions::schema`] and
 //! [`PostgresOptions::prefix`] say otherwise, and are created when a store is opened, by one process
-//! while the others wait. A user who may not create them can do with tables that are there already:
-//! [`PostgresOptions::sql`] is what creates them. `WHERE id = …` on the view reads all conversations; by
+//! while the others wait. `WHERE id = …` on the view reads all conversations; by
 //! `key` it is one range of one index. PostgreSQL's JSON functions refuse a text that holds `\u0000`, in
 //! this view as elsewhere.
 //!
@@ -34,6 +33,21 @@
 //! conversations; the messages are not touched); where it takes longer than
 //! [`PostgresOptions::timeout`], nothing was done. A process that knew version 1 and still runs can then
 //! read, and is refused where it appends; end it before.
+//!
+//! # The rights that an account needs
+//!
+//! One that creates the tables needs `CREATE` on the database, or on the schema where that is there
+//! already; one that upgrades them must own them. An account that may do neither can do with tables that
+//! are there: [`PostgresOptions::sql`] is what creates them. It needs:
+//!
+//! ```sql
+//! GRANT USAGE ON SCHEMA memory_prompt TO app;
+//! GRANT SELECT ON memory_prompt.memory_prompt TO app;
+//! GRANT SELECT, INSERT, UPDATE, DELETE ON memory_prompt.conversation, memory_prompt.message,
+//!     memory_prompt.slot, memory_prompt.append TO app;
+//! ```
+//!
+//! To read it needs `SELECT` alone, and for people `SELECT` on `memory_prompt.history`.
 //!
 //! # What is promised
 //!
@@ -53,18 +67,40 @@
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
 //! - Ids are listed in the order of their bytes, by an index of their first 512 bytes, which finds those
 //!   with a prefix.
-//! - Nothing of a session is used: no named statements, no settings, no locks beyond a transaction. So it
-//!   works through a transaction pooler (tested with pgbouncer). The price is that the server plans each
-//!   statement anew, which takes it about 0.2 ms.
+//! - What is asked often is prepared once a connection, beside its first answer and so without a round trip
+//!   of its own: to plan an append anew takes a server several times as long as to do it. Nothing else of a
+//!   session is needed: no settings, no locks beyond a transaction. So it works through a transaction
+//!   pooler (tested with pgbouncer). A store finds out by itself whether there is one between: then it
+//!   prepares only where the pooler gives statements names of its own, as pgbouncer does since 1.21.
 //! - A change waits for somebody else's lock for nine tenths of [`PostgresOptions::timeout`], and is then
 //!   an error of something not done.
 //! - What is given up, since the time is up or its future was dropped, is cancelled on the server where it
 //!   does not end by itself in a moment. Its connection counts until then, so there are never more than
-//!   [`PostgresOptions::max_connections`].
+//!   [`PostgresOptions::max_connections`]. (Over a pool of the caller's that speaks TLS it is not cancelled,
+//!   but its connection is closed when the timeout is over.)
+//! - While the server is restarted, or not there, or has too many connections, whoever has no connection
+//!   waits for one within [`PostgresOptions::timeout`].
 //! - Where a connection breaks, or the time is up, before the answer to a change came, the error is
 //!   [`ErrorKind::Unacknowledged`], and the store goes on with another connection. Reads are asked again,
 //!   and so is what PostgreSQL gave up because of somebody else (deadlocks, and conflicts where the
 //!   default isolation is stricter than `read committed`).
+//!
+//! # What becomes of a change that was given up
+//!
+//! It is done, or not done, or done later; nobody knows which. How late it can be:
+//!
+//! - Whoever changes the same conversation next through this store, or a clone of it, waits until the server
+//!   is done with it. So it is not done over what was acknowledged after it.
+//! - In any case it carries its time with it, by the server's clock, which is looked at when the row of the
+//!   conversation is locked: a server that finds it later, since it stood still, undoes it. So none is done
+//!   later than [`PostgresOptions::timeout`] after it was asked, as far as that clock was not set back
+//!   meanwhile; and where a pooler leads to several servers, as far as their clocks agree.
+//! - Where the connection broke, or for other processes, that time is all there is. Then these are safe: an
+//!   append with an [id](crate::memory::Append::with_id) may be repeated, and so may one that
+//!   [expects](crate::memory::Append::expecting) where the conversation ends: it is done once.
+//!   [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and takes nothing behind it, however
+//!   late; in place of `clear` and `delete`, where others append meanwhile, it is the one to take.
+//!   A purge looks again, when it is done, which conversations are inactive.
 //!
 //! # How it behaves at scale
 //!
@@ -99,8 +135,14 @@
 //!
 //! # TLS
 //!
-//! [`PostgresOptions::open`] speaks no TLS. Hand in a pool that does, for example with
-//! `tokio-postgres-rustls`:
+//! With the feature `postgres-tls`, an address that says `sslmode=require` is spoken to by TLS, and so is
+//! one whose `PostgresOptions::authority` or `PostgresOptions::certificate` is given. The server's
+//! certificate must then be of this authority, or of one that the operating system trusts, and of the name
+//! in the address, whatever else the mode means. Nothing else is encrypted: not where the mode is `prefer`,
+//! as it is unless set, since most servers have a certificate that nobody signed.
+//!
+//! A pool of your own may do it in another way, or bind the password to the channel
+//! (`SCRAM-SHA-256-PLUS`, which a store can't):
 //!
 //! ```text
 //! let tls = tokio_postgres_rustls::MakeRustlsConnect::new(rustls_config);
@@ -113,33 +155,43 @@
 //! `tokio-postgres` 0.7.
 
 mod append;
+mod ask;
+mod backend;
 mod connect;
 mod failure;
 mod lease;
 mod listing;
+mod options;
 mod read;
+#[cfg(feature = "postgres-tls")]
+mod rustls;
 mod schema;
+mod session;
+mod settling;
 mod statements;
+mod tls;
 mod version;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 pub use deadpool_postgres;
 use deadpool_postgres::tokio_postgres::types::Type;
 use deadpool_postgres::tokio_postgres::{self as driver, Row};
 
 use super::common::{Payloads, conflict, nothing, signed, unsigned};
-use super::{AsyncChatMemoryStore, Info};
+use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
-use connect::{Change, Connections, Parameter, Script};
-use schema::Tables;
+use append::Shape;
+use ask::{Change, Parameter};
+use connect::Connections;
+pub use options::PostgresOptions;
 use statements::{Statements, key_of};
 
 /// Many conversations in a PostgreSQL database. A clone is a handle on the same connections.
@@ -188,39 +240,12 @@ struct Shared {
     connections: Connections,
     statements: Statements,
     codec: Codec,
-    /// Where the data are, for debug output.
+    /// The place of the data, for debug output.
     place: String,
 }
 
-/// How a [`PostgresStore`] is opened.
-///
-/// ```no_run
-/// use memory_prompt::PostgresStore;
-/// use memory_prompt::codec::Codec;
-///
-/// # async fn example() -> memory_prompt::Result<()> {
-/// let store = PostgresStore::options()
-///     .schema("app")
-///     .prefix("chat_")
-///     .codec(Codec::Bincode)
-///     .max_connections(20)
-///     .open("postgres://app:secret@localhost/chat")
-///     .await?;
-/// # Ok(())
-/// # }
-/// ```
-#[derive(Clone, Debug)]
-pub struct PostgresOptions {
-    codec: Codec,
-    schema: String,
-    prefix: String,
-    connections: usize,
-    connect_timeout: Duration,
-    timeout: Duration,
-}
-
 impl PostgresStore {
-    /// The store in the database at this address, with the defaults of [`PostgresOptions`].
+    /// Opens the store in the database at this address, with the defaults of [`PostgresOptions`].
     ///
     /// # Errors
     ///
@@ -229,19 +254,12 @@ impl PostgresStore {
         Self::options().open(address).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> PostgresOptions {
-        PostgresOptions {
-            codec: Codec::Json,
-            schema: "memory_prompt".to_owned(),
-            prefix: String::new(),
-            connections: 10,
-            connect_timeout: Duration::from_secs(5),
-            timeout: Duration::from_secs(10),
-        }
+        PostgresOptions::default()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -251,124 +269,31 @@ impl PostgresStore {
     }
 }
 
-impl PostgresOptions {
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
-
-    /// The schema that the tables are in; `memory_prompt` unless set. It is created where there is none.
-    #[must_use]
-    pub fn schema(mut self, schema: impl Into<String>) -> Self {
-        self.schema = schema.into();
-        self
-    }
-
-    /// What the names of the tables begin with; nothing unless set. For a schema that holds other tables.
-    #[must_use]
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = prefix.into();
-        self
-    }
-
-    /// The most connections there are at once, at least one; 10 unless set.
-    #[must_use]
-    pub fn max_connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
-    }
-
-    /// How long to wait for a connection, be it a new one or one of the pool's; 5 seconds unless set.
-    #[must_use]
-    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout = timeout;
-        self
-    }
-
-    /// How long to wait for an answer; 10 seconds unless set. A change that took longer is
-    /// [`ErrorKind::Unacknowledged`], unless it waited for somebody else's lock; to evict or delete millions of messages may well take longer.
-    #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = timeout;
-        self
-    }
-
-    /// The statements that create the tables, for a tool that migrates, or for a role that may.
-    ///
-    /// ```
-    /// use memory_prompt::PostgresStore;
-    ///
-    /// let sql = PostgresStore::options().schema("app").prefix("chat_").sql()?;
-    /// assert!(sql.contains(r#"CREATE TABLE "app"."chat_message""#));
-    /// # Ok::<(), memory_prompt::Error>(())
-    /// ```
+impl PostgresStore {
+    /// Asks the server for an answer, and looks whether the tables are there.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the schema or the prefix can't be (part of) a name.
-    pub fn sql(&self) -> Result<String> {
-        Ok(Tables::new(&self.schema, &self.prefix)?.sql())
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](PostgresOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let Shared { connections, statements, .. } = &*self.shared;
+        let ping = async { connections.ask("ping", &[], ask::Read(&statements.ping, &[])).await };
+        self.shared.watched("ping", async { ping.await.map(drop) }).await
     }
 
-    /// The statements that bring tables of this version up to date, for the same. They belong into one
-    /// transaction; there are none for tables that are.
-    ///
-    /// # Errors
-    ///
-    /// As [`sql`](Self::sql), and for a version that there never was.
-    pub fn upgrade_sql(&self, version: u32) -> Result<String> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        match version {
-            1..schema::CURRENT => Ok(tables.sql_since(version)),
-            schema::CURRENT => Ok(String::new()),
-            _ => Err(Error::invalid("open", format!("postgres: there is no version {version}"))),
-        }
+    /// Returns what was counted since the store was opened, and its connections at this moment.
+    pub fn figures(&self) -> Figures {
+        self.shared.connections.figures()
     }
+}
 
-    /// The store in the database at this address, whose tables are created where there are none.
-    ///
-    /// An address is a URL (`postgres://user:password@host:5432/database`) or in libpq's form (`host=…
-    /// user=…`); [`Config`](deadpool_postgres::tokio_postgres::Config) lists what may be in it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the address, the schema or the prefix make no sense, or where there is
-    /// no tokio runtime, and [`ErrorKind::Storage`] where the server can't be reached or refuses, or where the tables are those
-    /// of something else, of a later version, or can't be upgraded. They are then as they were.
-    pub async fn open(self, address: impl AsRef<str> + Send) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let config = connect::config(address.as_ref())?;
-        let place = connect::place(&config);
-        let connections = Connections::to(config, tables.clone(), &self)?;
-        self.prepare(connections, &tables, place).await
-    }
-
-    /// The store in the database that this pool is connected to.
-    ///
-    /// How many connections there are, and what is done to see whether one is still there before it is
-    /// used, is then the pool's business.
-    ///
-    /// # Errors
-    ///
-    /// As [`open`](Self::open).
-    pub async fn over(self, pool: deadpool_postgres::Pool) -> Result<PostgresStore> {
-        let tables = Tables::new(&self.schema, &self.prefix)?;
-        let connections = Connections::over(pool, tables.clone(), &self)?;
-        self.prepare(connections, &tables, "a pool of the caller's".to_owned()).await
-    }
-
-    async fn prepare(
-        self,
-        connections: Connections,
-        tables: &Tables,
-        place: String,
-    ) -> Result<PostgresStore> {
-        version::prepare(&connections, tables).await?;
-        let statements = Statements::new(tables, self.timeout);
-        let shared = Shared { connections, statements, codec: self.codec, place };
-        Ok(PostgresStore { shared: Arc::new(shared) })
+impl Shared {
+    fn watched<'a, T>(
+        &'a self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.connections.watch.operation(operation, work)
     }
 }
 
@@ -382,15 +307,17 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(listing::ids(&self.shared, "", after, n))
+        self.shared.watched("ids", listing::ids(&self.shared, "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move { Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0) })
+        self.shared.watched("delete", async move {
+            Ok(listing::delete(&self.shared, "delete", &[id]).await? > 0)
+        })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(listing::purge_inactive(&self.shared, older_than))
+        self.shared.watched("purge_inactive", listing::purge_inactive(&self.shared, older_than))
     }
 
     fn ids_with_prefix<'a>(
@@ -399,15 +326,15 @@ impl AsyncChatMemoryStore for PostgresStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(listing::ids(&self.shared, prefix, after, n))
+        self.shared.watched("ids_with_prefix", listing::ids(&self.shared, prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(listing::info(&self.shared, id))
+        self.shared.watched("info", listing::info(&self.shared, id))
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(listing::delete_prefix(&self.shared, prefix))
+        self.shared.watched("delete_prefix", listing::delete_prefix(&self.shared, prefix))
     }
 
     fn restore<'a>(
@@ -416,7 +343,7 @@ impl AsyncChatMemoryStore for PostgresStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(listing::restore(&self.shared, id, start, incarnation))
+        self.shared.watched("restore", listing::restore(&self.shared, id, start, incarnation))
     }
 }
 
@@ -430,70 +357,42 @@ impl AsyncChatMemory for PostgresMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
-            let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
-            check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
-            if batch.is_empty() {
-                return nothing("postgres", expected, self.end().await?);
-            }
-            let Shared { connections, statements, .. } = &*self.shared;
-            // What is expected to be there already must not be created.
-            let append = match expected {
-                None | Some(0) => &statements.append,
-                Some(_) => &statements.append_behind,
-            };
-            let parameters: [Parameter<'_>; 6] = [
-                (&self.id.as_str().as_bytes(), Type::BYTEA),
-                (&signed(millis(SystemTime::now())), Type::INT8),
-                (&messages, Type::BYTEA_ARRAY),
-                (&system, Type::BYTEA),
-                (&expected.map(signed), Type::INT8),
-                (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
-            ];
-            let rows = connections.ask("append", Change(append, &parameters)).await?;
-            let Some(row) = rows.first() else {
-                // Where it ends is another question, so the answer may be of a moment later.
-                return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
-            };
-            let end = unsigned(value(row, 0)?);
-            batch.clear();
-            Ok(end.saturating_sub(messages.len() as u64)..end)
-        })
+        self.shared.watched("append", self.append_messages(batch, expected))
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         let mut read = Read::newest(n);
         read.before = before;
-        Box::pin(async move { read::read(self, &read).await })
+        self.shared.watched("read", async move { read::read(self, &read).await })
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
+        self.shared.watched("evict", async move {
             let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.evict(&key_of(&self.id), signed(before)));
-            let counts = connections.ask("evict", script).await?;
+            let script = statements.evict(&key_of(&self.id), signed(before));
+            let counts = connections.ask("evict", &[&self.id], script).await?;
             Ok(counts.last().copied().unwrap_or(0))
         })
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        self.shared.watched("clear", async move {
             let Shared { connections, statements, .. } = &*self.shared;
-            let script = Script(statements.clear(&key_of(&self.id)));
-            connections.ask("clear", script).await.map(|_| ())
+            let script = statements.clear(&key_of(&self.id));
+            connections.ask("clear", &[&self.id], script).await.map(|_| ())
         })
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(append::append_with(self, append))
+        self.shared.watched("append", append::append_with(self, append))
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(read::read(self, read))
+        self.shared.watched("read", read::read(self, read))
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(read::slots(self))
+        self.shared.watched("slots", read::slots(self))
     }
 
     fn limits(&self) -> Limits {
@@ -502,6 +401,38 @@ impl AsyncChatMemory for PostgresMemory {
 }
 
 impl PostgresMemory {
+    /// Appends what is nothing but messages.
+    async fn append_messages(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> Result<Range<u64>> {
+        let Payloads { system, messages } = Payloads::of("postgres", self.shared.codec, batch)?;
+        check_size(messages.iter().chain(&system).map(Vec::as_slice))?;
+        if batch.is_empty() {
+            return nothing("postgres", expected, self.end().await?);
+        }
+        let Shared { connections, statements, .. } = &*self.shared;
+        // What is expected to be there already must not be created.
+        let append = statements.append(Shape::plain(expected.is_none_or(|it| it == 0)));
+        let parameters: [Parameter<'_>; 6] = [
+            (&self.id.as_str().as_bytes(), Type::BYTEA),
+            (&signed(millis(SystemTime::now())), Type::INT8),
+            (&messages, Type::BYTEA_ARRAY),
+            (&system, Type::BYTEA),
+            (&expected.map(signed), Type::INT8),
+            (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
+        ];
+        let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
+        let Some(row) = rows.first() else {
+            // Where it ends is another question, so the answer may be of a moment later.
+            return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
+        };
+        let end = unsigned(value(row, 0)?);
+        batch.clear();
+        Ok(end.saturating_sub(messages.len() as u64)..end)
+    }
+
     async fn end(&self) -> Result<u64> {
         Ok(read::read(self, &Read::newest(0)).await?.end)
     }
@@ -523,7 +454,7 @@ fn check_size<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<()> {
 
 /// A column of a row. Only somebody else's tables could hold another type.
 fn value<'a, T: driver::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
-    row.try_get(column).map_err(|error| failure::failed("read", error))
+    row.try_get(column).map_err(|error| failure::fail("read", error))
 }
 
 impl fmt::Debug for PostgresStore {

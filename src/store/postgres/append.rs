@@ -14,33 +14,87 @@ use std::time::SystemTime;
 
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::connect::{Change, Locked, Parameter, Read};
+use super::ask::{Change, Locked, Parameter, Read};
 use super::schema::Tables;
-use super::statements::{key, key_of};
+use super::statements::{IN_TIME, Statement, key, key_of};
 use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, AsyncChatMemory, Expected};
+use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, signed, unsigned};
 
-/// How often an append is tried again. With the row locked it is done or refused, unless there is none.
+/// The most times that an append is tried again. With the row locked it is done or refused, unless there is none.
 const PATIENCE: u32 = 100;
 
-/// How many ids of appends a conversation recognises.
+/// The number of ids of appends that a conversation recognises.
 pub(super) const IDS: usize = 64;
 
-/// What an append has besides messages. What it has not, its statement does not mention.
-#[derive(Clone, Copy, Default)]
+// The parameters of an append. One that is plain has those up to the incarnation. (The first one, which
+// all changes have, says until when it may be done.)
+const CONVERSATION: &str = "$2";
+const NOW: &str = "$3";
+const PAYLOADS: &str = "$4";
+const SYSTEM: &str = "$5";
+/// The expected end.
+const EXPECTED: &str = "$6";
+/// That of a conversation that it begins.
+const INCARNATION: &str = "$7";
+const TIMES: &str = "$8";
+const ACTIVE: &str = "$9";
+/// The incarnation that was seen, and the position of the newest record then.
+const SEEN: &str = "$10";
+const NEWEST: &str = "$11";
+const ID: &str = "$12";
+/// The slots that are changed: their names, contents, and new version.
+const NAMES: &str = "$13";
+const CONTENTS: &str = "$14";
+const VERSION: &str = "$15";
+/// The slots that are expected to be so: their names and versions.
+const CHECKED: &str = "$16";
+const VERSIONS: &str = "$17";
+
+/// The parts of an append besides messages. Its statement mentions those alone that it has.
+#[derive(Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each part is there or not, whatever the others")]
 pub(super) struct Shape {
-    /// Whether it has times, or expects what was seen.
+    /// It begins a conversation where there is none, or else does nothing then.
+    begins: bool,
+    /// It has times, or expects what was seen.
     more: bool,
     id: bool,
     slots: bool,
 }
 
 impl Shape {
+    /// The number of shapes.
+    pub(super) const ALL: usize = 16;
+
+    /// An append of messages, and nothing else.
+    pub(super) fn plain(begins: bool) -> Self {
+        Self { begins, more: false, id: false, slots: false }
+    }
+
+    /// Each of them, by its number.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let shape = |bits: usize| Self {
+            begins: bits & 1 > 0,
+            more: bits & 2 > 0,
+            id: bits & 4 > 0,
+            slots: bits & 8 > 0,
+        };
+        (0..Self::ALL).map(shape)
+    }
+
+    pub(super) fn number(self) -> usize {
+        let Self { begins, more, id, slots } = self;
+        let bits = [begins, more, id, slots].into_iter().rev();
+        bits.fold(0, |number, bit| number << 1 | usize::from(bit))
+    }
+
     fn of(append: &Append) -> Self {
         Self {
+            // What is expected to be there already must not be created.
+            begins: append.creates() && append.check_on_nothing().is_ok(),
             more: !append.times.is_empty() || append.active.is_some() || append.since.is_some(),
             id: append.id.is_some(),
             slots: !append.slots.is_empty(),
@@ -51,91 +105,97 @@ impl Shape {
         !(self.more || self.id || self.slots)
     }
 
-    /// The statement, whose answer is where the conversation ends now, or nothing. It `begins` a
-    /// conversation where there is none, or does nothing then.
-    pub(super) fn statement(self, tables: &Tables, begins: bool, patience: u128) -> String {
+    /// The statement, whose answer is where the conversation ends now, or nothing.
+    pub(super) fn statement(self, tables: &Tables, patience: u128) -> String {
         let Tables { message, .. } = tables;
-        let extended = self.extended(tables, begins, patience);
-        let (payloads, at) = if self.more { ("$3, $7", "batch.at") } else { ("$3", "$2") };
+        let extended = self.extended(tables, patience);
+        let (payloads, at) = if self.more {
+            (format!("{PAYLOADS}, {TIMES}"), "batch.at")
+        } else {
+            (PAYLOADS.to_owned(), NOW)
+        };
         let columns = if self.more { "payload, at, i" } else { "payload, i" };
         let slots = if self.slots { changed_slots(tables) } else { String::new() };
         let id = if self.id { noted_id(tables) } else { String::new() };
         format!(
             r#"WITH extended AS ({extended} RETURNING key, "end", ids), system AS (
                 INSERT INTO {message} AS m (conversation, seq, at, payload)
-                SELECT key, -1, $2, $4 FROM extended WHERE $4 IS NOT NULL
+                SELECT key, -1, {NOW}, {SYSTEM} FROM extended WHERE {SYSTEM} IS NOT NULL
                 ON CONFLICT (conversation, seq) DO UPDATE
                 SET at = excluded.at, payload = excluded.payload
             ), messages AS (
                 INSERT INTO {message} (conversation, seq, at, payload)
-                SELECT key, "end" - cardinality($3) + i - 1, {at}, payload
+                SELECT key, "end" - cardinality({PAYLOADS}) + i - 1, {at}, payload
                 FROM extended, unnest({payloads}) WITH ORDINALITY AS batch ({columns})
             ){slots}{id}
-            SELECT "end" FROM extended"#
+            SELECT "end" / {IN_TIME} FROM extended"#
         )
     }
 
     /// The part that settles the positions. Where others append meanwhile, it waits for the row and goes
     /// on from its newest version.
-    fn extended(self, tables: &Tables, begins: bool, patience: u128) -> String {
+    fn extended(self, tables: &Tables, patience: u128) -> String {
         let Tables { conversation, .. } = tables;
-        let key = key("$1");
+        let key = key(CONVERSATION);
         let (slots, ids) = (i32::from(self.slots), i32::from(self.id));
-        let active = "greatest(c.active, $2)";
-        let active = if self.more { format!("coalesce($8, {active})") } else { active.to_owned() };
+        let active = format!("greatest(c.active, {NOW})");
+        let active = if self.more { format!("coalesce({ACTIVE}, {active})") } else { active };
         let changes = format!(
-            r#"SET "end" = c."end" + cardinality($3), active = {active},
+            r#"SET "end" = c."end" + cardinality({PAYLOADS}), active = {active},
             slots = c.slots + {slots}, ids = c.ids + {ids}"#
         );
         let newest = self.newest(tables);
         let before = self.before(tables, patience);
-        if !begins {
+        if !self.begins {
             return format!(
                 "UPDATE {conversation} AS c {changes} WHERE key = {key} AND {newest} AND {before}"
             );
         }
-        let active = if self.more { "coalesce($8, $2)" } else { "$2" };
+        let active = if self.more { format!("coalesce({ACTIVE}, {NOW})") } else { NOW.to_owned() };
         format!(
             r#"INSERT INTO {conversation} AS c (key, start, "end", active, id, incarnation, slots, ids)
-            SELECT {key}, 0, cardinality($3), {active}, $1, $6, {slots}, {ids} WHERE {before}
+            SELECT {key}, 0, cardinality({PAYLOADS}), {active}, {CONVERSATION}, {INCARNATION}, {slots}, {ids} WHERE {before}
             ON CONFLICT (key) DO UPDATE {changes} WHERE {newest}"#
         )
     }
 
-    /// What must be so of the newest version of the row.
+    /// The conditions on the newest version of the row.
     fn newest(self, tables: &Tables) -> String {
-        let mut all = vec![r#"($5 IS NULL OR c."end" = $5)"#.to_owned()];
+        let mut all = vec![format!(r#"({EXPECTED} IS NULL OR c."end" = {EXPECTED})"#)];
         if self.more {
-            all.push("($9 IS NULL OR c.incarnation = $9)".to_owned());
-            all.push(r#"($10 IS NULL OR $10 >= c.start AND $10 < c."end")"#.to_owned());
+            all.push(format!("({SEEN} IS NULL OR c.incarnation = {SEEN})"));
+            all.push(format!(
+                r#"({NEWEST} IS NULL OR {NEWEST} >= c.start AND {NEWEST} < c."end")"#
+            ));
         }
         if self.slots {
             let Tables { conversation, .. } = tables;
             all.push(format!(
                 "(c.incarnation, c.slots) =
                 (SELECT incarnation, slots FROM {conversation} WHERE key = {})",
-                key("$1")
+                key(CONVERSATION)
             ));
         }
         all.join(" AND ")
     }
 
-    /// What must be so of other rows, as they were when the statement began; and how long it may wait.
+    /// The conditions on other rows, as they were when the statement began; beside that it sets how long
+    /// the statement may wait for a lock.
     fn before(self, tables: &Tables, patience: u128) -> String {
         let Tables { slot, append, .. } = tables;
-        let key = key("$1");
+        let key = key(CONVERSATION);
         // Until the end of the transaction, which is that of the statement.
         let mut all =
             vec![format!("(SELECT set_config('lock_timeout', '{patience}', true)) IS NOT NULL")];
         if self.id {
             all.push(format!(
-                "NOT EXISTS (SELECT FROM {append} WHERE conversation = {key} AND id = $11)"
+                "NOT EXISTS (SELECT FROM {append} WHERE conversation = {key} AND id = {ID})"
             ));
         }
         if self.slots {
             // A slot of no version is one that is not there.
             all.push(format!(
-                "NOT EXISTS (SELECT FROM unnest($15, $16) AS expected (name, version)
+                "NOT EXISTS (SELECT FROM unnest({CHECKED}, {VERSIONS}) AS expected (name, version)
                 LEFT JOIN {slot} AS s ON s.conversation = {key} AND s.name = expected.name
                 WHERE s.version IS DISTINCT FROM expected.version)"
             ));
@@ -146,16 +206,16 @@ impl Shape {
 
 fn changed_slots(tables: &Tables) -> String {
     let Tables { slot, .. } = tables;
-    let key = key("$1");
+    let key = key(CONVERSATION);
     format!(
         ", written AS (
             INSERT INTO {slot} AS s (conversation, name, version, content)
-            SELECT key, name, $14, content FROM extended, unnest($12, $13) AS change (name, content)
+            SELECT key, name, {VERSION}, content FROM extended, unnest({NAMES}, {CONTENTS}) AS change (name, content)
             WHERE content IS NOT NULL
             ON CONFLICT (conversation, name) DO UPDATE
             SET version = excluded.version, content = excluded.content
         ), removed AS (
-            DELETE FROM {slot} AS s USING extended, unnest($12, $13) AS change (name, content)
+            DELETE FROM {slot} AS s USING extended, unnest({NAMES}, {CONTENTS}) AS change (name, content)
             WHERE s.conversation = {key} AND s.name = change.name AND change.content IS NULL
         )"
     )
@@ -163,11 +223,11 @@ fn changed_slots(tables: &Tables) -> String {
 
 fn noted_id(tables: &Tables) -> String {
     let Tables { append, .. } = tables;
-    let key = key("$1");
+    let key = key(CONVERSATION);
     format!(
         r#", noted AS (
             INSERT INTO {append} (conversation, id, start, "end", version, number)
-            SELECT key, $11, "end" - cardinality($3), "end", $14, ids FROM extended
+            SELECT key, {ID}, "end" - cardinality({PAYLOADS}), "end", {VERSION}, ids FROM extended
         ), forgotten AS (
             DELETE FROM {append} AS a USING extended
             WHERE a.conversation = {key} AND a.number <= extended.ids - {IDS}
@@ -180,13 +240,10 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     append.check(&LIMITS)?;
     let shape = Shape::of(append);
     if shape.is_plain() {
-        let positions = memory.append(&mut append.messages, append.expected).await?;
+        let positions = memory.append_messages(&mut append.messages, append.expected).await?;
         return Ok(recognised(Appended::new(positions)));
     }
-    // What is expected to be there already must not be created.
-    let begins = append.creates() && append.check_on_nothing().is_ok();
-    let statements = &memory.shared.statements;
-    let statement = shape.statement(&statements.tables, begins, statements.patience);
+    let statement = memory.shared.statements.append(shape);
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
     let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
     check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;
@@ -195,7 +252,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
         let tried = if append.is_empty() {
             None
         } else {
-            tried(memory, append, &statement, &payloads, again > 0).await?
+            tried(memory, append, statement, &payloads, again > 0).await?
         };
         let done = match tried {
             Some(done) => Some(done),
@@ -205,6 +262,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
             break done;
         }
         again += 1;
+        memory.shared.connections.watch.lost_race("append");
         if again > PATIENCE {
             let text = "postgres: the conversation came and went all the while";
             return Err(Error::new(ErrorKind::Storage, "append", text));
@@ -223,7 +281,7 @@ fn recognised(mut appended: Appended) -> Appended {
 async fn tried(
     memory: &PostgresMemory,
     append: &Append,
-    statement: &str,
+    statement: &Statement,
     payloads: &Payloads,
     locked: bool,
 ) -> Result<Option<Appended>> {
@@ -271,9 +329,9 @@ async fn tried(
     let Shared { connections, statements, .. } = &*memory.shared;
     let rows = if locked {
         let lock = statements.lock(&key_of(&memory.id));
-        connections.ask("append", Locked(lock, change)).await?
+        connections.ask("append", &[&memory.id], Locked(lock, change)).await?
     } else {
-        connections.ask("append", change).await?
+        connections.ask("append", &[&memory.id], change).await?
     };
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
@@ -282,11 +340,11 @@ async fn tried(
     Ok(Some(done))
 }
 
-/// What an append depends on, as it is.
+/// The state that an append depends on, as it is.
 #[derive(Default)]
 struct State {
     known: Option<Appended>,
-    /// Where there is no conversation it begins and ends at 0.
+    /// Both are 0 where there is no conversation.
     positions: std::ops::Range<u64>,
     incarnation: Option<Incarnation>,
     slots: Vec<(Vec<u8>, SlotVersion)>,
@@ -303,7 +361,7 @@ impl State {
         ];
         let read = Read(&shared.statements.state, &parameters);
         let mut state = Self::default();
-        for row in &shared.connections.ask("append", read).await? {
+        for row in &shared.connections.ask("append", &[], read).await? {
             let positions = unsigned(value(row, 1)?)..unsigned(value(row, 2)?);
             let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
             match (value::<&str>(row, 0)?, stamp) {
@@ -326,7 +384,7 @@ impl State {
         Ok(state)
     }
 
-    /// What is to be said about an append without changing anything: nothing where it could be done.
+    /// Answers an append without changing anything: with nothing where it could be done.
     fn answer(self, append: &Append) -> Result<Option<Appended>> {
         if self.known.is_some() {
             return Ok(self.known);

@@ -1,144 +1,95 @@
 //! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use deadpool_postgres::tokio_postgres::Config;
 use deadpool_postgres::tokio_postgres::config::Host;
-use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
-use deadpool_postgres::tokio_postgres::{self as driver, Config, NoTls, Row, SimpleQueryMessage};
-use deadpool_postgres::{
-    Client, ClientWrapper, Hook, HookError, Manager, Pool, PoolError, QueueMode,
-};
+use deadpool_postgres::{Client, ClientWrapper, Hook, HookError, Pool, PoolError, QueueMode};
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
 use super::PostgresOptions;
-use super::failure::{Verdict, describe, failed, unacknowledged};
+use super::ask::{Line, Question};
+use super::failure::{
+    Verdict, describe, describe_connecting, fail, fail_unacknowledged, may_come_back,
+};
 use super::lease::Lease;
 use super::schema::Tables;
+use super::session::{Session, Sessions};
+use super::settling::Settling;
+use super::tls::Security;
 use super::version;
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::MemoryId;
+use crate::store::Figures;
+use crate::store::observe::Watch;
 
 /// A pool, and how long to wait for what.
 ///
 /// All that is asked is one message to the server and one answer: a statement, or a script that the
-/// server runs as one transaction. So nothing of a session outlives a question, as transaction poolers
-/// demand, and whatever gets lost, a change is done whole or not at all.
+/// server runs as one transaction. So nothing of a session is needed beyond a question, as transaction
+/// poolers demand, and whatever gets lost, a change is done whole or not at all.
 pub(super) struct Connections {
     pool: Pool,
+    security: Security,
+    sessions: Sessions,
+    /// A connection was lost since the last new one.
+    lost: AtomicBool,
+    settling: Arc<Settling>,
     tables: Tables,
     runtime: Handle,
+    prepare: bool,
     connect_timeout: Duration,
     timeout: Duration,
+    pub(super) watch: Watch,
 }
 
-/// One message to the server, and what is made of its answer.
-pub(super) trait Question: Sync {
-    type Answer;
-    /// Whether asking again does harm where nobody knows if it was done.
-    const CHANGES: bool;
-    fn ask(
-        &self,
-        client: &Client,
-    ) -> impl Future<Output = Result<Self::Answer, driver::Error>> + Send;
-}
-
-/// A parameter of a statement with its type, so that the server need not be asked for it.
-pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
-
-/// A statement that reads; the answer is its rows.
-pub(super) struct Read<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
-
-/// A statement that changes something; the answer is its rows.
-pub(super) struct Change<'a>(pub(super) &'a str, pub(super) &'a [Parameter<'a>]);
-
-/// A statement that changes something, in one transaction with a script that locks what it depends on:
-/// it begins when the lock is held. All of it is sent at once, so that no lock is held for as long as a
-/// message is on its way. The answer is the statement's rows.
-pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
-
-/// Statements that change something, in one transaction; the answer is how many rows each of them did but
-/// for the first, which says how long the others wait.
-///
-/// Each sees what was committed before it began, which a part of a statement does not: so what one
-/// waited for, the next one sees.
-pub(super) struct Script(pub(super) String);
-
-impl Question for Read<'_> {
-    type Answer = Vec<Row>;
-    const CHANGES: bool = false;
-    async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
-        client.query_typed(self.0, self.1).await
-    }
-}
-
-impl Question for Change<'_> {
-    type Answer = Vec<Row>;
-    const CHANGES: bool = true;
-    async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
-        client.query_typed(self.0, self.1).await
-    }
-}
-
-impl Question for Locked<'_> {
-    type Answer = Vec<Row>;
-    const CHANGES: bool = true;
-    async fn ask(&self, client: &Client) -> Result<Vec<Row>, driver::Error> {
-        // Whatever the default is, the statement is to see what was committed until then.
-        let lock = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {}", self.0);
-        let locked = both(client.batch_execute(&lock), self.1.ask(client));
-        let ((begun, rows), ended) = both(locked, client.batch_execute("COMMIT")).await;
-        begun?;
-        let rows = rows?;
-        ended?;
-        Ok(rows)
-    }
-}
-
-/// Waits for both, and lets the first begin first.
-async fn both<A, B>(one: impl Future<Output = A>, other: impl Future<Output = B>) -> (A, B) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|context| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(context)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(context)
-        {
-            second = Some(done);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            left => {
-                (first, second) = left;
-                Poll::Pending
-            }
-        }
-    })
-    .await
-}
-
-impl Question for Script {
-    type Answer = Vec<u64>;
-    const CHANGES: bool = true;
-    async fn ask(&self, client: &Client) -> Result<Vec<u64>, driver::Error> {
-        let messages = client.simple_query(&self.0).await?;
-        let counts = messages.iter().filter_map(|message| match message {
-            SimpleQueryMessage::CommandComplete(count) => Some(*count),
-            _ => None,
-        });
-        Ok(counts.skip(1).collect())
-    }
-}
-
-/// A connection that idled for longer is asked whether it is still there: firewalls forget, and say
-/// nothing.
+/// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this is
+/// asked whether it is still there.
 const IDLE: Duration = Duration::from_secs(10);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The most answers that may get lost until it is the question's fault: once with a connection that was dead
+/// already, once with what kills another one.
+const LOST: u32 = 2;
+
+/// A connection that can't be had.
+struct NoConnection {
+    error: Error,
+    /// There may be one in a moment: the server starts, or is not there.
+    may_come_back: bool,
+}
+
+/// The time that a question has, from its beginning.
+struct Time {
+    began: Instant,
+    whole: Duration,
+    pause: Duration,
+}
+
+impl Time {
+    fn new(whole: Duration) -> Self {
+        Self { began: Instant::now(), whole, pause: Duration::from_millis(1) }
+    }
+
+    fn left(&self) -> Duration {
+        self.whole.saturating_sub(self.began.elapsed())
+    }
+
+    /// Waits a little longer each time; returns whether there is time left for another attempt.
+    async fn pause(&mut self) -> bool {
+        if self.left() <= self.pause {
+            return false;
+        }
+        sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}
 
 impl Connections {
     /// As many connections to this address as are needed, none of them yet.
@@ -156,112 +107,193 @@ impl Connections {
                 }
             })
         });
-        let pool = Pool::builder(Manager::new(config, NoTls))
+        let (config, security) = Security::of(config, options)?;
+        let pool = Pool::builder(security.manager(config))
             .max_size(options.connections.max(1))
             .queue_mode(QueueMode::Lifo) // the one that idled least
             .pre_recycle(still_there)
             .build()
             .map_err(|error| Error::invalid("open", format!("postgres: {error}")))?;
-        Self::over(pool, tables, options)
+        Self::over(pool, security, tables, options)
     }
 
     /// The connections of this pool.
-    pub(super) fn over(pool: Pool, tables: Tables, options: &PostgresOptions) -> Result<Self> {
-        let (connect_timeout, timeout) = (options.connect_timeout, options.timeout);
+    pub(super) fn over(
+        pool: Pool,
+        security: Security,
+        tables: Tables,
+        options: &PostgresOptions,
+    ) -> Result<Self> {
         let runtime = Handle::try_current().map_err(|error| {
             let text =
                 "postgres: a store is opened on a tokio runtime, with timers and I/O enabled";
             Error::invalid("open", text).with_source(error)
         })?;
-        Ok(Self { pool, tables, runtime, connect_timeout, timeout })
+        Ok(Self {
+            pool,
+            security,
+            sessions: Sessions::default(),
+            lost: AtomicBool::new(false),
+            settling: Arc::default(),
+            tables,
+            runtime,
+            prepare: options.prepare,
+            connect_timeout: options.connect_timeout,
+            timeout: options.timeout,
+            watch: Watch::new("postgres"),
+        })
     }
 
+    /// Asks something about these conversations, which are only named where it changes them.
     pub(super) async fn ask<Q: Question>(
         &self,
         operation: &'static str,
+        ids: &[&MemoryId],
         question: Q,
     ) -> Result<Q::Answer> {
-        let began = Instant::now();
-        let mut pause = Duration::from_millis(1);
+        let mut time = Time::new(self.timeout);
+        self.settled(operation, ids).await?;
         let mut lost = 0;
         loop {
-            let mut lease = Lease::new(&self.runtime, self.timeout);
-            let client = lease.hold(self.connection(operation).await?);
-            match self.check(client, operation).await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    lease.close();
-                    if lost == 2 {
-                        return Err(failed(operation, error));
-                    }
-                    lost += 1;
+            let mut lease = Lease::new(&self.runtime, &self.security, self.timeout);
+            if Q::CHANGES {
+                lease.changes(&self.settling, ids);
+            }
+            let (client, session) = match self.line(operation, &mut lease).await {
+                Ok(line) => line,
+                Err(no) if no.may_come_back && time.pause().await => {
+                    self.lost.store(true, Ordering::Relaxed);
+                    self.watch.retried(operation, "no connection");
                     continue;
                 }
-                Err(error) => {
-                    lease.close();
-                    return Err(error);
-                }
-            }
-            let left = self.timeout.saturating_sub(began.elapsed());
-            let Ok(answer) = timeout(left, question.ask(client)).await else {
-                let text = format!("the server did not answer within {:?}", self.timeout);
-                return Err(if Q::CHANGES {
-                    unacknowledged(operation, &text)
-                } else {
-                    Error::new(ErrorKind::Storage, operation, format!("postgres: {text}"))
-                });
+                Err(no) => return Err(no.error),
             };
-            lease.done();
+            let left = time.left();
+            let line = Line { client, session: &session, until: session.after(left) };
+            let Ok(answer) = timeout(left, question.ask(&line)).await else {
+                return Err(self.no_answer::<Q>(operation));
+            };
             let error = match answer {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    lease.done();
+                    return Ok(answer);
+                }
                 Err(error) => error,
             };
-            match Verdict::of(&error) {
-                Verdict::InTheWay if began.elapsed() + pause < self.timeout => {
-                    sleep(pause).await;
-                    pause = (pause * 2).min(Duration::from_millis(50));
-                }
-                Verdict::Undone | Verdict::InTheWay => return Err(failed(operation, error)),
-                Verdict::Unknown if Q::CHANGES => {
-                    return Err(unacknowledged(operation, &describe(&error)).with_source(error));
-                }
-                // Once for a connection that was dead already, once for what kills another one.
-                Verdict::Unknown if lost == 2 => return Err(failed(operation, error)),
-                Verdict::Unknown => lost += 1,
+            let verdict = Verdict::of(&error);
+            match verdict {
+                Verdict::Unknown => self.lost.store(true, Ordering::Relaxed),
+                Verdict::NotPrepared => session.prepare_no_more(),
+                Verdict::Late => self.sessions.forget(client),
+                _ => {}
             }
+            lease.done();
+            let again = match verdict {
+                Verdict::NotPrepared => true,
+                Verdict::InTheWay | Verdict::Late => time.pause().await,
+                Verdict::Undone => false,
+                Verdict::Unknown if Q::CHANGES => {
+                    let text = describe(&error);
+                    return Err(fail_unacknowledged(operation, &text).with_source(error));
+                }
+                Verdict::Unknown => {
+                    lost += 1;
+                    lost <= LOST && time.pause().await
+                }
+            };
+            if !again {
+                return Err(fail(operation, error));
+            }
+            self.tell_again(operation, &verdict);
         }
     }
 
-    /// Looks at the version of the tables where the connection is new: it may have waited for a server on
-    /// which another program upgraded them. An error here is that of something not done; one of the
-    /// driver says that the connection is no more.
-    async fn check(
-        &self,
-        client: &Client,
-        operation: &'static str,
-    ) -> Result<Result<(), driver::Error>> {
-        if Client::metrics(client).recycle_count > 0 {
-            return Ok(Ok(()));
+    fn tell_again(&self, operation: &'static str, verdict: &Verdict) {
+        match verdict {
+            Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
+            Verdict::Late => self.watch.retried(operation, "the clock"),
+            Verdict::InTheWay => self.watch.lost_race(operation),
+            Verdict::Undone => {}
+            Verdict::Unknown => self.watch.retried(operation, "connection lost"),
         }
-        let looked = timeout(self.connect_timeout, version::check(client, operation, &self.tables));
-        looked.await.unwrap_or_else(|_| Err(self.no_connection(operation)))
+    }
+
+    /// Waits until the server is done with what was given up about these conversations.
+    async fn settled(&self, operation: &'static str, ids: &[&MemoryId]) -> Result<()> {
+        timeout(self.timeout, self.settling.settled(ids)).await.map_err(|_| {
+            let text = format!(
+                "postgres: the server was not done with what was given up before within {:?}",
+                self.timeout
+            );
+            Error::new(ErrorKind::Storage, operation, text)
+        })
+    }
+
+    /// A connection, and what is known about it. Where it is new, that is found out first, and the version
+    /// of the tables is looked at: the connection may have waited for a server on which another program
+    /// upgraded them.
+    async fn line<'a>(
+        &self,
+        operation: &'static str,
+        lease: &'a mut Lease<'_>,
+    ) -> Result<(&'a Client, Arc<Session>), NoConnection> {
+        let client = self.get(operation).await?;
+        let known = self.sessions.of(&client);
+        let (client, new) = lease.hold(client, known.is_none());
+        if let Some(session) = known {
+            return Ok((client, session));
+        }
+        let looked = timeout(self.connect_timeout, self.look(operation, client)).await;
+        let session = looked.unwrap_or_else(|_| {
+            Err(NoConnection { error: self.nobody_answered(operation), may_come_back: false })
+        })?;
+        *new = false;
+        if self.lost.swap(false, Ordering::Relaxed) {
+            self.watch.reconnected(operation);
+        }
+        let session = self.sessions.keep(client, session, self.pool.status().max_size);
+        Ok((client, session))
+    }
+
+    async fn look(
+        &self,
+        operation: &'static str,
+        client: &Client,
+    ) -> Result<Session, NoConnection> {
+        let said = match version::check(client, operation, &self.tables).await {
+            Ok(said) => said,
+            Err(error) => return Err(NoConnection { error, may_come_back: false }),
+        };
+        match said {
+            Ok(said) => Ok(Session::of(client, &said, self.prepare).await),
+            // The driver's errors say that the connection is no more.
+            Err(error) => Err(NoConnection { error: fail(operation, error), may_come_back: true }),
+        }
     }
 
     /// A connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
-        let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
-        match timeout(self.connect_timeout, self.pool.get()).await {
-            Ok(Ok(client)) => Ok(client),
-            Ok(Err(PoolError::Backend(error))) => {
-                let text = format!("postgres: no connection: {}", describe(&error));
-                Err(refuse(text).with_source(error))
-            }
-            Ok(Err(error)) => Err(refuse(format!("postgres: no connection: {error}"))),
-            Err(_) => Err(self.no_connection(operation)),
-        }
+        self.get(operation).await.map_err(|no| no.error)
     }
 
-    fn no_connection(&self, operation: &'static str) -> Error {
+    async fn get(&self, operation: &'static str) -> Result<Client, NoConnection> {
+        let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
+        let error = match timeout(self.connect_timeout, self.pool.get()).await {
+            Ok(Ok(client)) => return Ok(client),
+            Ok(Err(PoolError::Backend(error))) => {
+                let why = describe_connecting(&error, &self.security);
+                let may_come_back = may_come_back(&error);
+                let text = format!("postgres: no connection: {why}");
+                let error = refuse(text).with_source(error);
+                return Err(NoConnection { error, may_come_back });
+            }
+            Ok(Err(error)) => refuse(format!("postgres: no connection: {error}")),
+            Err(_) => self.nobody_answered(operation),
+        };
+        Err(NoConnection { error, may_come_back: false })
+    }
+
+    fn nobody_answered(&self, operation: &'static str) -> Error {
         let text = format!(
             "postgres: no connection within {:?}: the server does not answer, or all {} connections are \
              in use",
@@ -271,8 +303,27 @@ impl Connections {
         Error::new(ErrorKind::Storage, operation, text)
     }
 
+    fn no_answer<Q: Question>(&self, operation: &'static str) -> Error {
+        let text = format!("the server did not answer within {:?}", self.timeout);
+        if Q::CHANGES {
+            fail_unacknowledged(operation, &text)
+        } else {
+            Error::new(ErrorKind::Storage, operation, format!("postgres: {text}"))
+        }
+    }
+
     pub(super) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        let status = self.pool.status();
+        Figures {
+            connections: status.size,
+            most_connections: Some(status.max_size),
+            waiting: status.waiting,
+            ..self.watch.figures()
+        }
     }
 }
 
@@ -298,7 +349,7 @@ pub(super) fn config(address: &str) -> Result<Config> {
     Ok(config)
 }
 
-/// Where an address leads, without its password.
+/// Returns the place that an address leads to, without its password.
 pub(super) fn place(config: &Config) -> String {
     let (mut places, ports) = (Vec::new(), config.get_ports());
     for (i, host) in config.get_hosts().iter().enumerate() {

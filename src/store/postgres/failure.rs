@@ -1,17 +1,22 @@
-//! What an error of the server or the driver means for what was asked.
+//! Errors of the server and the driver, and what they mean for what was asked.
 
 use deadpool_postgres::tokio_postgres as driver;
 use deadpool_postgres::tokio_postgres::error::{Severity, SqlState};
 
 use super::schema::is_of_appends;
+use super::tls::Security;
 use crate::error::{Error, ErrorKind};
 
-/// What an error says about what was asked for.
+/// The sense of an error for what was asked for.
 pub(super) enum Verdict {
     /// It was not done.
     Undone,
     /// It was not done, because of somebody else: it is worth another try.
     InTheWay,
+    /// It was not done: what was prepared for it is not there.
+    NotPrepared,
+    /// It was not done: by the server's clock nobody waited for it any more.
+    Late,
     Unknown,
 }
 
@@ -27,24 +32,27 @@ impl Verdict {
             SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
             // Another append under the same id was faster. The next try sees it.
             SqlState::UNIQUE_VIOLATION if said.table().is_some_and(is_of_appends) => Self::InTheWay,
+            SqlState::INVALID_SQL_STATEMENT_NAME => Self::NotPrepared,
+            // Only the look at the clock divides.
+            SqlState::DIVISION_BY_ZERO => Self::Late,
             SqlState::T_R_STATEMENT_COMPLETION_UNKNOWN => Self::Unknown,
             _ => Self::Undone,
         }
     }
 }
 
-pub(super) fn unacknowledged(operation: &'static str, why: &str) -> Error {
+pub(super) fn fail_unacknowledged(operation: &'static str, why: &str) -> Error {
     let text = format!("postgres: nobody knows whether it was done: {why}");
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
 
-/// The driver's error as one of something that was not done.
-pub(super) fn failed(operation: &'static str, error: driver::Error) -> Error {
+/// Makes the driver's error one of something that was not done.
+pub(super) fn fail(operation: &'static str, error: driver::Error) -> Error {
     let text = format!("postgres: {}", describe(&error));
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// The driver's error in words that say what to do about it. What the server quotes from rows is left
+/// Puts the driver's error in words that say what to do about it. What the server quotes from rows is left
 /// out.
 pub(super) fn describe(error: &driver::Error) -> String {
     let Some(said) = error.as_db_error() else {
@@ -57,9 +65,47 @@ pub(super) fn describe(error: &driver::Error) -> String {
         return text;
     };
     match *said.code() {
+        SqlState::DIVISION_BY_ZERO => "by the server's clock it was too late".to_owned(),
         SqlState::DISK_FULL => "the disk is full".to_owned(),
         SqlState::LOCK_NOT_AVAILABLE => "somebody else held a lock for too long".to_owned(),
         SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
         _ => format!("{} ({})", said.message(), said.code().code()),
+    }
+}
+
+/// Tells whether there may be a connection in a moment: nobody is there, or the server starts, ends, or has too
+/// many.
+pub(super) fn may_come_back(error: &driver::Error) -> bool {
+    let Some(said) = error.as_db_error() else { return is_of_the_network(error) };
+    [
+        SqlState::CANNOT_CONNECT_NOW,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
+        SqlState::TOO_MANY_CONNECTIONS,
+    ]
+    .contains(said.code())
+        || said.code().code().starts_with("08")
+}
+
+/// Tells whether nobody listens, or who did is gone: not what an address, a password or a certificate is to blame for.
+fn is_of_the_network(error: &driver::Error) -> bool {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(error) = error.downcast_ref::<std::io::Error>() {
+            return error.kind() != std::io::ErrorKind::InvalidData;
+        }
+        cause = error.source();
+    }
+    error.is_closed()
+}
+
+/// Puts the driver's error where there is no connection in words, with what to do about it.
+pub(super) fn describe_connecting(error: &driver::Error, security: &Security) -> String {
+    let text = describe(error);
+    let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
+    match security.advice() {
+        // The server says so in its own language, but for the name of its file.
+        Some(advice) if refused && text.contains("pg_hba.conf") => format!("{text}; if {advice}"),
+        _ => text,
     }
 }

@@ -5,44 +5,56 @@
 //! with it: by itself, as nearly always, or because it was told to cancel.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Client;
-use deadpool_postgres::tokio_postgres::NoTls;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
-/// How long what was given up may go on by itself.
+use super::settling::Settling;
+use super::tls::Security;
+use crate::memory::MemoryId;
+
+/// The time for which what was given up may go on by itself.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// How long to wait until the server is told to cancel again.
+/// The time to wait until the server is told to cancel again.
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// A connection that somebody waits for.
 pub(super) struct Lease<'a> {
     client: Option<Client>,
+    /// Nothing is known about it yet.
+    new: bool,
     runtime: &'a Handle,
+    security: &'a Security,
     patience: Duration,
+    /// The conversations that are changed, and who keeps others from them where it is given up.
+    changes: Option<(&'a Arc<Settling>, &'a [&'a MemoryId])>,
 }
 
 impl<'a> Lease<'a> {
     /// For a connection which, once it is given up, is waited for as long as this.
-    pub(super) fn new(runtime: &'a Handle, patience: Duration) -> Self {
-        Self { client: None, runtime, patience }
+    pub(super) fn new(runtime: &'a Handle, security: &'a Security, patience: Duration) -> Self {
+        Self { client: None, new: false, runtime, security, patience, changes: None }
     }
 
-    pub(super) fn hold(&mut self, client: Client) -> &Client {
-        self.client.insert(client)
+    /// From now on these conversations may be changed.
+    pub(super) fn changes(&mut self, settling: &'a Arc<Settling>, ids: &'a [&'a MemoryId]) {
+        self.changes = Some((settling, ids));
+    }
+
+    /// Holds a connection. While it is new it is looked at in more than one step, and is closed where
+    /// that breaks off.
+    pub(super) fn hold(&mut self, client: Client, new: bool) -> (&Client, &mut bool) {
+        self.new = new;
+        (self.client.insert(client), &mut self.new)
     }
 
     /// The answer is there: back to the pool.
     pub(super) fn done(mut self) {
         self.client = None;
-    }
-
-    /// Nobody is to use it again.
-    pub(super) fn close(mut self) {
-        self.client.take().map(Client::take);
     }
 }
 
@@ -50,11 +62,17 @@ impl Drop for Lease<'_> {
     /// The time was up, or the future was dropped.
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            let patience = self.patience;
+            if self.new {
+                drop(Client::take(client));
+                return;
+            }
+            let (patience, security) = (self.patience, self.security.clone());
+            let unsettled = self.changes.map(|(settling, ids)| settling.begin(ids));
             // It ends as late as it may, but it ends.
             self.runtime.spawn(async move {
                 let given_up = GivenUp(Some(client));
-                let _ = timeout(patience, given_up.end()).await;
+                let _ = timeout(patience, given_up.end(&security)).await;
+                drop(unsettled);
             });
         }
     }
@@ -64,26 +82,26 @@ impl Drop for Lease<'_> {
 struct GivenUp(Option<Client>);
 
 impl GivenUp {
-    async fn end(mut self) {
+    async fn end(mut self, security: &Security) {
         let Some(client) = &self.0 else { return };
         // What is asked last is answered last.
         if timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok()) {
             self.0 = None; // as good as before
             return;
         }
-        cancel(client).await;
+        cancel(client, security).await;
         self.0 = None; // the pool sees that it is closed
     }
 }
 
 /// Has the server cancel what it does for this connection, and then end it: a cancellation may come late,
 /// and must not hit what somebody else asks then.
-async fn cancel(client: &Client) {
+async fn cancel(client: &Client, security: &Security) {
     let mut ended = pin!(client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())"));
     // It may come early, too, before what it is for.
     let mut again = AGAIN;
     loop {
-        let _ = client.cancel_token().cancel_query(NoTls).await;
+        security.cancel(&client.cancel_token()).await;
         if timeout(again, ended.as_mut()).await.is_ok() {
             break;
         }

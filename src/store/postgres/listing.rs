@@ -1,11 +1,11 @@
-//! What a store does with many conversations: listing, telling, deleting, restoring.
+//! Work on many conversations: listing, telling, deleting, restoring.
 
 use std::time::SystemTime;
 
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::connect::{Change, Parameter, Read, Script};
+use super::ask::{Change, Parameter, Read};
 use super::statements::{AT_ONCE, key_of};
 use super::{Shared, value};
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use crate::record::{Incarnation, millis};
 use crate::store::common::{at, signed, unsigned};
 use crate::store::{Info, check_prefix, exists};
 
-/// How many bytes of an id the index knows.
+/// The number of bytes of an id that the index knows.
 const INDEXED: usize = 512;
 
 pub(super) async fn ids(
@@ -30,7 +30,8 @@ pub(super) async fn ids(
         (&behind(prefix), Type::BYTEA),
         (&signed(n), Type::INT8),
     ];
-    let rows = shared.connections.ask("ids", Read(&shared.statements.ids, &parameters)).await?;
+    let rows =
+        shared.connections.ask("ids", &[], Read(&shared.statements.ids, &parameters)).await?;
     rows.iter().map(id).collect()
 }
 
@@ -58,7 +59,8 @@ fn id(row: &Row) -> Result<MemoryId> {
 
 pub(super) async fn info(shared: &Shared, id: &MemoryId) -> Result<Option<Info>> {
     let parameters: [Parameter<'_>; 1] = [(&id.as_str().as_bytes(), Type::BYTEA)];
-    let rows = shared.connections.ask("info", Read(&shared.statements.info, &parameters)).await?;
+    let rows =
+        shared.connections.ask("info", &[], Read(&shared.statements.info, &parameters)).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let number = |column| value::<i64>(row, column);
     let positions = unsigned(number(0)?)..unsigned(number(1)?);
@@ -74,8 +76,8 @@ pub(super) async fn delete(
     ids: &[&MemoryId],
 ) -> Result<u64> {
     let keys: Vec<String> = ids.iter().map(|id| key_of(id)).collect();
-    let script = Script(shared.statements.delete(&keys));
-    let counts = shared.connections.ask(operation, script).await?;
+    let script = shared.statements.delete(&keys);
+    let counts = shared.connections.ask(operation, ids, script).await?;
     Ok(counts.first().copied().unwrap_or(0))
 }
 
@@ -100,11 +102,12 @@ pub(super) async fn purge_inactive(shared: &Shared, older_than: SystemTime) -> R
     let mut last: Option<String> = None;
     loop {
         let parameters: [Parameter<'_>; 2] = [(&last, Type::TEXT), (&older_than, Type::INT8)];
-        let rows = connections.ask(operation, Read(&statements.inactive, &parameters)).await?;
+        let rows = connections.ask(operation, &[], Read(&statements.inactive, &parameters)).await?;
         let keys: Vec<&str> = rows.iter().map(|row| value(row, 0)).collect::<Result<_>>()?;
         let Some(newest) = keys.last() else { return Ok(purged) };
-        let script = Script(statements.purge(&keys.join(","), older_than));
-        purged += connections.ask(operation, script).await?.first().unwrap_or(&0);
+        // It may be done late: it looks again which of them are inactive.
+        let script = statements.purge(&keys.join(","), older_than);
+        purged += connections.ask(operation, &[], script).await?.first().unwrap_or(&0);
         last = Some((*newest).to_owned());
     }
 }
@@ -127,7 +130,7 @@ pub(super) async fn restore(
         (&incarnation.to_bits().cast_signed(), Type::INT8),
     ];
     let change = Change(&shared.statements.restore, &parameters);
-    let rows = shared.connections.ask("restore", change).await?;
+    let rows = shared.connections.ask("restore", &[id], change).await?;
     if rows.is_empty() {
         return Err(exists("postgres", id));
     }

@@ -5,54 +5,73 @@ use std::sync::Arc;
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::connect::{self, Parameter};
+use super::ask::{self, Parameter};
 use super::schema::Tables;
 use super::statements::key;
-use super::{PostgresMemory, value};
+use super::{PostgresMemory, Shared, value};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
 use crate::store::common::{at, no_system, signed, unsigned};
 
-/// The statement of a read with slots, single records, or neither.
-pub(super) fn statement(tables: &Tables, slots: bool, positions: bool) -> String {
-    let Tables { conversation, message, slot, .. } = tables;
-    let key = key("$1");
-    let newest = format!(
-        r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
-        UNION ALL
-        SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
-        UNION ALL
-        (SELECT 'message', seq, at, payload FROM {message}
-        WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
-    );
-    let slots = slots.then(|| {
-        format!(
-            "SELECT 'slot', version, length(name), name || content FROM {slot}
-            WHERE conversation = {key} AND name = ANY ($4)"
-        )
-    });
-    let picked = positions.then(|| {
-        format!(
-            "SELECT 'picked', seq, at, payload FROM {message}
-            WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
-        )
-    });
-    let parts: Vec<String> = [Some(newest), slots, picked].into_iter().flatten().collect();
-    parts.join(" UNION ALL ")
+/// The parts of a read besides the newest records. Its statement mentions those alone that it has.
+#[derive(Clone, Copy)]
+pub(super) struct ReadShape {
+    slots: bool,
+    positions: bool,
+}
+
+impl ReadShape {
+    /// The number of shapes.
+    pub(super) const ALL: usize = 4;
+
+    fn of(read: &Read) -> Self {
+        Self { slots: !read.slots.is_empty(), positions: !read.positions.is_empty() }
+    }
+
+    /// Each of them, by its number.
+    pub(super) fn all() -> impl Iterator<Item = Self> {
+        let shape = |bits: usize| Self { slots: bits & 1 > 0, positions: bits & 2 > 0 };
+        (0..Self::ALL).map(shape)
+    }
+
+    pub(super) fn number(self) -> usize {
+        usize::from(self.slots) | usize::from(self.positions) << 1
+    }
+
+    pub(super) fn statement(self, tables: &Tables) -> String {
+        let Tables { conversation, message, slot, .. } = tables;
+        let key = key("$1");
+        let newest = format!(
+            r#"SELECT 'conversation', start, "end", int8send(incarnation) FROM {conversation} WHERE key = {key}
+            UNION ALL
+            SELECT 'system', 0, 0, payload FROM {message} WHERE conversation = {key} AND seq = -1
+            UNION ALL
+            (SELECT 'message', seq, at, payload FROM {message}
+            WHERE conversation = {key} AND seq >= 0 AND seq < $2 ORDER BY seq DESC LIMIT $3)"#
+        );
+        let slots = self.slots.then(|| {
+            format!(
+                "SELECT 'slot', version, length(name), name || content FROM {slot}
+                WHERE conversation = {key} AND name = ANY ($4)"
+            )
+        });
+        let picked = self.positions.then(|| {
+            format!(
+                "SELECT 'picked', seq, at, payload FROM {message}
+                WHERE conversation = {key} AND seq >= 0 AND seq = ANY ($5)"
+            )
+        });
+        let parts: Vec<String> = [Some(newest), slots, picked].into_iter().flatten().collect();
+        parts.join(" UNION ALL ")
+    }
 }
 
 /// Reads what is asked for.
 pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapshot> {
     read.check()?;
-    let statements = &memory.shared.statements;
-    let rows = if read.is_plain() {
-        rows(memory, read, &statements.read).await?
-    } else {
-        let (slots, positions) = (!read.slots.is_empty(), !read.positions.is_empty());
-        rows(memory, read, &statement(&statements.tables, slots, positions)).await?
-    };
+    let rows = rows(memory, read).await?;
     let mut found = Found::default();
     for row in &rows {
         found.take(row)?;
@@ -60,7 +79,8 @@ pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapsho
     Ok(found.into(read))
 }
 
-async fn rows(memory: &PostgresMemory, read: &Read, statement: &str) -> Result<Vec<Row>> {
+async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
+    let Shared { connections, statements, .. } = &*memory.shared;
     let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
     // What is larger than the database's numbers is nobody's position.
     let positions: Vec<i64> =
@@ -74,10 +94,11 @@ async fn rows(memory: &PostgresMemory, read: &Read, statement: &str) -> Result<V
     ];
     // A plain statement knows nothing of the last two.
     let parameters = if read.is_plain() { &parameters[..3] } else { &parameters };
-    memory.shared.connections.ask("read", connect::Read(statement, parameters)).await
+    let question = ask::Read(statements.read(ReadShape::of(read)), parameters);
+    connections.ask("read", &[], question).await
 }
 
-/// What a read found so far.
+/// The answer to a read, as far as it was taken in.
 #[derive(Default)]
 struct Found {
     snapshot: Snapshot,
@@ -154,8 +175,8 @@ fn foreign() -> Error {
 pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVersion)>> {
     let shared = &memory.shared;
     let parameters: [Parameter<'_>; 1] = [(&memory.id.as_str().as_bytes(), Type::BYTEA)];
-    let question = connect::Read(&shared.statements.slots, &parameters);
-    let rows = shared.connections.ask("slots", question).await?;
+    let question = ask::Read(&shared.statements.slots, &parameters);
+    let rows = shared.connections.ask("slots", &[], question).await?;
     let slot = |row: &Row| {
         let name = str::from_utf8(value(row, 0)?).map_err(|_| foreign())?;
         let version: i64 = value(row, 1)?;

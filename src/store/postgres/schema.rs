@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 
-/// What this version writes.
+/// The version that this crate writes.
 pub(super) const CURRENT: u32 = 2;
 
 /// The longest name that the server tells from others; longer ones it cuts.
@@ -48,12 +48,12 @@ impl Tables {
         })
     }
 
-    /// What creates everything from nothing.
+    /// Returns the statements that create everything from nothing.
     pub(super) fn sql(&self) -> String {
         format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_since(0))
     }
 
-    /// What leads from tables of this version to those of today, in a schema that is there.
+    /// Returns the statements that lead from tables of this version to those of today, in a schema that is there.
     pub(super) fn sql_since(&self, version: u32) -> String {
         let steps = self.steps();
         let left = steps.get(version as usize..).unwrap_or_default();
@@ -147,7 +147,7 @@ CREATE TABLE {append} (
 /// The table of the ids of appends, behind the prefix.
 const APPEND: &str = "append";
 
-/// Whether a table, with its prefix, is that of the ids of appends: no other one ends like it.
+/// Tells whether a table, with its prefix, is that of the ids of appends: no other one ends like it.
 pub(super) fn is_of_appends(table: &str) -> bool {
     table.ends_with(APPEND)
 }

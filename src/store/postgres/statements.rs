@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::append::Shape;
-use super::read;
+use super::ask::Script;
+use super::read::ReadShape;
 use super::schema::Tables;
 use crate::memory::MemoryId;
 
-/// How many conversations are deleted at once.
+/// The number of conversations that are deleted at once.
 pub(super) const AT_ONCE: usize = 256;
 
-/// What a conversation is found by: a hash of its id, so that ids may be of any length, and so that the
+/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any length, and so that the
 /// messages are found by the id alone. (128 bits of SHA-256: nobody has found two ids with the same
 /// key, and nobody will.)
 pub(super) fn key(id: &str) -> String {
@@ -25,20 +26,44 @@ pub(super) fn key_of(id: &MemoryId) -> String {
     key(&format!("decode('{hex}', 'hex')"))
 }
 
-/// What is asked, with the names of the tables in it.
+/// The number of statements that are asked so often that a connection prepares them.
+pub(super) const OFTEN: usize = READS + ReadShape::ALL + 3;
+
+/// The number of the first statement that reads; those that append come before.
+const READS: usize = Shape::ALL;
+
+/// A statement with parameters.
+pub(super) struct Statement {
+    pub(super) text: String,
+    /// Its place among those that a connection prepares. None where the values of its parameters are
+    /// needed to plan it well, or where it is seldom asked.
+    pub(super) number: Option<usize>,
+}
+
+impl Statement {
+    fn often(number: usize, text: String) -> Self {
+        Self { text, number: Some(number) }
+    }
+
+    fn seldom(text: String) -> Self {
+        Self { text, number: None }
+    }
+}
+
+/// All statements of a store, with the names of its tables in them.
 pub(super) struct Statements {
-    pub(super) tables: Tables,
-    /// How long a change may wait for a lock, in milliseconds.
-    pub(super) patience: u128,
-    pub(super) append: String,
-    pub(super) append_behind: String,
-    pub(super) read: String,
-    pub(super) state: String,
-    pub(super) slots: String,
-    pub(super) ids: String,
-    pub(super) info: String,
-    pub(super) restore: String,
-    pub(super) inactive: String,
+    tables: Tables,
+    /// The time that a change may wait for a lock, in milliseconds.
+    patience: u128,
+    appends: Vec<Statement>,
+    reads: Vec<Statement>,
+    pub(super) state: Statement,
+    pub(super) slots: Statement,
+    pub(super) info: Statement,
+    pub(super) ids: Statement,
+    pub(super) restore: Statement,
+    pub(super) inactive: Statement,
+    pub(super) ping: Statement,
 }
 
 impl Statements {
@@ -46,102 +71,153 @@ impl Statements {
     pub(super) fn new(tables: &Tables, timeout: Duration) -> Self {
         // The server is to say in time that it did nothing.
         let patience = (timeout.as_millis() * 9 / 10).clamp(1, i32::MAX as u128);
-        let Tables { conversation, slot, append, .. } = tables;
+        let Tables { conversation, slot, append, version, .. } = tables;
         let key = key("$1");
-        let plain = Shape::default();
+        let appends = Shape::all().map(|shape| shape.statement(tables, patience));
+        let reads = ReadShape::all().map(|shape| shape.statement(tables));
+        let often = READS + ReadShape::ALL;
         Self {
-            append: plain.statement(tables, true, patience),
-            append_behind: plain.statement(tables, false, patience),
-            read: read::statement(tables, false, false),
+            appends: (0..).zip(appends).map(|(i, text)| Statement::often(i, text)).collect(),
+            reads: (READS..).zip(reads).map(|(i, text)| Statement::often(i, text)).collect(),
             // What an append depends on, as it is.
-            state: format!(
-                r#"SELECT 'conversation', start, "end", incarnation, NULL::bytea FROM {conversation} WHERE key = {key}
-                UNION ALL
-                SELECT 'known', start, "end", version, NULL FROM {append} WHERE conversation = {key} AND id = $2
-                UNION ALL
-                SELECT 'slot', 0, 0, version, name FROM {slot} WHERE conversation = {key} AND name = ANY ($3)"#
+            state: Statement::often(
+                often,
+                format!(
+                    r#"SELECT 'conversation', start, "end", incarnation, NULL::bytea FROM {conversation} WHERE key = {key}
+                    UNION ALL
+                    SELECT 'known', start, "end", version, NULL FROM {append} WHERE conversation = {key} AND id = $2
+                    UNION ALL
+                    SELECT 'slot', 0, 0, version, name FROM {slot} WHERE conversation = {key} AND name = ANY ($3)"#
+                ),
             ),
-            slots: format!(
-                "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
+            slots: Statement::often(
+                often + 1,
+                format!(
+                    "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
+                ),
+            ),
+            info: Statement::often(
+                often + 2,
+                format!(
+                    r#"SELECT start, "end", active, incarnation FROM {conversation} WHERE key = {key}"#
+                ),
             ),
             // In the order of the index, which knows the first bytes alone: the rest is compared.
-            ids: format!(
+            ids: Statement::seldom(format!(
                 "SELECT id FROM {conversation}
                 WHERE ($1 IS NULL OR (substr(id, 1, 512), key) > (substr($1, 1, 512), {key}))
                 AND substr(id, 1, 512) >= substr($2, 1, 512)
                 AND ($3 IS NULL OR substr(id, 1, 512) < $3)
                 AND substr(id, 1, length($2)) = $2
                 ORDER BY substr(id, 1, 512), key LIMIT $4"
-            ),
-            info: format!(
-                r#"SELECT start, "end", active, incarnation FROM {conversation} WHERE key = {key}"#
-            ),
-            restore: format!(
-                r#"INSERT INTO {conversation} (key, start, "end", active, id, incarnation)
-                VALUES ({key}, $2, $2, $3, $1, $4) ON CONFLICT (key) DO NOTHING RETURNING 1"#
-            ),
-            inactive: format!(
+            )),
+            restore: Statement::seldom(restore(tables)),
+            inactive: Statement::seldom(format!(
                 "SELECT key::text FROM {conversation}
                 WHERE ($1 IS NULL OR key > $1::uuid) AND active < $2
                 ORDER BY key LIMIT {AT_ONCE}"
-            ),
+            )),
+            ping: Statement::seldom(format!("SELECT version FROM {version}")),
             tables: tables.clone(),
             patience,
         }
     }
 
-    /// Where a script begins: it may wait for a lock, but not for ever.
-    fn patiently(&self, script: &str) -> String {
-        format!("SET LOCAL lock_timeout = {}; {script}", self.patience)
+    pub(super) fn append(&self, shape: Shape) -> &Statement {
+        &self.appends[shape.number()]
     }
 
-    /// What keeps others from changing a conversation, where there is one.
+    pub(super) fn read(&self, shape: ReadShape) -> &Statement {
+        &self.reads[shape.number()]
+    }
+
+    /// Returns a script that keeps others from changing a conversation, where there is one.
     pub(super) fn lock(&self, key: &str) -> String {
-        let Tables { conversation, .. } = &self.tables;
-        self.patiently(&format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE"))
+        let (Tables { conversation, .. }, patience) = (&self.tables, self.patience);
+        format!(
+            "SET LOCAL lock_timeout = {patience};
+            SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE"
+        )
     }
 
-    // Each of these is a script: its first statement locks the conversations, and the second one sees
-    // what was committed until then, and can tell whether they are there.
+    // Each of these is a script: its first statement locks the conversations, and the next one sees what
+    // was committed until then, and can tell whether they are there.
 
-    pub(super) fn evict(&self, key: &str, before: i64) -> String {
+    pub(super) fn evict(&self, key: &str, before: i64) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
-        self.patiently(&format!(
-            r#"UPDATE {conversation} SET start = least({before}, "end")
-            WHERE key = {key} AND start < least({before}, "end");
-            DELETE FROM {message} WHERE conversation = {key} AND seq >= 0
-            AND seq < (SELECT start FROM {conversation} WHERE key = {key})"#
-        ))
+        self.script(
+            format!(
+                r#"UPDATE {conversation} SET start = least({before}, "end")
+                WHERE key = {key} AND start < least({before}, "end")"#
+            ),
+            vec![format!(
+                "DELETE FROM {message} WHERE conversation = {key} AND seq >= 0
+                AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
+            )],
+        )
     }
 
-    pub(super) fn clear(&self, key: &str) -> String {
+    pub(super) fn clear(&self, key: &str) -> Script {
         let Tables { conversation, message, slot, .. } = &self.tables;
-        self.patiently(&format!(
-            r#"UPDATE {conversation} SET start = "end", slots = slots + 1 WHERE key = {key};
-            DELETE FROM {message} WHERE conversation = {key}
-            AND seq < (SELECT start FROM {conversation} WHERE key = {key});
-            DELETE FROM {slot} WHERE conversation = {key}"#
-        ))
+        self.script(
+            format!(
+                r#"UPDATE {conversation} SET start = "end", slots = slots + 1 WHERE key = {key}"#
+            ),
+            vec![
+                format!(
+                    "DELETE FROM {message} WHERE conversation = {key}
+                    AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
+                ),
+                format!("DELETE FROM {slot} WHERE conversation = {key}"),
+            ],
+        )
     }
 
     // Slots and ids go with their conversation.
 
-    pub(super) fn delete(&self, keys: &[String]) -> String {
+    pub(super) fn delete(&self, keys: &[String]) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
         let keys = keys.join(", ");
-        self.patiently(&format!(
-            "DELETE FROM {conversation} WHERE key IN ({keys});
-            DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
-            AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-        ))
+        self.script(
+            format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
+            vec![format!(
+                "DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
+                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
+            )],
+        )
     }
 
-    pub(super) fn purge(&self, keys: &str, older_than: i64) -> String {
+    pub(super) fn purge(&self, keys: &str, older_than: i64) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
-        self.patiently(&format!(
-            "DELETE FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[]) AND active < {older_than};
-            DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
-            AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-        ))
+        self.script(
+            format!(
+                "DELETE FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[])
+                AND active < {older_than}"
+            ),
+            vec![format!(
+                "DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
+                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
+            )],
+        )
+    }
+
+    fn script(&self, first: String, then: Vec<String>) -> Script {
+        Script { patience: self.patience, first, then }
     }
 }
+
+fn restore(tables: &Tables) -> String {
+    let Tables { conversation, .. } = tables;
+    let key = key("$2");
+    format!(
+        r#"WITH begun AS (
+            INSERT INTO {conversation} (key, start, "end", active, id, incarnation)
+            VALUES ({key}, $3, $3, $4, $2, $5) ON CONFLICT (key) DO NOTHING RETURNING 1
+        )
+        SELECT 1 / {IN_TIME} FROM begun"#
+    )
+}
+
+/// Is 1 if there is time left, by the first parameter of each change. To divide by it undoes what came
+/// late.
+pub(super) const IN_TIME: &str = "(clock_timestamp() < $1)::int";

@@ -1,15 +1,19 @@
 //! The version of the tables: creating and upgrading them, and refusing those of something else.
 
+use std::str::FromStr;
+use std::time::{Duration, Instant, SystemTime};
+
 use deadpool_postgres::Client;
 use deadpool_postgres::tokio_postgres::error::SqlState;
 use deadpool_postgres::tokio_postgres::{
-    self as driver, GenericClient, IsolationLevel, SimpleQueryMessage,
+    self as driver, GenericClient, IsolationLevel, SimpleQueryMessage, SimpleQueryRow,
 };
 use tokio::time::timeout;
 
 use super::connect::Connections;
-use super::failure::{Verdict, describe, failed};
+use super::failure::{Verdict, describe, fail};
 use super::schema::{CURRENT, Tables};
+use super::session::{Clock, Said};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Creates the tables, or brings them up to date; one process does, the others wait for it. Where they
@@ -53,62 +57,74 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
     done.map_err(|trouble: Trouble| trouble.of("open", found, tables))
 }
 
-/// Looks whether the tables are still those that the store was opened with. An error of the driver says
-/// that the connection was lost.
+/// Looks whether the tables are still those that the store was opened with, and what the server says
+/// about itself beside that. An error of the driver says that the connection was lost.
 pub(super) async fn check(
     client: &Client,
     operation: &'static str,
     tables: &Tables,
-) -> Result<Result<(), driver::Error>> {
-    let trouble = match number(&***client, tables).await {
-        Ok(Some(CURRENT)) => return Ok(Ok(())),
-        Ok(Some(version)) if version < CURRENT => Trouble::Past(version),
-        Ok(Some(version)) => Trouble::Future(version),
-        Ok(None) => Trouble::Foreign,
+) -> Result<Result<Said, driver::Error>> {
+    let question = format!(
+        "SELECT version, pg_backend_pid(), (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+        FROM {}",
+        tables.version
+    );
+    let trouble = match first_row(&***client, &question).await {
+        Ok(row) => match row.as_ref().and_then(|row| number(row, 0)) {
+            Some(CURRENT) => return Ok(Ok(said(row.as_ref()))),
+            Some(version) if version < CURRENT => Trouble::Past(version),
+            Some(version) => Trouble::Future(version),
+            None => Trouble::Foreign,
+        },
         Err(error) if matches!(Verdict::of(&error), Verdict::Unknown) => return Ok(Err(error)),
         Err(error) => Trouble::Driver(error),
     };
     Err(trouble.of(operation, CURRENT, tables))
 }
 
+/// Takes what the server says about itself. A clock that can't be read is taken for one that is right.
+fn said(row: Option<&SimpleQueryRow>) -> Said {
+    let micros = row.and_then(|row| number(row, 2)).map(Duration::from_micros);
+    let there = micros.map_or_else(SystemTime::now, |micros| SystemTime::UNIX_EPOCH + micros);
+    let backend = row.and_then(|row| number(row, 1));
+    Said { backend, clock: Clock { there, here: Instant::now() } }
+}
+
 /// The version of the tables, 0 where there are none.
 async fn look(client: &impl GenericClient, tables: &Tables) -> Result<u32, Trouble> {
-    if first_value(client, &tables.find_version()).await?.is_none() {
+    if first_row(client, &tables.find_version()).await?.is_none() {
         return Ok(0);
     }
-    match number(client, tables).await? {
+    let version = first_row(client, &format!("SELECT version FROM {}", tables.version)).await?;
+    match version.as_ref().and_then(|row| number(row, 0)) {
         Some(version @ 1..=CURRENT) => Ok(version),
         Some(version) => Err(Trouble::Future(version)),
         None => Err(Trouble::Foreign),
     }
 }
 
-/// What the table of the version says, if that is a number.
-async fn number(
-    client: &impl GenericClient,
-    tables: &Tables,
-) -> Result<Option<u32>, driver::Error> {
-    let version = first_value(client, &format!("SELECT version FROM {}", tables.version)).await?;
-    Ok(version.and_then(|version| version.parse().ok()))
-}
-
 /// Only where there is none: a user may be allowed to create tables and no schema.
 async fn create_schema(client: &impl GenericClient, tables: &Tables) -> Result<(), Trouble> {
-    if first_value(client, &tables.find_schema()).await?.is_none() {
+    if first_row(client, &tables.find_schema()).await?.is_none() {
         client.batch_execute(&format!("CREATE SCHEMA {}", tables.quoted_schema())).await?;
     }
     Ok(())
 }
 
-async fn first_value(
+async fn first_row(
     client: &impl GenericClient,
     sql: &str,
-) -> Result<Option<String>, driver::Error> {
+) -> Result<Option<SimpleQueryRow>, driver::Error> {
     let messages = client.simple_query(sql).await?;
-    Ok(messages.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+    Ok(messages.into_iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     }))
+}
+
+/// A column, if it holds a number.
+fn number<T: FromStr>(row: &SimpleQueryRow, column: usize) -> Option<T> {
+    row.get(column)?.parse().ok()
 }
 
 enum Trouble {
@@ -151,7 +167,7 @@ impl Trouble {
                 );
                 refuse(text).with_source(error)
             }
-            Self::Driver(error) => failed(operation, error),
+            Self::Driver(error) => fail(operation, error),
             Self::Foreign => refuse(foreign),
             Self::Past(version) => refuse(format!(
                 "postgres: the tables are of version {version} now; open the store again"

@@ -1,0 +1,76 @@
+//! Encrypted connections or plain ones, as the address and the options ask.
+
+use deadpool_postgres::Manager;
+use deadpool_postgres::tokio_postgres::config::SslMode;
+use deadpool_postgres::tokio_postgres::{CancelToken, Config, NoTls};
+
+use super::PostgresOptions;
+#[cfg(feature = "postgres-tls")]
+use super::rustls::Tls;
+#[cfg(not(feature = "postgres-tls"))]
+use crate::error::Error;
+use crate::error::Result;
+
+/// The security of the connections.
+#[derive(Clone)]
+pub(super) enum Security {
+    Plain,
+    #[cfg(feature = "postgres-tls")]
+    Tls(Tls),
+}
+
+impl Security {
+    /// Finds what an address and the options ask for. Where neither does, nothing is encrypted: a server's
+    /// certificate that nobody knows would be refused.
+    #[cfg(feature = "postgres-tls")]
+    pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
+        let asked = config.get_ssl_mode() == SslMode::Require;
+        if !asked && !options.certificates.are_given() {
+            return Ok((config, Self::Plain));
+        }
+        config.ssl_mode(SslMode::Require);
+        Ok((config, Self::Tls(Tls::new(&options.certificates)?)))
+    }
+
+    /// Finds what an address asks for.
+    #[cfg(not(feature = "postgres-tls"))]
+    pub(super) fn of(config: Config, _: &PostgresOptions) -> Result<(Config, Self)> {
+        if config.get_ssl_mode() == SslMode::Require {
+            let text = "postgres: the address asks for TLS, which needs the feature `postgres-tls`";
+            return Err(Error::invalid("open", text));
+        }
+        Ok((config, Self::Plain))
+    }
+
+    pub(super) fn manager(&self, config: Config) -> Manager {
+        match self {
+            Self::Plain => Manager::new(config, NoTls),
+            #[cfg(feature = "postgres-tls")]
+            Self::Tls(tls) => Manager::new(config, tls.clone()),
+        }
+    }
+
+    /// Asks the server to cancel what it does for a connection. It does not say whether it did.
+    pub(super) async fn cancel(&self, token: &CancelToken) {
+        let _ = match self {
+            Self::Plain => token.cancel_query(NoTls).await,
+            #[cfg(feature = "postgres-tls")]
+            Self::Tls(tls) => token.cancel_query(tls.clone()).await,
+        };
+    }
+
+    /// Returns what to do about a server that wants an encrypted connection, where there is none.
+    pub(super) fn advice(&self) -> Option<&'static str> {
+        match self {
+            #[cfg(feature = "postgres-tls")]
+            Self::Tls(_) => None,
+            Self::Plain if cfg!(feature = "postgres-tls") => {
+                Some("it wants TLS: write `sslmode=require` in the address")
+            }
+            Self::Plain => Some(
+                "it wants TLS: switch on the feature `postgres-tls`, and write `sslmode=require` in \
+                 the address",
+            ),
+        }
+    }
+}

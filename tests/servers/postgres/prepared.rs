@@ -1,0 +1,141 @@
+//! Prepared statements: where there are some, and where there may be none.
+
+use memory_prompt::memory::Read;
+
+use super::*;
+
+/// What is prepared in the session that answers, by the names that it has there.
+async fn prepared(client: &Client) -> Vec<String> {
+    let names = "SELECT name FROM pg_prepared_statements ORDER BY name";
+    let rows = client.simple_query(names).await.unwrap();
+    let name = |row: &tokio_postgres::SimpleQueryMessage| match row {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    };
+    rows.iter().filter_map(name).collect()
+}
+
+/// Turns and reads of 16 callers, with all kinds of appends among them.
+async fn converse(store: &PostgresStore, turns: u64) {
+    let callers: Vec<_> = (0..16)
+        .map(|caller| {
+            let memory = store.memory(format!("caller {caller}")).unwrap();
+            tokio::spawn(async move {
+                for turn in 0..turns {
+                    let message = Message::user(format!("{turn}"));
+                    let append = Append::new([message]);
+                    let mut append = match turn % 3 {
+                        0 => append,
+                        1 => append.with_id(format!("turn {turn}")),
+                        _ => append.set_slot("a", "x", Expected::Any),
+                    };
+                    let done = memory.append_with(&mut append).await.unwrap();
+                    assert_eq!(done.positions, turn..turn + 1);
+                    assert_eq!(memory.read(None, 1).await.unwrap().end, turn + 1);
+                    let read = Read::newest(1).slots(["a"]).positions([0]);
+                    assert_eq!(memory.read_with(&read).await.unwrap().picked().len(), 1);
+                }
+            })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+}
+
+/// Every statement was planned anew for each time it was asked, which takes a server more than to do it.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn statements_are_prepared_once_a_connection() {
+    block_on(async {
+        let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
+        let pool = Pool::builder(manager).max_size(1).build().unwrap();
+        let schema = new_schema();
+        let store = options(&schema).over(pool.clone()).await.unwrap();
+        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
+        let memory = store.memory("a").unwrap();
+        for _ in 0..5 {
+            memory.add(Message::user("hi")).await.unwrap();
+            memory.read(None, 10).await.unwrap();
+        }
+        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 2);
+        converse(&store, 9).await;
+        let all = prepared(&pool.get().await.unwrap()).await.len();
+        assert_eq!(all, 5, "three kinds of appends, two of reads");
+        // A pool of the caller's may do what it likes with its sessions.
+        pool.get().await.unwrap().batch_execute("DEALLOCATE ALL").await.unwrap();
+        memory.add(Message::user("after")).await.unwrap();
+        memory.read(None, 10).await.unwrap();
+        assert_eq!(all_texts(&memory).await, ["hi", "hi", "hi", "hi", "hi", "after"]);
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn nothing_is_prepared_where_that_is_not_wanted() {
+    block_on(async {
+        let manager = Manager::new(SHARED.address().parse().unwrap(), NoTls);
+        let pool = Pool::builder(manager).max_size(1).build().unwrap();
+        let store = options(&new_schema()).prepare(false).over(pool.clone()).await.unwrap();
+        converse(&store, 4).await;
+        assert_eq!(prepared(&pool.get().await.unwrap()).await.len(), 0);
+    });
+}
+
+/// The names of what is prepared in the three sessions behind a pooler, after two stores used it.
+async fn behind(port: u16) -> Vec<String> {
+    for _ in 0..2 {
+        let store = options(&new_schema()).open(address(port)).await.unwrap();
+        converse(&store, 9).await;
+    }
+    let mut watching = Vec::new();
+    for _ in 0..3 {
+        watching.push(connect(&address(port)).await);
+    }
+    let mut names = Vec::new();
+    // All three are open at once, so each has a session of its own.
+    for client in &watching {
+        client.batch_execute("BEGIN").await.unwrap();
+    }
+    for client in &watching {
+        names.extend(prepared(client).await);
+        client.batch_execute("COMMIT").await.unwrap();
+    }
+    names
+}
+
+/// Behind a pooler that knows nothing of prepared statements, another session answers each time: a name
+/// means nothing there, or a statement of another store. None is left behind either.
+#[test]
+#[ignore = "needs PostgreSQL and pgbouncer"]
+fn nothing_is_prepared_behind_a_pooler_that_can_not() {
+    let program = Path::new(PGBOUNCER);
+    let off = (pgbouncer_version(program) >= KNOWS).then_some(0);
+    let (_pooler, port) = pooler_with(program, "pgbouncer-without", SHARED.port, off);
+    block_on(async { assert_eq!(behind(port).await, [""; 0]) });
+}
+
+/// The first pgbouncer that knows prepared statements.
+const KNOWS: (u32, u32) = (1, 21);
+
+/// A newer pgbouncer than Debian's, which knows prepared statements unless they are switched off, may be
+/// named in the environment.
+#[test]
+#[ignore = "needs PostgreSQL and pgbouncer"]
+fn statements_are_prepared_behind_a_pooler_that_can() {
+    let named = std::env::var_os("MEMORY_PROMPT_PGBOUNCER");
+    let program = named.map_or_else(|| PGBOUNCER.into(), PathBuf::from);
+    if pgbouncer_version(&program) < KNOWS {
+        println!("not tested: {} is older than 1.21", program.display());
+        return;
+    }
+    let start = |name, most| pooler_with(&program, name, SHARED.port, Some(most));
+    let (_with, port) = start("pgbouncer-with", 200);
+    let (_off, port_of_off) = start("pgbouncer-off", 0);
+    block_on(async {
+        let found = behind(port).await;
+        assert!(found.len() >= 2 * 5, "{found:?}");
+        assert!(found.iter().all(|name| name.starts_with("PGBOUNCER_")), "{found:?}");
+        assert_eq!(behind(port_of_off).await, [""; 0]);
+    });
+}
