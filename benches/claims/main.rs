@@ -20,6 +20,7 @@ mod folder;
 mod harness;
 #[path = "../common/messages.rs"]
 mod messages;
+mod recall;
 #[path = "../common/samples.rs"]
 mod samples;
 #[cfg(feature = "sqlite")]
@@ -51,6 +52,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("wire: value", wire::writing_costs_no_more_than_a_value),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
+    ("recall: quick", recall::prompts_with_recall_are_quick),
+    ("recall: off", recall::prompts_without_recall_cost_nothing),
     ("stores: flat", stores::reads_are_flat),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite read", sqlite::reading_costs_little),
