@@ -44,7 +44,8 @@ fn embed(text: &str) -> Vec<f32> {
     for group in letters.windows(3) {
         let mut hasher = DefaultHasher::new();
         group.hash(&mut hasher);
-        if let Some(place) = vector.get_mut((hasher.finish() % 512) as usize) {
+        let place = usize::try_from(hasher.finish() % 512).unwrap_or_default();
+        if let Some(place) = vector.get_mut(place) {
             *place += 1.0;
         }
     }

@@ -33,6 +33,9 @@
 //! question that chains facts finds the first of them. Embeddings, or a search of your own, add
 //! what they find as [`Candidates`].
 //!
+//! [Truncation](crate::Truncate) and its processors do not see what is quoted: who must keep
+//! something from the model for good evicts it. A [`Turn`](crate::Turn) does not recall yet.
+//!
 //! # The index
 //!
 //! Words by position, without text, grown by what is new with each prompt. A [`Recall`] and its

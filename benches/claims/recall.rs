@@ -25,7 +25,7 @@ fn texts(n: usize) -> impl Iterator<Item = String> {
             let letters = "etaoinshrdlucmfw".as_bytes();
             let letters = (0..2 + power / 3).map(|i| {
                 let place = (number.wrapping_mul(0x2545_f491 + i * 0x9e37) >> (8 + i)) % 16;
-                char::from(letters[place as usize])
+                char::from(letters[usize::try_from(place).unwrap()])
             });
             letters.collect::<String>()
         };

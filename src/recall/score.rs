@@ -1,5 +1,11 @@
 //! BM25 over an index: how well each message fits a question.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "numbers of messages and words, of which there are fewer than 2^32"
+)]
+
 use std::collections::HashMap;
 
 use super::index::RecallIndex;

@@ -1,5 +1,13 @@
 //! A search as a state machine: it says what it wants to read, and at last what was found.
 
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "numbers of messages, of which there are fewer than 2^32, and scores, which are not \
+              negative"
+)]
+
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
@@ -103,7 +111,7 @@ impl<'a> Search<'a> {
             match &mut self.stage {
                 Stage::Grow => match self.grow() {
                     Some(read) => return Ok(Wants::Read(read)),
-                    None => self.learn()?,
+                    None => self.learn(),
                 },
                 Stage::Learn(positions) => {
                     return Ok(Wants::Read(Read::newest(0).positions(positions.clone())));
@@ -199,10 +207,10 @@ impl<'a> Search<'a> {
     }
 
     /// Asks for the best hits, to learn other words for what they speak of.
-    fn learn(&mut self) -> Result<()> {
+    fn learn(&mut self) {
         self.stage = Stage::Rank;
         if self.recall.learned == 0 || self.question.is_empty() {
-            return Ok(());
+            return;
         }
         let index = self.index.lock();
         let scores = score(&index, &self.question, self.recall.weights);
@@ -211,7 +219,6 @@ impl<'a> Search<'a> {
         if !best.is_empty() {
             self.stage = Stage::Learn(best.iter().map(|hit| hit.seq).collect());
         }
-        Ok(())
     }
 
     /// Asks for the rarest words of the best hits too.

@@ -172,6 +172,7 @@ fn gap_of(gap: u64) -> u32 {
 }
 
 /// Writes a number, seven bits a byte, the lowest first.
+#[expect(clippy::cast_possible_truncation, reason = "seven bits at a time")]
 pub(super) fn write(mut number: u64, to: &mut Vec<u8>) {
     while number > 0x7f {
         to.push(number as u8 | 0x80);
