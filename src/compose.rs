@@ -93,17 +93,25 @@ pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
     /// The position of the first record that stands behind them; none where they stand behind all.
     before: Option<u64>,
+    /// The tokens that the budget keeps free for recall, and those that are left of them.
+    kept_free: usize,
+    still_free: usize,
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None }
+        Self { messages, before: None, kept_free: 0, still_free: 0 }
+    }
+
+    /// Returns the same with tokens kept free in the budget, of which so many are used.
+    pub(crate) fn with_free(self, kept_free: usize, used: usize) -> Self {
+        Self { kept_free, still_free: kept_free.saturating_sub(used), ..self }
     }
 
     /// Returns those of a turn: they stay where its first prompt had them, behind what was there
     /// before this position.
     pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
-        Self { messages, before: Some(position) }
+        Self { before: Some(position), ..Self::last(messages) }
     }
 }
 
@@ -233,6 +241,11 @@ impl Composer {
     /// Returns whether composing counts or cuts anything that the next prompt may send again.
     pub(crate) fn uses_cache(&self) -> bool {
         self.limit.is_some() || self.truncate.is_some()
+    }
+
+    /// Returns the counter of the budget, and the tokens that it has for a prompt.
+    pub(crate) fn budget(&self) -> Option<(&Arc<dyn TokenCounter>, usize)> {
+        self.limit.as_ref().map(|limit| (&limit.counter, limit.budget.available()))
     }
 
     fn effective_window(&self) -> Window {

@@ -16,7 +16,7 @@ use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, SharedPrefix};
 pub use report::{
-    Adapted, How, LeftOut, Moved, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+    Adapted, How, LeftOut, Moved, Recalled, Repaired, Report, SystemSource, Tokens, Truncated, Why,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
@@ -95,6 +95,12 @@ impl Prompt {
         mem::swap(records, of);
         pieces.free_unsent(records);
         Self { draft }
+    }
+
+    /// Returns the same prompt, whose report names what a temporary message quotes.
+    pub(crate) fn with_recalled(mut self, recalled: Vec<Recalled>) -> Self {
+        self.draft.report.recalled = recalled;
+        self
     }
 
     /// Returns the same prompt, whose report names temporaries that were dropped before it.

@@ -35,6 +35,7 @@
 //! | [`Window`] | which records are sent |
 //! | tool group | an ai message with calls and the results that answer it: indivisible |
 //! | turn | a user message, or several in a row, and all that follows up to the next one |
+//! | [`recall`] | which older records are sent because they fit the question |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
@@ -53,7 +54,7 @@
 //! and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
 //! tells in a [`Report`] what it left out and why.
 //!
-//! It does not call a model, run tools, summarise, search or retry.
+//! It does not call a model, run tools, summarise or retry.
 //!
 //! # Which window when
 //!
@@ -158,6 +159,7 @@ pub mod memory;
 pub mod message;
 mod prompt;
 mod provider;
+pub mod recall;
 pub mod record;
 pub mod store;
 pub mod text;
@@ -186,6 +188,8 @@ pub use message::{Message, Role, ToolCall};
 pub use prompt::MemoryPrompt;
 #[doc(inline)]
 pub use provider::Provider;
+#[doc(inline)]
+pub use recall::Recall;
 #[cfg(feature = "cassandra")]
 #[doc(inline)]
 pub use store::CassandraStore;
@@ -214,8 +218,8 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, How, LeftOut, Moved, Origin, Repaired, SharedPrefix, SystemSource, Tokens,
-        Truncated, Why,
+        Adapted, Break, How, LeftOut, Moved, Origin, Recalled, Repaired, SharedPrefix,
+        SystemSource, Tokens, Truncated, Why,
     };
 }
 

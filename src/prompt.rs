@@ -2,6 +2,7 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+mod recall;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt, share};
 use crate::message::{Message, Role};
 use crate::provider::Provider;
+use crate::recall::Recall;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
@@ -57,6 +59,7 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     seen: usize,
     /// The roles of those that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
+    recall: Option<Recall>,
     /// Held for no longer than a composition takes, and only where it is of use.
     cache: Mutex<ComposerCache>,
 }
@@ -69,6 +72,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
             temporaries: Vec::new(),
             seen: 0,
             dropped: Vec::new(),
+            recall: None,
             cache: Mutex::default(),
         }
     }
@@ -200,13 +204,17 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Composes a prompt from what a shell has read when it asked for `n` records.
-    fn compose(&self, mut snapshot: Snapshot, n: usize) -> Result<Composition> {
-        if snapshot.rows() < n {
-            // A memory that returns fewer has no more, even where it does not list what it lost.
-            snapshot.start = snapshot.oldest_row();
-        }
+    fn compose(&self, snapshot: Snapshot, n: usize) -> Result<Composition> {
+        let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
+        self.compose_with(whole(snapshot, n), temporaries)
+    }
+
+    fn compose_with(
+        &self,
+        snapshot: Snapshot,
+        temporaries: Temporaries<'_>,
+    ) -> Result<Composition> {
         let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
-        let temporaries = Temporaries::last(&self.temporaries);
         self.composer.compose_with(snapshot, temporaries, cache.as_deref_mut())
     }
 
@@ -282,8 +290,10 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            match self.compose(self.memory.read(None, n)?, n)? {
-                Composition::Ready(prompt) => return Ok(prompt),
+            let snapshot = self.memory.read(None, n)?;
+            let read = self.for_recall(&snapshot, n);
+            match self.compose(snapshot, n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, read),
                 Composition::ReadMore(more) => n = more,
             }
         }
@@ -300,6 +310,15 @@ impl MemoryPrompt<dyn ChatMemory> {
     }
 }
 
+/// Returns what a memory answered that was asked for `n` records: one that returns fewer has no
+/// more, even where it does not list what it lost.
+fn whole(mut snapshot: Snapshot, n: usize) -> Snapshot {
+    if snapshot.rows() < n {
+        snapshot.start = snapshot.oldest_row();
+    }
+    snapshot
+}
+
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]
 impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
     /// Says how it is configured and how much waits, not what was said: logs are no place for that.
@@ -307,6 +326,7 @@ impl<M: fmt::Debug + ?Sized> fmt::Debug for MemoryPrompt<M> {
         f.debug_struct("MemoryPrompt")
             .field("memory", &&*self.memory)
             .field("composer", &self.composer)
+            .field("recall", &self.recall)
             .field("temporaries", &self.temporaries.len())
             .finish()
     }

@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],
     &["compose", "memory", "wire"],
-    &["store"],
+    &["recall", "store"],
     &["adapt"],
     &["conformance"],
     &["prompt"],

@@ -22,6 +22,7 @@ mod harness;
 mod messages;
 #[cfg(all(feature = "postgres", feature = "tokio"))]
 mod postgres;
+mod recall;
 #[path = "../common/samples.rs"]
 mod samples;
 #[cfg(feature = "sqlite")]
@@ -53,6 +54,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("wire: value", wire::writing_costs_no_more_than_a_value),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
+    ("recall: quick", recall::prompts_with_recall_are_quick),
+    ("recall: off", recall::prompts_without_recall_cost_nothing),
     ("stores: flat", stores::reads_are_flat),
     #[cfg(all(feature = "postgres", feature = "tokio"))]
     ("stores: postgres callers", postgres::many_callers_cost_little),

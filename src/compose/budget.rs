@@ -114,7 +114,7 @@ impl Budget {
     }
 
     /// Returns the tokens for the prompt itself.
-    const fn available(&self) -> usize {
+    pub(super) const fn available(&self) -> usize {
         self.tokens.saturating_sub(self.reserve)
     }
 }
@@ -224,14 +224,13 @@ impl Limit {
         most: usize,
     ) -> Result<Tried, NotReady> {
         let ComposerCache { counts, cuts } = cache;
-        let mut room =
-            TokenRoom::new(self, composer, snapshot, system, temporaries.messages, counts, most)?;
+        let mut room = TokenRoom::new(self, composer, snapshot, system, temporaries, counts, most)?;
         let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
         let mut draft = composer.take(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
         let total = room.total(draft.pieces.walk(&snapshot.records))?;
         draft.report.tokens = Some(Tokens { total, budget, cut_to: None });
-        Ok(if total <= budget {
+        Ok(if total.saturating_add(temporaries.still_free) <= budget {
             Tried::Fits(draft)
         } else {
             Tried::TooMuch { tokens: total, units }

@@ -89,6 +89,21 @@ pub struct Report {
     pub orphan_temporaries: Vec<usize>,
     /// The changes that were made so that the provider takes the prompt.
     pub adapted: Vec<Adapted>,
+    /// The older messages of which a temporary message brings excerpts, oldest first: see
+    /// [`Recall`](crate::Recall).
+    pub recalled: Vec<Recalled>,
+}
+
+/// An older message that is quoted since it fits the question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Recalled {
+    /// Its position.
+    pub seq: u64,
+    /// Its score in thousandths; one that came with its neighbour may have little or none.
+    pub score: u32,
+    /// True where all of its text is quoted, and not a passage.
+    pub whole: bool,
 }
 
 /// A result that is sent behind its call and not in its own place.
@@ -312,6 +327,11 @@ impl fmt::Display for Report {
                 Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
                 None => writeln!(f, "  adapted    {role}, {how}")?,
             }
+        }
+        for Recalled { seq, score, whole } in &self.recalled {
+            let passage = if *whole { "" } else { ", a passage" };
+            let (ones, rest) = (score / 1000, score % 1000 / 10);
+            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
         }
         for index in &self.orphan_temporaries {
             writeln!(f, "  note       temporary {index} answers no call")?;

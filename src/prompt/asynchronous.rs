@@ -9,6 +9,8 @@ use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
 use crate::message::Message;
+use crate::recall::Wants;
+use crate::record::Snapshot;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
 impl MemoryPrompt<dyn AsyncChatMemory> {
@@ -58,11 +60,26 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     pub async fn preview(&self) -> Result<Prompt> {
         let mut n = self.composer.first_read();
         loop {
-            match self.compose(self.memory.read(None, n).await?, n)? {
-                Composition::Ready(prompt) => return Ok(prompt),
+            let snapshot = self.memory.read(None, n).await?;
+            let read = self.for_recall(&snapshot, n);
+            match self.compose(snapshot, n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, read).await,
                 Composition::ReadMore(more) => n = more,
             }
         }
+    }
+
+    /// Adds what is recalled for a prompt.
+    async fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
+        let (Some(recall), Some(snapshot)) = (&self.recall, snapshot) else { return Ok(prompt) };
+        let mut search = self.search(recall, self.memory.id(), &prompt, &snapshot);
+        let found = loop {
+            match search.next()? {
+                Wants::Read(read) => search.read(&self.memory.read_with(&read).await?)?,
+                Wants::Done(found) => break found,
+            }
+        };
+        self.with_found(prompt, snapshot, found)
     }
 
     /// Puts another memory in the place of this one and returns the old one. The configuration

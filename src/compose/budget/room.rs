@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::Limit;
-use crate::compose::Composer;
 use crate::compose::choose::{Fit, Messages, Room, Unit};
 use crate::compose::counts::Counts;
 use crate::compose::system::System;
 use crate::compose::take::no_result;
+use crate::compose::{Composer, Temporaries};
 use crate::composed::{Item, Origin};
 use crate::error::Result;
 use crate::message::Message;
@@ -60,14 +60,14 @@ impl<'a> TokenRoom<'a> {
         composer: &'a Composer,
         snapshot: &'a Snapshot,
         system: &System,
-        temporaries: &'a [Arc<Message>],
+        Temporaries { messages: temporaries, kept_free, still_free, .. }: Temporaries<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
-        let mut fixed = reply;
+        let mut fixed = reply.saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
             fixed = fixed.saturating_add(counts.shared(message, counter)?);
@@ -76,6 +76,7 @@ impl<'a> TokenRoom<'a> {
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
         let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply).saturating_sub(lasting);
+        let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
         let (row, _) = last_row(records, 0, records.len());
         let question = row.last().copied();

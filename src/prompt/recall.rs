@@ -1,0 +1,139 @@
+//! Recall for a prompt: what is asked for, and the prompt with what was found.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{MemoryPrompt, whole};
+use crate::compose::{Composition, Temporaries};
+use crate::composed::{How, Origin, Prompt, Why};
+use crate::error::Result;
+use crate::memory::{ChatMemory, MemoryId};
+use crate::recall::{Asked, Found, Recall, Search, Wants};
+use crate::record::Snapshot;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Sends older messages that fit the question too, as excerpts in one temporary message; off
+    /// unless set. See [`recall`](crate::recall) for how, and for an example.
+    ///
+    /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it, and neither does
+    /// the window, unless recall [shares](Recall::share) its budget.
+    #[must_use]
+    pub fn recall(mut self, recall: impl Into<Option<Recall>>) -> Self {
+        self.set_recall(recall);
+        self
+    }
+
+    /// Does the same from the next build on; `None` switches it off.
+    pub fn set_recall(&mut self, recall: impl Into<Option<Recall>>) -> &mut Self {
+        self.recall = recall.into();
+        self
+    }
+
+    /// Returns the tokens that the window leaves to recall: at most half of the budget.
+    pub(super) fn kept_free(&self) -> usize {
+        let recall = self.recall.as_ref().map_or(0, Recall::kept_free);
+        self.composer.budget().map_or(0, |(_, budget)| recall.min(budget / 2))
+    }
+
+    /// Returns what was read, where something is to be recalled for it.
+    pub(super) fn for_recall(&self, snapshot: &Snapshot, n: usize) -> Option<Snapshot> {
+        self.recall.is_some().then(|| whole(snapshot.clone(), n))
+    }
+
+    /// Tells a search what is asked, and what is sent already.
+    fn asked(&self, id: &MemoryId, prompt: &Prompt, snapshot: &Snapshot) -> Asked {
+        let report = prompt.report();
+        let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
+            Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
+            Origin::Joined(seq) => seq,
+            _ => None,
+        });
+        let joined = report.adapted.iter().filter(|it| it.how == How::Joined);
+        // What is left out for want of room can be quoted; what somebody has dropped can't.
+        let is_dropped = |why| !matches!(why, Why::OverBudget | Why::RestOfTurn | Why::Opening);
+        let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.seq);
+        let not_these: HashSet<u64> = sent
+            .chain(joined.filter_map(|it| it.seq))
+            .chain(report.question.iter().copied())
+            .chain(dropped)
+            .collect();
+        let mut newest = snapshot.records.iter().rev().skip_while(|it| !it.message().is_user());
+        let mut question = newest.next().map(|it| it.message().text().into_owned());
+        if question.is_none() {
+            let asked = self.temporaries.iter().rev().find(|it| it.is_user());
+            question = asked.map(|message| message.text().into_owned());
+        }
+        let said = newest.filter(|it| !it.message().is_tool()).take(2);
+        let before: Vec<_> = said.map(|it| it.message().text().into_owned()).collect();
+        let budget = self.composer.budget();
+        let total = report.tokens.map_or(0, |tokens| tokens.total);
+        // A provider's rules may join the excerpts to a neighbour, which counts a little otherwise.
+        let margin = if report.provider.is_some() { 16 } else { 0 };
+        Asked {
+            id: id.clone(),
+            held: snapshot.start..snapshot.end,
+            incarnation: snapshot.incarnation,
+            newest: snapshot.records.clone(),
+            question: question.unwrap_or_default(),
+            before: before.join("\n"),
+            not_these,
+            left: budget.map(|(_, tokens)| tokens.saturating_sub(total + margin)),
+            counter: budget.map(|(counter, _)| Arc::clone(counter)),
+        }
+    }
+
+    /// Returns a search for what fits this prompt.
+    pub(super) fn search<'a>(
+        &self,
+        recall: &'a Recall,
+        id: &MemoryId,
+        prompt: &Prompt,
+        snapshot: &Snapshot,
+    ) -> Search<'a> {
+        Search::new(recall, self.asked(id, prompt, snapshot))
+    }
+
+    /// Composes the prompt once more, with what was found. Should it not fit after all, what the
+    /// window holds is not given up for it.
+    pub(super) fn with_found(
+        &self,
+        prompt: Prompt,
+        snapshot: Snapshot,
+        found: Option<Found>,
+    ) -> Result<Prompt> {
+        let Some(Found { message, recalled }) = found else { return Ok(prompt) };
+        let used = match self.composer.budget() {
+            Some((counter, _)) => counter.count(&message)?,
+            None => 0,
+        };
+        let mut temporaries = self.temporaries.clone();
+        temporaries.push(Arc::new(message));
+        let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
+        let with = self.compose_with(snapshot, temporaries);
+        let same = |with: &Prompt| {
+            let (a, b) = (with.report(), prompt.report());
+            (a.sent, a.older, a.over_budget) == (b.sent, b.older, b.over_budget)
+                && a.left_out == b.left_out
+                && a.truncated == b.truncated
+        };
+        match with {
+            Ok(Composition::Ready(with)) if same(&with) => Ok(with.with_recalled(recalled)),
+            _ => Ok(prompt),
+        }
+    }
+}
+
+impl MemoryPrompt<dyn ChatMemory> {
+    /// Adds what is recalled for a prompt.
+    pub(super) fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
+        let (Some(recall), Some(snapshot)) = (&self.recall, snapshot) else { return Ok(prompt) };
+        let mut search = self.search(recall, self.memory.id(), &prompt, &snapshot);
+        let found = loop {
+            match search.next()? {
+                Wants::Read(read) => search.read(&self.memory.read_with(&read)?)?,
+                Wants::Done(found) => break found,
+            }
+        };
+        self.with_found(prompt, snapshot, found)
+    }
+}

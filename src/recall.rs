@@ -1,0 +1,366 @@
+//! Recall: older messages that fit the question, sent beside the window.
+//!
+//! A window keeps what is new. [`MemoryPrompt::recall`](crate::MemoryPrompt::recall) searches all
+//! that the window does not send for the words of the newest question, and adds what fits as
+//! excerpts, for this prompt alone:
+//!
+//! ```
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Recall};
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+//!     .max_messages(2)
+//!     .recall(Recall::words().tokens(2_000));
+//! prompt.add_all([
+//!     Message::user("My sister Ada moved to Oslo in May."),
+//!     Message::ai("How does she like it there?"),
+//! ])?;
+//! prompt.add_all((0..20).map(|i| Message::user(format!("Unrelated chatter, part {i}."))))?;
+//! prompt.add(Message::user("Which city did my sister move to?"))?;
+//!
+//! let built = prompt.build()?;
+//! let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.seq).collect();
+//! assert!(recalled.starts_with(&[0, 1])); // what was said, and the answer beside it
+//! assert!(built[2].text().contains("0 user \"My sister Ada moved to Oslo in May.\""));
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # How it searches
+//!
+//! By words ([BM25](Recall::bm25)), the same for every memory. Case and [endings](Endings) do not
+//! matter; scripts without spaces are searched by pairs of characters. The words of a message's
+//! neighbours count a little for it, and words that the best hits share with others are asked for
+//! too. It knows no meaning: what was said in other words is found only by its neighbours, and a
+//! question that chains facts finds the first of them. Embeddings, or a search of your own, add
+//! what they find as [`Candidates`].
+//!
+//! [Truncation](crate::Truncate) and its processors do not see what is quoted: who must keep
+//! something from the model for good evicts it. A [`Turn`](crate::Turn) does not recall yet.
+//!
+//! # The index
+//!
+//! Words by position, without text, grown by what is new with each prompt. A [`Recall`] and its
+//! clones share the indexes of all conversations that they searched, up to a
+//! [bound](Recall::keep_at_most); an application that wants to keep one writes it down with
+//! [`RecallIndex::to_bytes`]. What is sent is read from the memory each time, so what was evicted,
+//! cleared or deleted is never recalled.
+
+mod bytes;
+mod endings;
+mod excerpt;
+mod index;
+mod score;
+mod search;
+mod segment;
+mod words;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+pub use endings::Endings;
+pub use index::RecallIndex;
+use score::Weights;
+pub(crate) use search::{Asked, Found, Search, Wants};
+
+use crate::error::{Error, Result};
+use crate::memory::MemoryId;
+use crate::record::Record;
+
+/// The settings of [recall](self), and the indexes that were made by them.
+///
+/// A clone shares the indexes: give clones to the prompts of a store.
+#[derive(Clone)]
+pub struct Recall {
+    size: Size,
+    query: Option<String>,
+    endings: Endings,
+    tools: bool,
+    neighbours: u32,
+    passage: usize,
+    least: f32,
+    weights: Weights,
+    learned: usize,
+    share: bool,
+    candidates: Option<Arc<dyn Candidates>>,
+    indexes: Arc<Mutex<Indexes>>,
+}
+
+/// The most that is recalled.
+#[derive(Clone, Copy, Debug)]
+enum Size {
+    Tokens(usize),
+    Characters(usize),
+}
+
+/// A search of the application's own, whose finds are recalled too: embeddings, or the full-text
+/// search of a store. `examples/recall_embeddings.rs` shows one.
+pub trait Candidates: Send + Sync {
+    /// Returns up to `n` messages of this conversation that fit the query.
+    ///
+    /// It is called while a prompt is built, so it should not take long; in async code it must not
+    /// block. Positions that the memory does not hold, or that are sent anyway, are passed over.
+    ///
+    /// # Errors
+    ///
+    /// Whatever keeps it from searching; the build fails with it.
+    fn candidates(&self, id: &MemoryId, query: &str, n: usize) -> Result<Vec<Candidate>>;
+}
+
+#[deny(clippy::missing_trait_methods)]
+impl<C: Candidates + ?Sized> Candidates for Arc<C> {
+    fn candidates(&self, id: &MemoryId, query: &str, n: usize) -> Result<Vec<Candidate>> {
+        C::candidates(self, id, query, n)
+    }
+}
+
+/// A message that a search of the application's own has found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Candidate {
+    /// Its position.
+    pub seq: u64,
+    /// How well it fits, from 0 to 1. The best hit by words counts 1; where both find a message,
+    /// the sum decides.
+    pub fit: f32,
+}
+
+impl Recall {
+    /// Returns a search by words: up to 2,000 tokens of excerpts.
+    pub fn words() -> Self {
+        Self {
+            size: Size::Tokens(2_000),
+            query: None,
+            endings: Endings::Light,
+            tools: false,
+            neighbours: 1,
+            passage: 600,
+            least: 1.0,
+            weights: Weights { k1: 1.2, b: 0.75, near: 0.4 },
+            learned: 8,
+            share: false,
+            candidates: None,
+            indexes: Arc::default(),
+        }
+    }
+
+    /// Recalls at most so many tokens, by the prompt's counter, or by
+    /// [`Estimate`](crate::token::Estimate) where it has none.
+    ///
+    /// Where the prompt has a [budget](crate::Budget), only what the window leaves of it is used;
+    /// see [`share`](Self::share).
+    #[must_use]
+    pub fn tokens(mut self, tokens: usize) -> Self {
+        self.size = Size::Tokens(tokens);
+        self
+    }
+
+    /// Recalls at most so many characters.
+    #[must_use]
+    pub fn characters(mut self, characters: usize) -> Self {
+        self.size = Size::Characters(characters);
+        self
+    }
+
+    /// Keeps the tokens of recall free in the prompt's budget, at most half of it: the window gets
+    /// the rest, whatever is found.
+    #[must_use]
+    pub fn share(mut self) -> Self {
+        self.share = true;
+        self
+    }
+
+    /// Searches for this, and not for the newest message of the user.
+    #[must_use]
+    pub fn query(mut self, query: impl Into<String>) -> Self {
+        self.query = Some(query.into());
+        self
+    }
+
+    /// Sets the rule by which words lose their endings.
+    #[must_use]
+    pub fn endings(mut self, endings: Endings) -> Self {
+        self.endings = endings;
+        self.forget_indexes();
+        self
+    }
+
+    /// Recalls tool results too, with their calls. Unless set they are not: what a tool said would
+    /// speak with the user's voice.
+    #[must_use]
+    pub fn tool_results(mut self) -> Self {
+        self.tools = true;
+        self.forget_indexes();
+        self
+    }
+
+    /// Sets how many messages before and behind a hit come with it; 1 unless set, at most 16.
+    #[must_use]
+    pub fn neighbours(mut self, n: u32) -> Self {
+        self.neighbours = n.min(16);
+        self
+    }
+
+    /// Sets how many characters of a message are quoted; 600 unless set. Of a longer one it is the
+    /// passage with most of what was asked for.
+    #[must_use]
+    pub fn passage(mut self, characters: usize) -> Self {
+        self.passage = characters.max(1);
+        self
+    }
+
+    /// Recalls nothing whose score is below this; 1 unless set. Scores grow with the length of the
+    /// question and of the history: the [report](crate::Report::recalled) shows yours.
+    #[must_use]
+    pub fn least_score(mut self, score: f32) -> Self {
+        self.least = if score.is_nan() { 0.0 } else { score };
+        self
+    }
+
+    /// Sets the numbers of BM25: `k1`, how much a word counts that comes again (1.2 unless set),
+    /// and `b`, how much long messages count less (0.75).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `k1` is finite and not negative,
+    /// and `b` between 0 and 1.
+    pub fn bm25(mut self, k1: f32, b: f32) -> Result<Self> {
+        if !(k1.is_finite() && k1 >= 0.0 && (0.0..=1.0).contains(&b)) {
+            let text = format!("k1 must be 0 or more and b from 0 to 1, and are {k1} and {b}");
+            return Err(Error::invalid("recall", text));
+        }
+        self.weights = Weights { k1, b, ..self.weights };
+        Ok(self)
+    }
+
+    /// Recalls what this search finds too.
+    #[must_use]
+    pub fn candidates(mut self, candidates: impl Candidates + 'static) -> Self {
+        self.candidates = Some(Arc::new(candidates));
+        self
+    }
+
+    /// Bounds the memory that indexes take: the ones that were not used for longest go first. 64
+    /// MiB unless set. The one in use stays, however large it is.
+    #[must_use]
+    pub fn keep_at_most(self, bytes: usize) -> Self {
+        self.indexes.lock().most = bytes;
+        self
+    }
+
+    /// Returns the index of a conversation, where there is one.
+    pub fn index(&self, id: &MemoryId) -> Option<RecallIndex> {
+        let index = self.indexes.lock().known.get(id).map(|kept| Arc::clone(&kept.index))?;
+        let index = index.lock().clone();
+        Some(index)
+    }
+
+    /// Takes an index that was kept. One that does not fit the conversation or these settings is
+    /// made anew when it is needed.
+    pub fn set_index(&self, id: MemoryId, index: RecallIndex) {
+        let bytes = index.bytes();
+        let kept = Kept { index: Arc::new(Mutex::new(index)), bytes, used: 0 };
+        self.indexes.lock().known.insert(id.clone(), kept);
+        self.keep_within(&id, bytes);
+    }
+
+    /// Returns whether tokens are kept free for it, and how many.
+    pub(crate) fn kept_free(&self) -> usize {
+        match self.size {
+            Size::Tokens(tokens) if self.share => tokens,
+            _ => 0,
+        }
+    }
+
+    /// Begins with indexes of its own: those of other rules are of no use.
+    fn forget_indexes(&mut self) {
+        let most = self.indexes.lock().most;
+        self.indexes = Arc::new(Mutex::new(Indexes { most, ..Indexes::default() }));
+    }
+
+    /// Returns a number for the rules by which words are made: an index of others is of no use.
+    fn rules(&self) -> u64 {
+        let name = self.endings.name().bytes().chain([VERSION, u8::from(self.tools)]);
+        name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        })
+    }
+
+    /// Adds the records that the index lacks, up to this position.
+    fn add<'r>(
+        &self,
+        index: &mut RecallIndex,
+        records: impl Iterator<Item = Record<'r>>,
+        before: u64,
+    ) {
+        for record in records {
+            if (index.end()..before).contains(&record.seq()) {
+                index.add(&record, &self.endings, self.tools);
+            }
+        }
+    }
+
+    fn index_of(&self, id: &MemoryId) -> Arc<Mutex<RecallIndex>> {
+        let mut indexes = self.indexes.lock();
+        indexes.clock += 1;
+        let used = indexes.clock;
+        let kept = indexes.known.entry(id.clone()).or_default();
+        kept.used = used;
+        Arc::clone(&kept.index)
+    }
+
+    /// Notes how large an index has become, and lets others go where all are too much.
+    fn keep_within(&self, id: &MemoryId, bytes: usize) {
+        let mut indexes = self.indexes.lock();
+        if let Some(kept) = indexes.known.get_mut(id) {
+            kept.bytes = bytes;
+        }
+        let mut sum: usize = indexes.known.values().map(|kept| kept.bytes).sum();
+        while sum > indexes.most {
+            let others = indexes.known.iter().filter(|(known, _)| *known != id);
+            let Some(oldest) = others.min_by_key(|(_, kept)| kept.used) else { break };
+            let oldest = oldest.0.clone();
+            sum -= indexes.known.remove(&oldest).map_or(0, |kept| kept.bytes);
+        }
+    }
+}
+
+/// Changes with how words are made.
+const VERSION: u8 = 1;
+
+/// The indexes of conversations.
+struct Indexes {
+    known: HashMap<MemoryId, Kept>,
+    most: usize,
+    clock: u64,
+}
+
+#[derive(Default)]
+struct Kept {
+    index: Arc<Mutex<RecallIndex>>,
+    bytes: usize,
+    used: u64,
+}
+
+impl Default for Indexes {
+    fn default() -> Self {
+        Self { known: HashMap::new(), most: 64 << 20, clock: 0 }
+    }
+}
+
+impl fmt::Debug for Recall {
+    /// Says how it is configured; of a query only how long it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Recall")
+            .field("size", &self.size)
+            .field("query_bytes", &self.query.as_ref().map(String::len))
+            .field("endings", &self.endings)
+            .field("tool_results", &self.tools)
+            .field("neighbours", &self.neighbours)
+            .field("passage", &self.passage)
+            .field("least_score", &self.least)
+            .field("share", &self.share)
+            .field("indexes", &self.indexes.lock().known.len())
+            .finish_non_exhaustive()
+    }
+}

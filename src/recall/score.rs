@@ -1,0 +1,145 @@
+//! BM25 over an index: how well each message fits a question.
+
+#![expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "numbers of messages and words, of which there are fewer than 2^32"
+)]
+
+use std::collections::HashMap;
+
+use super::index::RecallIndex;
+use super::segment::Doc;
+use super::words::Word;
+
+/// The numbers of the formula.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Weights {
+    pub(super) k1: f32,
+    pub(super) b: f32,
+    /// The part of its neighbours' words that counts for a message too.
+    pub(super) near: f32,
+}
+
+/// The words that are asked for, each with its weight.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Question {
+    words: Vec<(Word, f32)>,
+    places: HashMap<Word, usize>,
+}
+
+/// The most different words of a question that are asked for.
+const MOST: usize = 128;
+
+impl Question {
+    pub(super) fn ask(&mut self, word: Word, weight: f32) {
+        if let Some(place) = self.places.get(&word) {
+            let known = &mut self.words[*place].1;
+            *known = known.max(weight);
+        } else if self.words.len() < MOST {
+            self.places.insert(word, self.words.len());
+            self.words.push((word, weight));
+        }
+    }
+
+    pub(super) fn has(&self, word: Word) -> bool {
+        self.places.contains_key(&word)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    pub(super) fn words(&self) -> impl Iterator<Item = (Word, f32)> {
+        self.words.iter().copied()
+    }
+}
+
+/// The scores of all messages that are not forgotten.
+pub(super) struct Scores {
+    pub(super) first: Doc,
+    pub(super) scores: Vec<f32>,
+}
+
+impl Scores {
+    pub(super) fn of(&self, doc: Doc) -> f32 {
+        let place = doc.checked_sub(self.first).map(|place| place as usize);
+        place.and_then(|place| self.scores.get(place).copied()).unwrap_or_default()
+    }
+}
+
+/// Returns the weight of a word that `having` of `all` messages have: the rarer the more.
+pub(super) fn rarity(having: usize, all: usize) -> f32 {
+    let (having, all) = (having as f32, all as f32);
+    let rarity = ((all - having + 0.5).max(0.0) / (having + 0.5)).ln_1p();
+    rarity * rarity.sqrt() // rare words decide: names of things, not what is asked about them
+}
+
+/// Scores every message: a function of what the memory holds now, whatever it held when the index
+/// was made.
+pub(super) fn score(index: &RecallIndex, question: &Question, weights: Weights) -> Scores {
+    let (first, end) = (index.first(), index.docs());
+    let all = (end - first) as usize;
+    let mut scores = vec![0.0_f32; all];
+    let near = weights.near;
+    let words: u64 = (first..end).map(|doc| u64::from(index.length(doc))).sum();
+    let average = (words as f32 * (1.0 + 2.0 * near) / all.max(1) as f32).max(1.0);
+    let length = |place: usize| {
+        let at = |place: Option<usize>| {
+            let place = place.filter(|place| *place < all);
+            place.map_or(0.0, |place| f32::from(index.length(first + place as Doc)))
+        };
+        at(Some(place)) + near * (at(place.checked_sub(1)) + at(Some(place + 1)))
+    };
+    // Words that stand everywhere say little and cost most: they count where there are no others.
+    let counts = question.words().map(|(word, _)| index.having(word, first).count());
+    let counts: Vec<usize> = counts.collect();
+    let is_common = |having: usize| having > all / 4;
+    let only_common = counts.iter().all(|having| *having == 0 || is_common(*having));
+    let mut spread = Vec::new();
+    for ((word, weight), having) in question.words().zip(counts) {
+        if having == 0 || (is_common(having) && !only_common) {
+            continue;
+        }
+        spread.clear();
+        for (doc, times) in index.having(word, first) {
+            let (place, times) = ((doc - first) as usize, times as f32);
+            if near > 0.0 && place > 0 {
+                add(&mut spread, place - 1, near * times);
+            }
+            add(&mut spread, place, times);
+            if near > 0.0 && place + 1 < all {
+                add(&mut spread, place + 1, near * times);
+            }
+        }
+        let weight = weight * rarity(having, all) * (weights.k1 + 1.0);
+        for (place, times) in &spread {
+            let long = 1.0 - weights.b + weights.b * length(*place) / average;
+            scores[*place] += weight * times / (times + weights.k1 * long);
+        }
+    }
+    Scores { first, scores: surrounded(&scores) }
+}
+
+/// Adds to each score a part of those around it: what a stretch speaks of, each message of it does.
+fn surrounded(scores: &[f32]) -> Vec<f32> {
+    let around = |place: usize| {
+        let stretch = place.saturating_sub(AROUND)..(place + AROUND + 1).min(scores.len());
+        let others: f32 = scores[stretch].iter().sum();
+        scores[place] + OF_AROUND * (others - scores[place])
+    };
+    (0..scores.len()).map(around).collect()
+}
+
+/// How far around a message others count for it, and how much.
+const AROUND: usize = 3;
+const OF_AROUND: f32 = 0.1;
+
+/// Adds to what a message has; places come in order, but for the last three.
+fn add(spread: &mut Vec<(usize, f32)>, place: usize, times: f32) {
+    let from = spread.len().saturating_sub(3);
+    match spread[from..].iter_mut().rev().find(|(known, _)| *known == place) {
+        Some((_, known)) => *known += times,
+        None => spread.push((place, times)),
+    }
+}
