@@ -137,6 +137,7 @@
 //!   any executor.
 //! - **`tokio`** adds `ToBlocking` and `ToAsync`: async memories in blocking code, and blocking
 //!   ones in async code.
+//! - **`tracing`** lets stores tell what they do, in spans and events without text: see [`store`].
 //! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
 //!   own.
 

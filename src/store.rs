@@ -21,6 +21,17 @@
 //! - Cassandra: the loss of any minority of replicas; a power cut of all of them with
 //!   `commitlog_sync: batch` or `group`.
 //!
+//! # What an operator sees
+//!
+//! A store on a network has `ping`, which asks the server for an answer, and `figures`: connections,
+//! operations under way, retries. With the feature `tracing` each operation is a span `store` of the target
+//! `memory_prompt::store` with the fields `backend` and `operation`, and in it are the events `done`,
+//! `failed` (with the `kind` of the error), `dropped`, `retry` (with the `reason`), `reconnect` and `lost
+//! race`. **No text is told**: no message, no slot, no words of an error; and no id, since ids name people.
+//! To find a conversation in the log, put a span of your own around what you ask for.
+//!
+//! # A store and its memories
+//!
 //! A store hands out memories; a prompt takes any of them, and another one at run time:
 //!
 //! ```
@@ -42,8 +53,12 @@ pub mod cassandra;
 mod common;
 mod copy;
 mod ext;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod figures;
 mod in_memory;
 mod info;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+mod observe;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -63,6 +78,8 @@ pub use asynchronous::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 pub use cassandra::{CassandraMemory, CassandraOptions, CassandraStore};
 pub use copy::Copied;
 pub use ext::ChatMemoryStoreExt;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+pub use figures::Figures;
 pub use in_memory::{InMemory, InMemoryStore};
 pub use info::Info;
 #[cfg(feature = "postgres")]
