@@ -78,7 +78,12 @@ pub use asynchronous::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 pub use cassandra::{CassandraMemory, CassandraOptions, CassandraStore};
 pub use copy::Copied;
 pub use ext::ChatMemoryStoreExt;
-#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
+#[cfg(any(
+    feature = "cassandra",
+    feature = "postgres",
+    feature = "redis",
+    feature = "sqlite"
+))]
 pub use figures::Figures;
 pub use in_memory::{InMemory, InMemoryStore};
 pub use info::Info;

@@ -145,7 +145,7 @@ use tokio::runtime::Handle;
 use tokio::sync;
 
 use super::common::{Payloads, at, signed, unsigned};
-use super::{AsyncChatMemoryStore, Info, check_prefix, exists};
+use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -241,6 +241,29 @@ impl CassandraStore {
         Ok(CassandraMemory { id, key, queue, shared: Arc::clone(&self.shared) })
     }
 
+    /// Asks one of the nodes for an answer, which says nothing of how many others there are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](CassandraOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let client = &self.shared.client;
+        client
+            .watch
+            .operation("ping", async {
+                in_runtime("ping")?;
+                client.ping().await
+            })
+            .await
+    }
+
+    /// Returns what was counted since the store was opened; its connections are the nodes that the driver
+    /// has some to.
+    pub fn figures(&self) -> Figures {
+        let client = &self.shared.client;
+        Figures { connections: client.connected(), ..client.watch.figures() }
+    }
+
     fn conversation<'a>(&'a self, key: &'a str) -> Conversation<'a> {
         Conversation { client: &self.shared.client, key }
     }
@@ -327,11 +350,11 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.list("ids", "", after, n))
+        self.shared.client.watch.operation("ids", self.list("ids", "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("delete", async move {
             in_runtime("delete")?;
             let memory = self.memory(id.clone())?;
             let _turn = memory.wait().await;
@@ -341,7 +364,7 @@ impl AsyncChatMemoryStore for CassandraStore {
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         let older_than = signed(millis(older_than));
-        Box::pin(async move {
+        self.shared.client.watch.operation("purge_inactive", async move {
             let wanted = |found: &Found| found.has_ended() || found.active.0 < older_than;
             self.remove_all("purge_inactive", Some(older_than), wanted).await
         })
@@ -353,11 +376,14 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.list("ids_with_prefix", prefix, after, n))
+        self.shared
+            .client
+            .watch
+            .operation("ids_with_prefix", self.list("ids_with_prefix", prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("info", async move {
             in_runtime("info")?;
             let key = key(id, "info")?;
             let head = self.conversation(&key).head("info", Sure::Acknowledged).await?;
@@ -370,7 +396,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("delete_prefix", async move {
             check_prefix(prefix)?;
             let wanted = |found: &Found| begins_with(&found.id, prefix);
             self.remove_all("delete_prefix", None, wanted).await
@@ -383,7 +409,7 @@ impl AsyncChatMemoryStore for CassandraStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("restore", async move {
             in_runtime("restore")?;
             let key = key(id, "restore")?;
             let start = i64::try_from(start).ok().filter(|start| *start <= MOST_START);
@@ -453,7 +479,7 @@ impl AsyncChatMemory for CassandraMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("append", async move {
             in_runtime("append")?;
             let payloads = self.encode(batch, &[])?;
             let _turn = self.wait().await;
@@ -465,7 +491,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("read", async move {
             in_runtime("read")?;
             let mut read = Read::newest(n);
             read.before = before;
@@ -474,7 +500,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("evict", async move {
             in_runtime("evict")?;
             let _turn = self.wait().await;
             self.conversation().forget("evict", Some(before)).await
@@ -482,7 +508,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("clear", async move {
             in_runtime("clear")?;
             let _turn = self.wait().await;
             self.conversation().forget("clear", None).await.map(drop)
@@ -490,7 +516,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("append", async move {
             in_runtime("append")?;
             append.check(&self.shared.limits)?;
             let payloads = self.encode(&append.messages, &append.slots)?;
@@ -503,7 +529,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("read", async move {
             in_runtime("read")?;
             read.check()?;
             self.conversation().read(read).await
@@ -511,7 +537,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("slots", async move {
             in_runtime("slots")?;
             let slots = self.shared.client.slots(&self.key).await?;
             let mut slots: Vec<_> =

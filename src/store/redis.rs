@@ -113,7 +113,7 @@ use std::time::{Duration, SystemTime};
 use redis::{Value, cmd};
 
 use super::common::at;
-use super::{AsyncChatMemoryStore, Info, check_prefix};
+use super::{AsyncChatMemoryStore, Figures, Info, check_prefix};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
@@ -216,6 +216,26 @@ impl RedisStore {
     }
 }
 
+impl RedisStore {
+    /// Asks the server for an answer, as `PING` does; on a cluster one of its masters.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](RedisOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let link = &self.shared.link;
+        link.watch.operation("ping", async { link.ask("ping", &cmd("PING")).await.map(drop) }).await
+    }
+
+    /// Returns what was counted since the store was opened. Connections are those that the store has made:
+    /// one, and eight more where replicas are waited for; on a cluster each leads to all its masters.
+    pub fn figures(&self) -> Figures {
+        let connections = self.shared.link.connections();
+        let most_connections = Some(connections);
+        Figures { connections, most_connections, ..self.shared.link.watch.figures() }
+    }
+}
+
 impl AsyncChatMemoryStore for RedisStore {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
@@ -226,18 +246,21 @@ impl AsyncChatMemoryStore for RedisStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.shared.list("", after, n))
+        self.shared.link.watch.operation("ids", self.shared.list("", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("delete", async move {
             let ids = std::slice::from_ref(id);
             Ok(self.shared.forget("delete", shard(id), ids, None).await? > 0)
         })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(self.shared.sweep("purge_inactive", "", Some(millis(older_than))))
+        self.shared.link.watch.operation(
+            "purge_inactive",
+            self.shared.sweep("purge_inactive", "", Some(millis(older_than))),
+        )
     }
 
     fn ids_with_prefix<'a>(
@@ -246,11 +269,11 @@ impl AsyncChatMemoryStore for RedisStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.shared.list(prefix, after, n))
+        self.shared.link.watch.operation("ids_with_prefix", self.shared.list(prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("info", async move {
             let mut command = cmd("HMGET");
             command.arg(self.shared.keys.state(id)).arg(&["start", "end", "active", "incarnation"]);
             let found = self.shared.link.ask("info", &command).await?;
@@ -266,7 +289,7 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("delete_prefix", async move {
             check_prefix(prefix)?;
             self.shared.sweep("delete_prefix", prefix, None).await
         })
@@ -278,7 +301,7 @@ impl AsyncChatMemoryStore for RedisStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("restore", async move {
             if start > LAST {
                 let text = format!("redis: {start} is no position, the last one is {LAST}");
                 return Err(Error::invalid("restore", text));

@@ -101,7 +101,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::common::{nothing, signed, unsigned};
-use super::{ChatMemoryStore, Info, check_prefix, exists};
+use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
@@ -238,6 +238,14 @@ impl SqliteStore {
     /// read all the while, for longer than the busy timeout.
     pub fn vacuum(&self) -> Result<()> {
         self.shared.connections.vacuum()
+    }
+}
+
+impl SqliteStore {
+    /// Returns what was counted since the store was opened: the operations that are under way. A file has no
+    /// connections to speak of.
+    pub fn figures(&self) -> Figures {
+        self.shared.connections.figures()
     }
 }
 

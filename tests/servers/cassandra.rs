@@ -10,6 +10,7 @@
 //! the path.
 
 mod content;
+mod replicas;
 mod server;
 mod trouble;
 mod upgrade;

@@ -1,7 +1,7 @@
 //! What holds on every network backend, beyond the contract: nothing is lost with a server, and the
 //! newest messages cost what they cost, however many there are.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,14 +46,32 @@ const BATCH: usize = 3;
 
 /// The numbers of the batches that one writer appended, by what it was told.
 #[derive(Default)]
-struct Told {
+pub(crate) struct Told {
     done: Vec<u64>,
     undone: Vec<u64>,
     unknown: Vec<u64>,
 }
 
-/// Appends batches until it is told to stop, whatever happens to the server.
+impl Told {
+    /// Everything that was acknowledged is there, and nothing that was refused.
+    pub(crate) fn check(&self, there: &[u64]) {
+        let lost: Vec<_> = self.done.iter().filter(|n| !there.contains(n)).collect();
+        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
+        let wrong: Vec<_> = self.undone.iter().filter(|n| there.contains(n)).collect();
+        assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+    }
+}
+
 async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told {
+    write_and_count(memory, stop, Arc::default()).await
+}
+
+/// Appends batches until it is told to stop, whatever happens to the server.
+pub(crate) async fn write_and_count(
+    memory: Arc<dyn AsyncChatMemory>,
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicU64>,
+) -> Told {
     let mut told = Told::default();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
@@ -61,7 +79,10 @@ async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told 
         }
         let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
         match memory.add_all(batch).await {
-            Ok(_) => told.done.push(number),
+            Ok(_) => {
+                told.done.push(number);
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) => {
                 match error.kind() {
                     ErrorKind::Storage => told.undone.push(number),
@@ -107,10 +128,7 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
     for (writer, handle) in (0..).zip(writers) {
         let told = handle.await.unwrap();
         let there = numbers(&*memory(writer)).await;
-        let lost: Vec<_> = told.done.iter().filter(|n| !there.contains(n)).collect();
-        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
-        let wrong: Vec<_> = told.undone.iter().filter(|n| there.contains(n)).collect();
-        assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+        told.check(&there);
         done += told.done.len();
         undone += told.undone.len();
         unknown += told.unknown.len();

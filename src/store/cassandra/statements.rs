@@ -38,6 +38,7 @@ statements! {
     beside: idempotent BESIDE,
     bucket: idempotent IN_BUCKET,
     ids: idempotent IDS,
+    ping: local PING,
     // A change of a conversation: the first one of its batch is `set` or `remove`.
     set: idempotent SET,
     remove: idempotent REMOVE,
@@ -62,6 +63,11 @@ struct Prepare<'a> {
 impl Prepare<'_> {
     async fn idempotent(&self, text: &str) -> Result<PreparedStatement> {
         self.prepare(text, self.options.consistency).await
+    }
+
+    /// For what a node says of itself.
+    async fn local(&self, text: &str) -> Result<PreparedStatement> {
+        self.prepare(text, Consistency::One).await
     }
 
     /// For what must be known for sure.
@@ -106,6 +112,7 @@ const IN_BUCKET: &str = "SELECT seq, at, payload
     FROM {}.message WHERE log = ? AND bucket = ? AND seq >= ? AND seq < ?";
 const IDS: &str = "SELECT id, token(id) AS place, active, ended
     FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1";
+const PING: &str = "SELECT key FROM system.local";
 const SET: &str = r#"UPDATE {}.conversation
     SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
         active = ?, system = ?

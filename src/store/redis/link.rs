@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::layout;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::observe::Watch;
 
 /// A connection that many use at once, and that comes back by itself.
 #[derive(Clone)]
@@ -52,6 +53,7 @@ pub(super) struct Link {
     pub(super) version: String,
     /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
     pub(super) lost: AtomicBool,
+    pub(super) watch: Watch,
 }
 
 /// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
@@ -187,6 +189,11 @@ impl Link {
         }
     }
 
+    /// How many connections it has; which of them are lost now, only the driver knows.
+    pub(super) fn connections(&self) -> usize {
+        1 + self.waiting.len()
+    }
+
     /// A connection does nothing else while it waits for replicas: so those who wait take turns on several, and
     /// keep nobody else.
     fn way_of_a_change(&self) -> &Way {
@@ -289,7 +296,9 @@ impl Patience<'_> {
                 return Ok(connection);
             }
             if self.is_current(&mut connection).await? {
-                self.link.lost.store(false, Ordering::Relaxed);
+                if self.link.lost.swap(false, Ordering::Relaxed) {
+                    self.link.watch.reconnected(self.operation);
+                }
                 return Ok(connection);
             }
         }
@@ -350,6 +359,7 @@ impl Patience<'_> {
                 if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
                     return Err(self.silence());
                 }
+                self.link.watch.retried(self.operation, "no answer");
                 return Ok(None);
             }
         };
@@ -361,6 +371,13 @@ impl Patience<'_> {
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
         }
+        self.link.watch.retried(
+            self.operation,
+            match fate {
+                Fate::NotYet => "the server is not ready",
+                _ => "the connection is lost, or the server in doubt",
+            },
+        );
         sleep(self.pause).await;
         self.pause = (self.pause * 2).min(Duration::from_millis(200));
         Ok(None)

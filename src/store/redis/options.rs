@@ -18,6 +18,7 @@ use super::link::{self, Connection, Link, Way};
 use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::observe::Watch;
 
 /// How a [`RedisStore`] is opened.
 ///
@@ -209,6 +210,7 @@ impl RedisOptions {
             place,
             version: keys.version(),
             lost: AtomicBool::new(false),
+            watch: Watch::new("redis"),
         };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =
