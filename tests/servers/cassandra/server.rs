@@ -45,7 +45,7 @@ impl Node {
         let mut ports = std::iter::repeat_with(free_port).filter(is_free);
         let (storage, native) = (ports.next().unwrap(), ports.next().unwrap());
         let third = i64::MAX / 3 * 2;
-        let seat = |i: usize, token: i64| Seat {
+        let seat = move |i: usize, token: i64| Seat {
             host: HOSTS[i],
             storage,
             native,
@@ -56,7 +56,7 @@ impl Node {
         };
         // The others find the first one there.
         let first = Self::at(&seat(0, 0), ALONE);
-        let start = |i: usize, token: i64| thread::spawn(move || Self::at(&seat(i, token), ALONE));
+        let start = move |i: usize, token: i64| thread::spawn(move || Self::at(&seat(i, token), ALONE));
         let others = [start(1, third), start(2, -third)];
         let [second, last] = others.map(|node| node.join().unwrap());
         [first, second, last]
