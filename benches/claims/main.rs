@@ -52,6 +52,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
     ("stores: flat", stores::reads_are_flat),
+    ("stores: find", stores::one_of_many_is_found),
+    ("stores: linear", stores::listing_and_purging_are_linear),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite read", sqlite::reading_costs_little),
     #[cfg(feature = "sqlite")]

@@ -1,6 +1,12 @@
-//! The last 10 of many cost what the last 10 of few cost, in every store.
+//! The last 10 of many cost what the last 10 of few cost, in every store; one conversation of many is
+//! found at once; and what goes through all of them takes as long as there are.
 
-use memory_prompt::{ChatMemoryExt, ChatMemoryStore};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, MemoryId, Message,
+};
 
 use crate::backends::BACKENDS;
 use crate::folder::Folder;
@@ -41,4 +47,85 @@ fn last_10(claims: &Claims, name: &str, store: &dyn ChatMemoryStore) -> f64 {
         assert!(store.delete(memory.id()).unwrap());
     }
     found.ratio
+}
+
+/// Asks conversations for nothing, one after another, in an order that has nothing to do with that in which they
+/// began, so that nothing of the one before helps: through the store, and those that somebody holds. The
+/// difference is what finding them costs.
+pub(crate) fn one_of_many_is_found(claims: &mut Claims) {
+    let count = if claims.quick { 10_000 } else { 1_000_000 };
+    let store = InMemoryStore::new();
+    let id = |i: usize| format!("support:u{i:07}:c2002");
+    let stored: Vec<_> = (0..count).map(|i| store.memory(id(i)).unwrap()).collect();
+    let mut held: Vec<_> = (0..count).map(|_| None).collect();
+    // A step that has no divisor in common with the count comes by each of them.
+    for i in (0..count).map(|i| i * 611_953 % count) {
+        stored[i].add(Message::user("hi")).unwrap();
+        let own = DefaultChatMemory::with_id(id(i));
+        own.add(Message::user("hi")).unwrap();
+        held[i] = Some(Arc::new(own));
+    }
+    let (mut stored, mut held) = (stored.iter().cycle(), held.iter().flatten().cycle());
+    let found = claims.compare(
+        Pace::FINE,
+        [&format!("in memory: asking one of {}", grouped(count as u64)), "one that is held"],
+        || stored.next().unwrap().append(&mut Vec::new(), None).unwrap(),
+        || held.next().unwrap().append(&mut Vec::new(), None).unwrap(),
+    );
+    let claim = "in memory: finding one of a million conversations, in microseconds";
+    claims.at_most(claim, (found.nanos[0] - found.nanos[1]) / 1e3, 0.3);
+}
+
+/// Twice as many take little more than twice the time.
+pub(crate) fn listing_and_purging_are_linear(claims: &mut Claims) {
+    let half = if claims.quick { 2_000 } else { 300_000 };
+    for backend in BACKENDS {
+        let folder = Folder::new();
+        let name = |what: &str| {
+            format!("{backend}: {what} {} conversations / half of them", grouped(2 * half))
+        };
+        match (backend.open)(&folder) {
+            Ok(store) => {
+                let [of_half, of_all] = [half, 2 * half].map(|n| list_and_purge(&store, n));
+                for (i, what) in ["listing", "purging a fifth of"].into_iter().enumerate() {
+                    println!("      {}: {:.2} s, {:.2} s", name(what), of_all[i], of_half[i]);
+                    claims.at_most(&name(what), of_all[i] / of_half[i], 2.3);
+                }
+            }
+            Err(why) => claims.leave_out(&name("listing"), &why),
+        }
+    }
+}
+
+/// Seconds for listing so many, and for purging a fifth of them.
+fn list_and_purge(store: &dyn ChatMemoryStore, n: u64) -> [f64; 2] {
+    let id = |i: u64| MemoryId::from(format!("bench:{}:{i}", std::process::id()));
+    // Restored, since that takes one request each; a fifth was active in the past alone.
+    let past = SystemTime::now();
+    let begin = |range: &mut dyn Iterator<Item = u64>| {
+        range.for_each(|i| store.restore(&id(i), 0, None).unwrap());
+    };
+    begin(&mut (0..n).filter(|i| i % 5 == 0));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let since = SystemTime::now();
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    begin(&mut (0..n).filter(|i| i % 5 > 0));
+    assert!(since > past);
+    let began = Instant::now();
+    let (mut listed, mut after) = (0, None);
+    loop {
+        let page = store.ids(after.as_ref(), 1_000).unwrap();
+        listed += page.len() as u64;
+        after = page.into_iter().next_back();
+        if after.is_none() {
+            break;
+        }
+    }
+    let list = began.elapsed().as_secs_f64();
+    assert!(listed >= n);
+    let began = Instant::now();
+    assert_eq!(store.purge_inactive(since).unwrap(), n / 5);
+    let purge = began.elapsed().as_secs_f64();
+    store.delete_prefix(&format!("bench:{}:", std::process::id())).unwrap();
+    [list, purge]
 }

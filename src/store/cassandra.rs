@@ -86,6 +86,10 @@
 //! - A change costs a read and one round of agreement, some four round trips between replicas; and two who
 //!   change one conversation at once take turns, in one process for free, in several by trying again.
 //!   Different conversations have nothing to do with each other.
+//! - *The time of an append* is that of the node that takes it, of its messages and of the activity by which
+//!   `purge_inactive` goes, so that no client with a wrong clock dates anything; except where an append
+//!   brings [times](Append::times) of its own, as an import does. The clocks of the nodes must be in step,
+//!   which Cassandra wants anyway.
 //! - An append is two requests, with an id, slots and times or without; a read is one, two at the same time
 //!   where it asks for slots or single messages, and one more for each bucket that it needs. An id costs
 //!   the 64 rows of the newest ones, which come back with the head.

@@ -69,6 +69,7 @@ impl Watch {
     }
 
     /// Something is asked for once more, for this reason.
+    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
     pub(super) fn retried(&self, operation: &'static str, reason: &str) {
         self.retries.fetch_add(1, Ordering::Relaxed);
         #[cfg(feature = "tracing")]

@@ -56,7 +56,8 @@ impl Node {
         };
         // The others find the first one there.
         let first = Self::at(&seat(0, 0), ALONE);
-        let start = move |i: usize, token: i64| thread::spawn(move || Self::at(&seat(i, token), ALONE));
+        let start =
+            move |i: usize, token: i64| thread::spawn(move || Self::at(&seat(i, token), ALONE));
         let others = [start(1, third), start(2, -third)];
         let [second, last] = others.map(|node| node.join().unwrap());
         [first, second, last]
