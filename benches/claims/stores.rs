@@ -78,22 +78,31 @@ pub(crate) fn one_of_many_is_found(claims: &mut Claims) {
 
 /// Twice as many take little more than twice the time.
 pub(crate) fn listing_and_purging_are_linear(claims: &mut Claims) {
+    let folder = Folder::new();
+    linear(claims, "in memory", &|_| Box::new(InMemoryStore::new()));
+    #[cfg(feature = "sqlite")]
+    linear(claims, "SQLite", &|i| {
+        // What the disk costs is the same for all.
+        let options = memory_prompt::SqliteStore::options();
+        let options = options.durability(memory_prompt::Durability::Process);
+        Box::new(options.open(folder.file(&format!("{i}.db"))).unwrap())
+    });
+    drop(folder);
+}
+
+fn linear(claims: &mut Claims, name: &str, open: &dyn Fn(usize) -> Box<dyn ChatMemoryStore>) {
     let half = if claims.quick { 2_000 } else { 300_000 };
-    for backend in BACKENDS {
-        let folder = Folder::new();
-        let name = |what: &str| {
-            format!("{backend}: {what} {} conversations / half of them", grouped(2 * half))
-        };
-        match (backend.open)(&folder) {
-            Ok(store) => {
-                let [of_half, of_all] = [half, 2 * half].map(|n| list_and_purge(&store, n));
-                for (i, what) in ["listing", "purging a fifth of"].into_iter().enumerate() {
-                    println!("      {}: {:.2} s, {:.2} s", name(what), of_all[i], of_half[i]);
-                    claims.at_most(&name(what), of_all[i] / of_half[i], 2.3);
-                }
-            }
-            Err(why) => claims.leave_out(&name("listing"), &why),
-        }
+    // What else the machine does falls on one of them; the best of three is what it takes.
+    let best = |n: u64, first: usize| {
+        let all = [0, 1, 2].map(|i| list_and_purge(&open(first + i), n));
+        [0, 1].map(|what| all.iter().map(|it| it[what]).fold(f64::MAX, f64::min))
+    };
+    let (of_half, of_all) = (best(half, 0), best(2 * half, 3));
+    for (i, what) in ["listing", "purging a fifth of"].into_iter().enumerate() {
+        let count = grouped(2 * half);
+        println!("      {name}: {what} {count}: {:.2} s, half: {:.2} s", of_all[i], of_half[i]);
+        let claim = format!("{name}: {what} {count} conversations / half as many");
+        claims.at_most(&claim, of_all[i] / of_half[i], 2.3);
     }
 }
 
@@ -126,6 +135,5 @@ fn list_and_purge(store: &dyn ChatMemoryStore, n: u64) -> [f64; 2] {
     let began = Instant::now();
     assert_eq!(store.purge_inactive(since).unwrap(), n / 5);
     let purge = began.elapsed().as_secs_f64();
-    store.delete_prefix(&format!("bench:{}:", std::process::id())).unwrap();
     [list, purge]
 }

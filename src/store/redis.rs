@@ -42,8 +42,9 @@
 //! # What is promised
 //!
 //! - **Once.** A change whose answer got lost is asked for again, until the [timeout](RedisOptions::timeout)
-//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and
-//!   what is asked for again has a time after which it is not done any more: so it is done once. A server
+//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and a
+//!   time after which it is not done any more: so it is done once, and **never after its timeout**, also
+//!   where the server was frozen or the line cut meanwhile. A server
 //!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
 //!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
 //!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
@@ -61,9 +62,37 @@
 //!   default). Under any other policy the server throws conversations away, or half of one: its missing
 //!   records are then reported as unreadable.
 //!
+//! - **A change whose future was dropped** is done, not done, or done later, until its timeout is up: it may
+//!   be on its way. What the same store asks for afterwards comes behind it, as long as the connection
+//!   holds; what others append meanwhile may stand before it. The safe form of an append names the
+//!   [position](AsyncChatMemory::append) that it expects, or what was [seen](Append::since): then it is
+//!   done where nothing came between, or never. That of [`clear`](AsyncChatMemory::clear) is
+//!   [`evict`](AsyncChatMemory::evict) before a position, which takes nothing that came later; a slot is
+//!   written with the version that is [expected](crate::Expected). A delete has none: wait for its answer.
+//!
+//! # The rights of an account
+//!
+//! With ACLs, an account needs the keys under its prefix and these commands, and no others:
+//!
+//! ```text
+//! ACL SETUSER chat on >password resetchannels ~memory-prompt:* nocommands
+//!   +ping +eval +evalsha +multi +exec +get +set +time +exists +hget +hmget +hgetall +hset +hdel
+//!   +xadd +xrange +xrevrange +xtrim +zadd +zrem +zrangebylex +zrangebyscore
+//!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
+//! ```
+//!
+//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and to
+//! [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore`. A right that is missing is an error
+//! that names the command.
+//!
+//! # Sentinel
+//!
+//! A Redis Sentinel keeps no data and is refused with a word that says so: hand in a
+//! [connection of your own](RedisOptions::over) to the master that it names.
+//!
 //! # What it costs
 //!
-//! An append is one script and one round trip, with an id, slots and times or without; a read is one
+//! An append is one script and one round trip (and once a minute one more, for the server's clock), with an id, slots and times or without; a read is one
 //! transaction and one round trip, with slots and single records or without. A slot is transferred where a read
 //! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards,
 //! each for what begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever

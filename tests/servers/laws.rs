@@ -198,3 +198,53 @@ async fn fill(memory: &dyn AsyncChatMemory, count: u64) {
     }
     assert_eq!(memory.next_position().await.unwrap(), count);
 }
+
+/// Drops many changes half way and makes others afterwards: a dropped append stands before what was appended
+/// after it was dropped or nowhere, and a dropped `clear` takes nothing that came later.
+pub(crate) async fn what_was_dropped_is_not_done_later(
+    dropping: Arc<dyn AsyncChatMemoryStore>,
+    keeping: Arc<dyn AsyncChatMemoryStore>,
+    rounds: u64,
+) {
+    const CONVERSATIONS: u64 = 8;
+    let conversation = |i: u64, dropping: Arc<dyn AsyncChatMemoryStore>| {
+        let id = MemoryId::from(format!("dropped:{i}"));
+        let (dropped, kept) = (dropping.memory(id.clone()).unwrap(), keeping.memory(id).unwrap());
+        tokio::spawn(async move {
+            let mut there = 0;
+            for round in 0..rounds {
+                // From at once to when it is done, most of the time.
+                let micros = (round * 7919 + i * 104_729) % 4_000;
+                let time = Duration::from_micros(micros);
+                if round % 8 == 7 {
+                    let _ = tokio::time::timeout(time, dropped.clear()).await;
+                } else {
+                    let append = dropped.add(Message::user(format!("dropped {round}")));
+                    let _ = tokio::time::timeout(time, append).await;
+                }
+                let seq = kept.add(Message::user(format!("kept {round}"))).await.unwrap();
+                // Time for what is on its way.
+                if round % 4 == 3 {
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                }
+                let records = kept.latest(8).await.unwrap();
+                let last = records.last().unwrap();
+                let text = last.message().text().into_owned();
+                assert_eq!((last.seq(), text), (seq, format!("kept {round}")), "late over it");
+                there +=
+                    records.iter().filter(|it| it.message().text().starts_with("dropped")).count();
+            }
+            there
+        })
+    };
+    let all: Vec<_> = (0..CONVERSATIONS).map(|i| conversation(i, Arc::clone(&dropping))).collect();
+    let mut there = 0;
+    for one in all {
+        there += one.await.unwrap();
+    }
+    println!(
+        "{} changes dropped, {there} times seen in their place, none late",
+        CONVERSATIONS * rounds
+    );
+    assert!(there > 0, "they were dropped too soon to show anything");
+}

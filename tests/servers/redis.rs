@@ -7,6 +7,7 @@ mod ids;
 mod keys;
 mod once;
 mod replicas;
+mod rights;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod upgrade;

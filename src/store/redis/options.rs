@@ -210,6 +210,7 @@ impl RedisOptions {
             place,
             version: keys.version(),
             lost: AtomicBool::new(false),
+            clocks: parking_lot::Mutex::default(),
             watch: Watch::new("redis"),
         };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.

@@ -430,3 +430,16 @@ fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
         );
     });
 }
+
+/// A change names the version that it replaces, so one that was dropped is done before whatever is acknowledged
+/// later, by anybody, or never.
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn what_was_dropped_is_never_done_over_what_anybody_did_afterwards() {
+    wait(async {
+        let (keyspace, others) = Keyspace::take(CassandraStore::options()).await;
+        let options = CassandraStore::options().keyspace(&keyspace.0);
+        let store = options.open(&NODE.address).await.unwrap();
+        laws::what_was_dropped_is_not_done_later(Arc::new(store), Arc::new(others), 40).await;
+    });
+}
