@@ -10,6 +10,8 @@
 //! the path.
 
 mod content;
+#[cfg(feature = "tracing")]
+mod observed;
 mod replicas;
 mod server;
 mod trouble;

@@ -5,6 +5,8 @@ mod cost;
 mod faults;
 mod ids;
 mod keys;
+#[cfg(feature = "tracing")]
+mod observed;
 mod once;
 mod replicas;
 mod rights;
