@@ -102,6 +102,23 @@
 //!   with the other is an error ([`ErrorKind::Invalid`]): chance does not find such names, but whoever lets
 //!   strangers choose them should know.
 //!
+//! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards, by
+//!   anybody, or never: it names the version of the head that it replaces, and that never comes back. So an
+//!   append, an eviction, a `clear` or a delete of a minute ago takes nothing that came since. Until
+//!   somebody changes the conversation it may still be done.
+//!
+//! # The rights of an account
+//!
+//! Where the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the keyspace;
+//! `SELECT` alone reads, and each change is an error. To create the tables it needs `CREATE` on the keyspace,
+//! to bring those of version 1 up to date `ALTER` and `DROP` too, and to create the keyspace `CREATE` on all
+//! keyspaces:
+//!
+//! ```sql
+//! GRANT SELECT ON KEYSPACE memory_prompt TO chat;
+//! GRANT MODIFY ON KEYSPACE memory_prompt TO chat;
+//! ```
+//!
 //! # How it behaves at scale
 //!
 //! A message of 280 random characters is 326 bytes of JSON and takes 300 bytes on a replica's disk, measured

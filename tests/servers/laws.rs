@@ -53,6 +53,18 @@ pub(crate) struct Told {
 }
 
 impl Told {
+    pub(crate) fn done(&mut self, number: u64) {
+        self.done.push(number);
+    }
+
+    pub(crate) fn undone(&mut self, number: u64) {
+        self.undone.push(number);
+    }
+
+    pub(crate) fn unknown(&mut self, number: u64) {
+        self.unknown.push(number);
+    }
+
     /// Everything that was acknowledged is there, and nothing that was refused.
     pub(crate) fn check(&self, there: &[u64]) {
         let lost: Vec<_> = self.done.iter().filter(|n| !there.contains(n)).collect();

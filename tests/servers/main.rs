@@ -19,6 +19,7 @@ mod laws;
 #[path = "../common/listener.rs"]
 mod listener;
 mod process;
+mod soak;
 
 // One module a backend.
 #[cfg(feature = "cassandra")]
