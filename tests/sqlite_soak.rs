@@ -1,4 +1,4 @@
-//! Hours of use of one file in minutes: processes that are killed and frozen while they write through `Unblock`,
+//! Hours of use of one file in minutes: processes that are killed and frozen while they write through `ToAsync`,
 //! futures that are dropped, and another process that purges.
 //!
 //! `MEMORY_PROMPT_SOAK` says how many minutes; without it there is no soak.
@@ -17,9 +17,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 use std::{env, thread};
 
+use memory_prompt::adapt::ToAsync;
+use memory_prompt::memory::Append;
 use memory_prompt::{
-    Append, AsyncChatMemoryExt, ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, SqliteStore,
-    Unblock,
+    AsyncChatMemoryExt, ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, SqliteStore,
 };
 
 use folder::Folder;
@@ -34,7 +35,7 @@ fn soak_writer() {
     let first: u64 = env::var("MEMORY_PROMPT_SOAK_FIRST").unwrap().parse().unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     runtime.block_on(async {
-        let store = Unblock::new(SqliteStore::open(path).unwrap());
+        let store = ToAsync::new(SqliteStore::open(path).unwrap());
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let memory = store.memory(format!("soak:{writer}")).unwrap();

@@ -8,9 +8,8 @@ mod listener;
 
 use std::time::SystemTime;
 
-use memory_prompt::{
-    Append, ChatMemory, ChatMemoryExt, ChatMemoryStore, Expected, Message, Read, SqliteStore,
-};
+use memory_prompt::memory::{Append, Expected, Read};
+use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, SqliteStore};
 
 use listener::Listener;
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
+use memory_prompt::memory::MemoryId;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, MemoryId, Message,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, Message,
 };
 
 use crate::backends::BACKENDS;
@@ -84,8 +85,8 @@ pub(crate) fn listing_and_purging_are_linear(claims: &mut Claims) {
     linear(claims, "SQLite", &|i| {
         // What the disk costs is the same for all.
         let options = memory_prompt::SqliteStore::options();
-        let options = options.durability(memory_prompt::Durability::Process);
-        Box::new(options.open(folder.file(&format!("{i}.db"))).unwrap())
+        let options = options.durability(memory_prompt::store::Durability::Process);
+        Box::new(options.open(folder.file(format!("{i}.db").as_str())).unwrap())
     });
     drop(folder);
 }
@@ -111,14 +112,14 @@ fn list_and_purge(store: &dyn ChatMemoryStore, n: u64) -> [f64; 2] {
     let id = |i: u64| MemoryId::from(format!("bench:{}:{i}", std::process::id()));
     // Restored, since that takes one request each; a fifth was active in the past alone.
     let past = SystemTime::now();
-    let begin = |range: &mut dyn Iterator<Item = u64>| {
+    let restore = |range: &mut dyn Iterator<Item = u64>| {
         range.for_each(|i| store.restore(&id(i), 0, None).unwrap());
     };
-    begin(&mut (0..n).filter(|i| i % 5 == 0));
+    restore(&mut (0..n).filter(|i| i % 5 == 0));
     std::thread::sleep(std::time::Duration::from_millis(50));
     let since = SystemTime::now();
     std::thread::sleep(std::time::Duration::from_millis(50));
-    begin(&mut (0..n).filter(|i| i % 5 > 0));
+    restore(&mut (0..n).filter(|i| i % 5 > 0));
     assert!(since > past);
     let began = Instant::now();
     let (mut listed, mut after) = (0, None);

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
+use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, MemoryId, Message,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message,
 };
 
 use crate::laws::{Told, numbers};
@@ -135,7 +136,7 @@ pub(crate) async fn soak(
         all.push(writer.await.unwrap());
     }
     purger.await.unwrap();
-    while let Err(error) = memory(0).end().await {
+    while let Err(error) = memory(0).next_position().await {
         assert!(Instant::now() < patience, "the client did not come back: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

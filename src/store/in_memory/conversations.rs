@@ -115,7 +115,9 @@ impl Conversations {
                     }
                 }
                 let mut order = self.order.write();
-                gone.iter().for_each(|(key, _)| _ = order.remove(&key.id));
+                for (key, _) in &gone {
+                    order.remove(&key.id);
+                }
                 drop((order, part));
                 removed += gone.len() as u64;
             }

@@ -342,17 +342,16 @@ impl Patience<'_> {
         let tag = key.split(['{', '}']).nth(1).filter(|_| self.link.way.is_cluster());
         let tag = tag.unwrap_or_default();
         let known = self.link.clocks.lock().get(tag).copied();
-        let (then, at) = match known.filter(|(_, at)| at.elapsed() < FRESH) {
-            Some(clock) => clock,
-            None => {
-                let mut time = cmd("EVAL");
-                time.arg("return redis.call('TIME')").arg(1).arg(key);
-                let Some(time) = self.look(&time, connection).await? else { return Ok(None) };
-                let (seconds, micros): (u64, u64) = super::parse(self.operation, time)?;
-                let clock = (seconds.saturating_mul(1000) + micros / 1000, Instant::now());
-                self.link.clocks.lock().insert(tag.to_owned(), clock);
-                clock
-            }
+        let (then, at) = if let Some(clock) = known.filter(|(_, at)| at.elapsed() < FRESH) {
+            clock
+        } else {
+            let mut time = cmd("EVAL");
+            time.arg("return redis.call('TIME')").arg(1).arg(key);
+            let Some(time) = self.look(&time, connection).await? else { return Ok(None) };
+            let (seconds, micros): (u64, u64) = super::parse(self.operation, time)?;
+            let clock = (seconds.saturating_mul(1000) + micros / 1000, Instant::now());
+            self.link.clocks.lock().insert(tag.to_owned(), clock);
+            clock
         };
         let left = self.deadline.saturating_duration_since(at).as_millis();
         Ok(Some(then.saturating_add(u64::try_from(left).unwrap_or(u64::MAX)).min(1 << 51)))

@@ -28,7 +28,7 @@ fn lost_races_are_told_without_text() {
                 rounds += 1;
                 assert!(rounds < 1_000, "nobody ever lost");
             }
-            let end = memories[0].end().await.unwrap();
+            let end = memories[0].next_position().await.unwrap();
             assert_eq!(end, 2 * rounds);
             assert_eq!(store.figures().under_way, 0);
             memories[0].clear().await.unwrap();

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use memory_prompt::{Append, AsyncChatMemory, AsyncChatMemoryExt, Expected, Message};
+use memory_prompt::memory::{Append, Expected};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, Message};
 
 use super::{address, options, server};
 use crate::listener::Listener;

@@ -6,10 +6,10 @@ use std::net::TcpStream;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::store::redis::driver::cmd;
 use memory_prompt::{
-    Append, AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Expected,
-    Message, Read, RedisStore,
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
 };
 
 use super::{address, ask, run, server};
