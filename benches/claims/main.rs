@@ -59,6 +59,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("stores: flat", stores::reads_are_flat),
     #[cfg(all(feature = "postgres", feature = "tokio"))]
     ("stores: postgres callers", postgres::many_callers_cost_little),
+    ("stores: find", stores::one_of_many_is_found),
+    ("stores: linear", stores::listing_and_purging_are_linear),
     #[cfg(feature = "sqlite")]
     ("stores: sqlite read", sqlite::reading_costs_little),
     #[cfg(feature = "sqlite")]

@@ -86,6 +86,10 @@
 //! - A change costs a read and one round of agreement, some four round trips between replicas; and two who
 //!   change one conversation at once take turns, in one process for free, in several by trying again.
 //!   Different conversations have nothing to do with each other.
+//! - *The time of an append* is that of the node that takes it, of its messages and of the activity by which
+//!   `purge_inactive` goes, so that no client with a wrong clock dates anything; except where an append
+//!   brings [times](Append::times) of its own, as an import does. The clocks of the nodes must be in step,
+//!   which Cassandra wants anyway.
 //! - An append is two requests, with an id, slots and times or without; a read is one, two at the same time
 //!   where it asks for slots or single messages, and one more for each bucket that it needs. An id costs
 //!   the 64 rows of the newest ones, which come back with the head.
@@ -97,6 +101,23 @@
 //! - Of two names of slots that have the same hash, of 63 bits, the first one has the place, and an append
 //!   with the other is an error ([`ErrorKind::Invalid`]): chance does not find such names, but whoever lets
 //!   strangers choose them should know.
+//!
+//! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards, by
+//!   anybody, or never: it names the version of the head that it replaces, and that never comes back. So an
+//!   append, an eviction, a `clear` or a delete of a minute ago takes nothing that came since. Until
+//!   somebody changes the conversation it may still be done.
+//!
+//! # The rights of an account
+//!
+//! Where the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the keyspace;
+//! `SELECT` alone reads, and each change is an error. To create the tables it needs `CREATE` on the keyspace,
+//! to bring those of version 1 up to date `ALTER` and `DROP` too, and to create the keyspace `CREATE` on all
+//! keyspaces:
+//!
+//! ```sql
+//! GRANT SELECT ON KEYSPACE memory_prompt TO chat;
+//! GRANT MODIFY ON KEYSPACE memory_prompt TO chat;
+//! ```
 //!
 //! # How it behaves at scale
 //!
@@ -145,7 +166,7 @@ use tokio::runtime::Handle;
 use tokio::sync;
 
 use super::common::{Payloads, at, signed, unsigned};
-use super::{AsyncChatMemoryStore, Info, check_prefix, exists};
+use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
@@ -241,6 +262,29 @@ impl CassandraStore {
         Ok(CassandraMemory { id, key, queue, shared: Arc::clone(&self.shared) })
     }
 
+    /// Asks one of the nodes for an answer, which says nothing of how many others there are.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](CassandraOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let client = &self.shared.client;
+        client
+            .watch
+            .operation("ping", async {
+                in_runtime("ping")?;
+                client.ping().await
+            })
+            .await
+    }
+
+    /// Returns what was counted since the store was opened; its connections are the nodes that the driver
+    /// has some to.
+    pub fn figures(&self) -> Figures {
+        let client = &self.shared.client;
+        Figures { connections: client.connected(), ..client.watch.figures() }
+    }
+
     fn conversation<'a>(&'a self, key: &'a str) -> Conversation<'a> {
         Conversation { client: &self.shared.client, key }
     }
@@ -327,11 +371,11 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.list("ids", "", after, n))
+        self.shared.client.watch.operation("ids", self.list("ids", "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("delete", async move {
             in_runtime("delete")?;
             let memory = self.memory(id.clone())?;
             let _turn = memory.wait().await;
@@ -341,7 +385,7 @@ impl AsyncChatMemoryStore for CassandraStore {
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         let older_than = signed(millis(older_than));
-        Box::pin(async move {
+        self.shared.client.watch.operation("purge_inactive", async move {
             let wanted = |found: &Found| found.has_ended() || found.active.0 < older_than;
             self.remove_all("purge_inactive", Some(older_than), wanted).await
         })
@@ -353,11 +397,14 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.list("ids_with_prefix", prefix, after, n))
+        self.shared
+            .client
+            .watch
+            .operation("ids_with_prefix", self.list("ids_with_prefix", prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("info", async move {
             in_runtime("info")?;
             let key = key(id, "info")?;
             let head = self.conversation(&key).head("info", Sure::Acknowledged).await?;
@@ -370,7 +417,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("delete_prefix", async move {
             check_prefix(prefix)?;
             let wanted = |found: &Found| begins_with(&found.id, prefix);
             self.remove_all("delete_prefix", None, wanted).await
@@ -383,7 +430,7 @@ impl AsyncChatMemoryStore for CassandraStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("restore", async move {
             in_runtime("restore")?;
             let key = key(id, "restore")?;
             let start = i64::try_from(start).ok().filter(|start| *start <= MOST_START);
@@ -453,7 +500,7 @@ impl AsyncChatMemory for CassandraMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("append", async move {
             in_runtime("append")?;
             let payloads = self.encode(batch, &[])?;
             let _turn = self.wait().await;
@@ -465,7 +512,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("read", async move {
             in_runtime("read")?;
             let mut read = Read::newest(n);
             read.before = before;
@@ -474,7 +521,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("evict", async move {
             in_runtime("evict")?;
             let _turn = self.wait().await;
             self.conversation().forget("evict", Some(before)).await
@@ -482,7 +529,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("clear", async move {
             in_runtime("clear")?;
             let _turn = self.wait().await;
             self.conversation().forget("clear", None).await.map(drop)
@@ -490,7 +537,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("append", async move {
             in_runtime("append")?;
             append.check(&self.shared.limits)?;
             let payloads = self.encode(&append.messages, &append.slots)?;
@@ -503,7 +550,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("read", async move {
             in_runtime("read")?;
             read.check()?;
             self.conversation().read(read).await
@@ -511,7 +558,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(async move {
+        self.shared.client.watch.operation("slots", async move {
             in_runtime("slots")?;
             let slots = self.shared.client.slots(&self.key).await?;
             let mut slots: Vec<_> =

@@ -1,24 +1,24 @@
 //! The store that keeps everything in this process.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+mod conversations;
+
 use std::fmt;
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use parking_lot::RwLock;
-
-use super::{ChatMemoryStore, Info, check_prefix, exists};
+use super::{ChatMemoryStore, Info, exists};
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
+use conversations::{Conversations, Key};
 
 /// Many conversations in this process. A clone is a handle on the same store.
 ///
-/// Conversations do not wait for each other: the lock of the store is held while an id is looked
-/// up, not while its conversation is used. Ids are listed in the order of their bytes.
+/// Conversations do not wait for each other: a lock of the store is held while an id is looked up,
+/// not while its conversation is used. One of a million is found as fast as the memory of the
+/// machine answers a few times. Ids are listed in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -35,18 +35,14 @@ use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 /// ```
 #[derive(Clone, Default)]
 pub struct InMemoryStore {
-    conversations: Conversations,
+    conversations: Arc<Conversations>,
 }
 
 /// One conversation of an [`InMemoryStore`].
 pub struct InMemory {
-    id: MemoryId,
-    conversations: Conversations,
+    key: Key,
+    conversations: Arc<Conversations>,
 }
-
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
-/// what somebody else holds.
-type Conversations = Arc<RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>>;
 
 impl InMemoryStore {
     /// Returns an empty store.
@@ -60,7 +56,8 @@ impl InMemoryStore {
     ///
     /// None: it returns a `Result` as every store does.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<InMemory> {
-        Ok(InMemory { id: id.into(), conversations: Arc::clone(&self.conversations) })
+        let key = self.conversations.key(id.into());
+        Ok(InMemory { key, conversations: Arc::clone(&self.conversations) })
     }
 }
 
@@ -70,25 +67,17 @@ impl ChatMemoryStore for InMemoryStore {
     }
 
     fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
-        let conversations = self.conversations.read();
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let ids = conversations.range::<MemoryId, _>((from, Bound::Unbounded));
-        Ok(ids.take(n).map(|(id, _)| id.clone()).collect())
+        Ok(self.conversations.ids("", after, n))
     }
 
     fn delete(&self, id: &MemoryId) -> Result<bool> {
-        Ok(self.conversations.write().remove(id).is_some())
+        Ok(self.conversations.remove(&self.conversations.key(id.clone())))
     }
 
+    /// As the trait says, a little at a time, so that nobody waits long.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         let older_than = millis(older_than);
-        let mut conversations = self.conversations.write();
-        let before = conversations.len();
-        conversations.retain(|_, conversation| {
-            // Nobody new can take hold of it while this lock is held.
-            Arc::strong_count(conversation) > 1 || conversation.active() >= older_than
-        });
-        Ok((before - conversations.len()) as u64)
+        Ok(self.conversations.remove_where(|conversation| conversation.active() < older_than))
     }
 
     fn ids_with_prefix(
@@ -97,31 +86,16 @@ impl ChatMemoryStore for InMemoryStore {
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        let conversations = self.conversations.read();
-        let first = MemoryId::from(prefix);
-        let from = match after {
-            Some(after) if *after >= first => Bound::Excluded(after),
-            _ => Bound::Included(&first),
-        };
-        let ids = conversations.range::<MemoryId, _>((from, Bound::Unbounded)).map(|(id, _)| id);
-        let ids = ids.take_while(|id| id.as_str().starts_with(prefix));
-        Ok(ids.take(n).cloned().collect())
+        Ok(self.conversations.ids(prefix, after, n))
     }
 
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
-        let found = self.conversations.read().get(id).map(|found| found.standing());
-        Ok(found.map(|(positions, incarnation, active)| {
+        let found = self.conversations.find(&self.conversations.key(id.clone()));
+        Ok(found.map(|found| {
+            let (positions, incarnation, active) = found.standing();
             let active = SystemTime::UNIX_EPOCH + Duration::from_millis(active);
             Info::new(positions, active).with_incarnation(incarnation)
         }))
-    }
-
-    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-        check_prefix(prefix)?;
-        let mut conversations = self.conversations.write();
-        let before = conversations.len();
-        conversations.retain(|id, _| !id.as_str().starts_with(prefix));
-        Ok((before - conversations.len()) as u64)
     }
 
     fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
@@ -131,13 +105,8 @@ impl ChatMemoryStore for InMemoryStore {
         }
         let incarnation = incarnation.unwrap_or_else(Incarnation::random);
         let restored = DefaultChatMemory::restored(id.clone(), start, incarnation);
-        match self.conversations.write().entry(id.clone()) {
-            Entry::Occupied(_) => Err(exists("in-memory", id)),
-            Entry::Vacant(vacant) => {
-                vacant.insert(Arc::new(restored));
-                Ok(())
-            }
-        }
+        let began = self.conversations.restore(self.conversations.key(id.clone()), restored);
+        if began { Ok(()) } else { Err(exists("in-memory", id)) }
     }
 }
 
@@ -146,21 +115,17 @@ const MOST: u64 = i64::MAX as u64;
 
 impl InMemory {
     fn find(&self) -> Option<Arc<DefaultChatMemory>> {
-        self.conversations.read().get(&self.id).cloned()
+        self.conversations.find(&self.key)
     }
 
     fn find_or_create(&self) -> Arc<DefaultChatMemory> {
-        let mut conversations = self.conversations.write();
-        let conversation = conversations
-            .entry(self.id.clone())
-            .or_insert_with(|| Arc::new(DefaultChatMemory::with_id(self.id.clone())));
-        Arc::clone(conversation)
+        self.conversations.find_or_create(&self.key)
     }
 }
 
 impl ChatMemory for InMemory {
     fn id(&self) -> &MemoryId {
-        &self.id
+        self.key.id()
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
@@ -169,7 +134,7 @@ impl ChatMemory for InMemory {
             None if batch.is_empty() || expected.is_some_and(|expected| expected > 0) => {
                 // Nothing to store, or a conflict: neither creates a conversation, and either ends
                 // as on an empty one.
-                return DefaultChatMemory::with_id(self.id.clone()).append(batch, expected);
+                return DefaultChatMemory::with_id(self.id().clone()).append(batch, expected);
             }
             None => self.find_or_create(),
         };
@@ -221,13 +186,13 @@ impl ChatMemory for InMemory {
 impl fmt::Debug for InMemoryStore {
     /// Says how much is in it, not what: logs are no place for conversations.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let conversations = self.conversations.read().len();
+        let conversations = self.conversations.count();
         f.debug_struct("InMemoryStore").field("conversations", &conversations).finish()
     }
 }
 
 impl fmt::Debug for InMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemory").field("id", &self.id).finish_non_exhaustive()
+        f.debug_struct("InMemory").field("id", self.id()).finish_non_exhaustive()
     }
 }

@@ -42,8 +42,9 @@
 //! # What is promised
 //!
 //! - **Once.** A change whose answer got lost is asked for again, until the [timeout](RedisOptions::timeout)
-//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and
-//!   what is asked for again has a time after which it is not done any more: so it is done once. A server
+//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and a
+//!   time after which it is not done any more: so it is done once, and **never after its timeout**, also
+//!   where the server was frozen or the line cut meanwhile. A server
 //!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
 //!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
 //!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
@@ -61,9 +62,37 @@
 //!   default). Under any other policy the server throws conversations away, or half of one: its missing
 //!   records are then reported as unreadable.
 //!
+//! - **A change whose future was dropped** is done, not done, or done later, until its timeout is up: it may
+//!   be on its way. What the same store asks for afterwards comes behind it, as long as the connection
+//!   holds; what others append meanwhile may stand before it. The safe form of an append names the
+//!   [position](AsyncChatMemory::append) that it expects, or what was [seen](Append::since): then it is
+//!   done where nothing came between, or never. That of [`clear`](AsyncChatMemory::clear) is
+//!   [`evict`](AsyncChatMemory::evict) before a position, which takes nothing that came later; a slot is
+//!   written with the version that is [expected](crate::Expected). A delete has none: wait for its answer.
+//!
+//! # The rights of an account
+//!
+//! With ACLs, an account needs the keys under its prefix and these commands, and no others:
+//!
+//! ```text
+//! ACL SETUSER chat on >password resetchannels ~memory-prompt:* nocommands
+//!   +ping +eval +evalsha +multi +exec +get +set +time +exists +hget +hmget +hgetall +hset +hdel
+//!   +xadd +xrange +xrevrange +xtrim +zadd +zrem +zrangebylex +zrangebyscore
+//!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
+//! ```
+//!
+//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and to
+//! [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore`. A right that is missing is an error
+//! that names the command.
+//!
+//! # Sentinel
+//!
+//! A Redis Sentinel keeps no data and is refused with a word that says so: hand in a
+//! [connection of your own](RedisOptions::over) to the master that it names.
+//!
 //! # What it costs
 //!
-//! An append is one script and one round trip, with an id, slots and times or without; a read is one
+//! An append is one script and one round trip (and once a minute one more, for the server's clock), with an id, slots and times or without; a read is one
 //! transaction and one round trip, with slots and single records or without. A slot is transferred where a read
 //! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards,
 //! each for what begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever
@@ -113,7 +142,7 @@ use std::time::{Duration, SystemTime};
 use redis::{Value, cmd};
 
 use super::common::at;
-use super::{AsyncChatMemoryStore, Info, check_prefix};
+use super::{AsyncChatMemoryStore, Figures, Info, check_prefix};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
@@ -216,6 +245,26 @@ impl RedisStore {
     }
 }
 
+impl RedisStore {
+    /// Asks the server for an answer, as `PING` does; on a cluster one of its masters.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Storage`] where none comes within the [timeout](RedisOptions::timeout).
+    pub async fn ping(&self) -> Result<()> {
+        let link = &self.shared.link;
+        link.watch.operation("ping", async { link.ask("ping", &cmd("PING")).await.map(drop) }).await
+    }
+
+    /// Returns what was counted since the store was opened. Connections are those that the store has made:
+    /// one, and eight more where replicas are waited for; on a cluster each leads to all its masters.
+    pub fn figures(&self) -> Figures {
+        let connections = self.shared.link.connections();
+        let most_connections = Some(connections);
+        Figures { connections, most_connections, ..self.shared.link.watch.figures() }
+    }
+}
+
 impl AsyncChatMemoryStore for RedisStore {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
@@ -226,18 +275,21 @@ impl AsyncChatMemoryStore for RedisStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.shared.list("", after, n))
+        self.shared.link.watch.operation("ids", self.shared.list("", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("delete", async move {
             let ids = std::slice::from_ref(id);
             Ok(self.shared.forget("delete", shard(id), ids, None).await? > 0)
         })
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(self.shared.sweep("purge_inactive", "", Some(millis(older_than))))
+        self.shared.link.watch.operation(
+            "purge_inactive",
+            self.shared.sweep("purge_inactive", "", Some(millis(older_than))),
+        )
     }
 
     fn ids_with_prefix<'a>(
@@ -246,11 +298,11 @@ impl AsyncChatMemoryStore for RedisStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        Box::pin(self.shared.list(prefix, after, n))
+        self.shared.link.watch.operation("ids_with_prefix", self.shared.list(prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("info", async move {
             let mut command = cmd("HMGET");
             command.arg(self.shared.keys.state(id)).arg(&["start", "end", "active", "incarnation"]);
             let found = self.shared.link.ask("info", &command).await?;
@@ -266,7 +318,7 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("delete_prefix", async move {
             check_prefix(prefix)?;
             self.shared.sweep("delete_prefix", prefix, None).await
         })
@@ -278,7 +330,7 @@ impl AsyncChatMemoryStore for RedisStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("restore", async move {
             if start > LAST {
                 let text = format!("redis: {start} is no position, the last one is {LAST}");
                 return Err(Error::invalid("restore", text));

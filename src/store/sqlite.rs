@@ -101,7 +101,7 @@ use std::time::{Duration, SystemTime};
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::common::{nothing, signed, unsigned};
-use super::{ChatMemoryStore, Info, check_prefix, exists};
+use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
@@ -155,7 +155,7 @@ enum Place {
     OwnConnection,
 }
 
-/// How a [`SqliteStore`] is opened.
+/// The settings by which a [`SqliteStore`] is opened.
 ///
 /// ```
 /// use memory_prompt::codec::Codec;
@@ -181,7 +181,7 @@ pub struct SqliteOptions {
 
 type OnConnect = Arc<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync>;
 
-/// What an append that returned survives.
+/// The crashes that an append survives once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Durability {
@@ -241,22 +241,30 @@ impl SqliteStore {
     }
 }
 
+impl SqliteStore {
+    /// Returns what was counted since the store was opened: the operations that are under way. A file has no
+    /// connections to speak of.
+    pub fn figures(&self) -> Figures {
+        self.shared.connections.figures()
+    }
+}
+
 impl SqliteOptions {
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
         self
     }
 
-    /// What an append that returned survives; [`Durability::Full`] unless set.
+    /// Sets what an append that returned survives; [`Durability::Full`] unless set.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// How long to wait for other processes that write; 5 seconds unless set.
+    /// Sets how long to wait for other processes that write; 5 seconds unless set.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;

@@ -10,6 +10,9 @@
 //! the path.
 
 mod content;
+#[cfg(feature = "tracing")]
+mod observed;
+mod replicas;
 mod server;
 mod trouble;
 mod upgrade;

@@ -1,7 +1,7 @@
 //! What holds on every network backend, beyond the contract: nothing is lost with a server, and the
 //! newest messages cost what they cost, however many there are.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -46,14 +46,44 @@ const BATCH: usize = 3;
 
 /// The numbers of the batches that one writer appended, by what it was told.
 #[derive(Default)]
-struct Told {
+pub(crate) struct Told {
     done: Vec<u64>,
     undone: Vec<u64>,
     unknown: Vec<u64>,
 }
 
-/// Appends batches until it is told to stop, whatever happens to the server.
+impl Told {
+    pub(crate) fn done(&mut self, number: u64) {
+        self.done.push(number);
+    }
+
+    pub(crate) fn undone(&mut self, number: u64) {
+        self.undone.push(number);
+    }
+
+    pub(crate) fn unknown(&mut self, number: u64) {
+        self.unknown.push(number);
+    }
+
+    /// Everything that was acknowledged is there, and nothing that was refused.
+    pub(crate) fn check(&self, there: &[u64]) {
+        let lost: Vec<_> = self.done.iter().filter(|n| !there.contains(n)).collect();
+        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
+        let wrong: Vec<_> = self.undone.iter().filter(|n| there.contains(n)).collect();
+        assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+    }
+}
+
 async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told {
+    write_and_count(memory, stop, Arc::default()).await
+}
+
+/// Appends batches until it is told to stop, whatever happens to the server.
+pub(crate) async fn write_and_count(
+    memory: Arc<dyn AsyncChatMemory>,
+    stop: Arc<AtomicBool>,
+    acknowledged: Arc<AtomicU64>,
+) -> Told {
     let mut told = Told::default();
     for number in 0.. {
         if stop.load(Ordering::Relaxed) {
@@ -61,7 +91,10 @@ async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told 
         }
         let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
         match memory.add_all(batch).await {
-            Ok(_) => told.done.push(number),
+            Ok(_) => {
+                told.done.push(number);
+                acknowledged.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) => {
                 match error.kind() {
                     ErrorKind::Storage => told.undone.push(number),
@@ -107,10 +140,7 @@ pub(crate) async fn a_server_that_is_killed_loses_nothing(
     for (writer, handle) in (0..).zip(writers) {
         let told = handle.await.unwrap();
         let there = numbers(&*memory(writer)).await;
-        let lost: Vec<_> = told.done.iter().filter(|n| !there.contains(n)).collect();
-        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
-        let wrong: Vec<_> = told.undone.iter().filter(|n| there.contains(n)).collect();
-        assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+        told.check(&there);
         done += told.done.len();
         undone += told.undone.len();
         unknown += told.unknown.len();
@@ -179,4 +209,54 @@ async fn fill(memory: &dyn AsyncChatMemory, count: u64) {
         memory.add_all(batch).await.unwrap();
     }
     assert_eq!(memory.next_position().await.unwrap(), count);
+}
+
+/// Drops many changes half way and makes others afterwards: a dropped append stands before what was appended
+/// after it was dropped or nowhere, and a dropped `clear` takes nothing that came later.
+pub(crate) async fn what_was_dropped_is_not_done_later(
+    dropping: Arc<dyn AsyncChatMemoryStore>,
+    keeping: Arc<dyn AsyncChatMemoryStore>,
+    rounds: u64,
+) {
+    const CONVERSATIONS: u64 = 8;
+    let conversation = |i: u64, dropping: Arc<dyn AsyncChatMemoryStore>| {
+        let id = MemoryId::from(format!("dropped:{i}"));
+        let (dropped, kept) = (dropping.memory(id.clone()).unwrap(), keeping.memory(id).unwrap());
+        tokio::spawn(async move {
+            let mut there = 0;
+            for round in 0..rounds {
+                // From at once to when it is done, most of the time.
+                let micros = (round * 7919 + i * 104_729) % 4_000;
+                let time = Duration::from_micros(micros);
+                if round % 8 == 7 {
+                    let _ = tokio::time::timeout(time, dropped.clear()).await;
+                } else {
+                    let append = dropped.add(Message::user(format!("dropped {round}")));
+                    let _ = tokio::time::timeout(time, append).await;
+                }
+                let seq = kept.add(Message::user(format!("kept {round}"))).await.unwrap();
+                // Time for what is on its way.
+                if round % 4 == 3 {
+                    tokio::time::sleep(Duration::from_millis(3)).await;
+                }
+                let records = kept.latest(8).await.unwrap();
+                let last = records.last().unwrap();
+                let text = last.message().text().into_owned();
+                assert_eq!((last.seq(), text), (seq, format!("kept {round}")), "late over it");
+                there +=
+                    records.iter().filter(|it| it.message().text().starts_with("dropped")).count();
+            }
+            there
+        })
+    };
+    let all: Vec<_> = (0..CONVERSATIONS).map(|i| conversation(i, Arc::clone(&dropping))).collect();
+    let mut there = 0;
+    for one in all {
+        there += one.await.unwrap();
+    }
+    println!(
+        "{} changes dropped, {there} times seen in their place, none late",
+        CONVERSATIONS * rounds
+    );
+    assert!(there > 0, "they were dropped too soon to show anything");
 }

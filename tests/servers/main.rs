@@ -15,7 +15,11 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 mod laws;
+#[cfg(feature = "tracing")]
+#[path = "../common/listener.rs"]
+mod listener;
 mod process;
+mod soak;
 
 // One module a backend.
 #[cfg(feature = "cassandra")]

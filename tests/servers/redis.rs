@@ -5,8 +5,11 @@ mod cost;
 mod faults;
 mod ids;
 mod keys;
+#[cfg(feature = "tracing")]
+mod observed;
 mod once;
 mod replicas;
+mod rights;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod upgrade;
@@ -29,6 +32,7 @@ use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, RedisStore};
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
+use crate::soak;
 
 /// A server with these settings beside those that all have; returns its port too.
 fn server(name: &str, settings: &[&str]) -> (Server, u16) {
@@ -231,6 +235,25 @@ fn a_server_that_is_killed_loses_nothing() {
             server("redis-killed", &["--appendonly", "yes", "--appendfsync", "always"]);
         let store = options().open(&address(port)).await.unwrap();
         laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &server, 10).await;
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn soak() {
+    let Some(time) = soak::time() else { return };
+    run(async {
+        let (server, port) =
+            server("redis-soak", &["--appendonly", "yes", "--appendfsync", "always"]);
+        let options = options().timeout(Duration::from_secs(2));
+        let store = Arc::new(options.open(&address(port)).await.unwrap());
+        // One is the store's, one is ours, and one may be on its way out.
+        let connections = async || {
+            let clients: String = ask(port, cmd("CLIENT").arg("LIST")).await;
+            Some(clients.lines().count() as u64)
+        };
+        let most = soak::soak(store, &server, time, connections).await;
+        assert!(most <= 4, "{most} connections");
     });
 }
 

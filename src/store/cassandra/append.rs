@@ -5,9 +5,9 @@ use std::ops::Range;
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
-use super::change::Change;
+use super::change::{Active, Change};
 use super::client::{Sure, Swap};
-use super::conversation::{Conversation, now};
+use super::conversation::Conversation;
 use super::failure::overtaken;
 use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
 use crate::error::{Error, Result};
@@ -70,13 +70,13 @@ impl<'a> Batch<'a> {
         ids.chain(self.slots().iter().map(|change| slot_place(&change.name))).collect()
     }
 
-    /// The time of each message.
-    fn times(&self, now: CqlTimestamp) -> impl Iterator<Item = CqlTimestamp> {
+    /// The time of each message that was given one.
+    fn times(&self) -> impl Iterator<Item = Option<CqlTimestamp>> {
         let given = self.with.map_or(&[][..], |with| &with.times);
         let messages = self.with.map_or(&[][..], |with| &with.messages);
         let given = messages.iter().zip(given).filter(|(message, _)| !message.is_system());
-        let given = given.map(|(_, at)| CqlTimestamp(signed(millis(*at))));
-        given.chain(std::iter::repeat(now))
+        let given = given.map(|(_, at)| Some(CqlTimestamp(signed(millis(*at)))));
+        given.chain(std::iter::repeat(None))
     }
 
     /// Compares a conversation with what is expected of it.
@@ -209,19 +209,17 @@ impl Conversation<'_> {
 impl<'a> Conversation<'a> {
     /// The change that appends to what was seen, and the head that it leads to.
     fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
-        let now = now();
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(new_log(None), 0));
         let first = next.end;
         next.end += signed(batch.payloads.messages.len());
         let active = batch.with.and_then(|with| with.active);
-        let later = next.active.0.max(now.0);
-        next.active.0 = active.map_or(later, |active| signed(millis(active)));
+        let active = active.map_or(Active::Now, |at| Active::At(CqlTimestamp(signed(millis(at)))));
         let ids = next.ids;
         next.ids += i64::from(batch.id().is_some());
         let system = batch.payloads.system.as_deref();
         let system = system.map_or(MaybeUnset::Unset, |system| MaybeUnset::Set(Some(system)));
-        let mut change = self.change(seen.head.as_ref(), &mut next, system);
-        let messages = (first..).zip(&batch.payloads.messages).zip(batch.times(now));
+        let mut change = self.change(seen.head.as_ref(), &mut next, system, &active);
+        let messages = (first..).zip(&batch.payloads.messages).zip(batch.times());
         for ((seq, payload), at) in messages {
             change.keep(seq, at, payload, seq == first);
         }

@@ -26,6 +26,15 @@ pub(super) struct Change<'a> {
     values: Vec<Values<'a>>,
 }
 
+/// The time of activity that a change leaves behind.
+pub(super) enum Active {
+    /// That which is there.
+    Kept,
+    /// The time by the clock of the node that makes the change.
+    Now,
+    At(CqlTimestamp),
+}
+
 type Values<'a> = Box<dyn SerializeRow + Send + Sync + 'a>;
 
 impl<'a> Change<'a> {
@@ -47,18 +56,29 @@ impl<'a> Change<'a> {
         seen: Option<&Head>,
         next: &mut Head,
         system: MaybeUnset<Option<&'a [u8]>>,
+        active: &Active,
     ) -> Self {
         next.version = Uuid::new_v4();
         let mut change = Self::new(client, key, next.version);
-        let Head { version, log, start, end, sealed, active, .. } = *next;
+        let Head { version, log, start, end, sealed, .. } = *next;
         // What keeps its value is left alone.
         let kept = |same: fn(&Head, &Head) -> bool| seen.is_some_and(|seen| same(seen, next));
         let swept = unset_if(kept(|seen, next| seen.swept == next.swept), next.swept);
         let ids = unset_if(kept(|seen, next| seen.ids == next.ids), next.ids);
         let ended = unset_if(!next.ended, true);
         let seen = seen.map(|seen| seen.version);
+        let active = match active {
+            Active::Now => {
+                let values =
+                    (version, log, start, end, sealed, swept, ids, ended, system, key, seen);
+                change.add(&client.cql.set_now, values);
+                return change;
+            }
+            Active::Kept => MaybeUnset::Unset,
+            Active::At(time) => MaybeUnset::Set(*time),
+        };
         let values =
-            (version, log, start, end, sealed, swept, ids, ended, active, system, key, seen);
+            (version, log, start, end, sealed, swept, ids, ended, system, active, key, seen);
         change.add(&client.cql.set, values);
         change
     }
@@ -77,9 +97,20 @@ impl<'a> Change<'a> {
     }
 
     /// With this message; the first one of an append carries the attempt that it belongs to.
-    pub(super) fn keep(&mut self, seq: i64, at: CqlTimestamp, payload: &'a [u8], is_first: bool) {
+    ///
+    /// Without a time it gets that of the node that makes the change.
+    pub(super) fn keep(
+        &mut self,
+        seq: i64,
+        at: Option<CqlTimestamp>,
+        payload: &'a [u8],
+        is_first: bool,
+    ) {
         let attempt = unset_if(!is_first, self.version);
-        self.add(&self.cql.keep, (self.key, seq, at, payload, attempt));
+        match at {
+            Some(at) => self.add(&self.cql.keep, (self.key, seq, payload, attempt, at)),
+            None => self.add(&self.cql.keep_now, (self.key, seq, payload, attempt)),
+        }
     }
 
     /// With the id of the append of these positions, and the version of the slots that it writes.

@@ -23,6 +23,7 @@ use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
 use super::statements::Statements;
 use crate::error::Result;
 use crate::memory::BoxFuture;
+use crate::store::observe::Watch;
 
 /// The head, the system message and the newest of the messages beside it, all of one moment.
 pub(super) struct Newest {
@@ -37,6 +38,7 @@ pub(super) struct Client {
     pub(super) consistency: Consistency,
     pub(super) serial: SerialConsistency,
     pub(super) cql: Statements,
+    pub(super) watch: Watch,
 }
 
 /// How sure a look at a conversation is.
@@ -69,6 +71,7 @@ impl Client {
             timeout: options.timeout,
             consistency: options.consistency,
             serial: options.serial_consistency,
+            watch: Watch::new("cassandra"),
         })
     }
 
@@ -160,6 +163,9 @@ impl Client {
                             Some(head) => head.version == change.version,
                             None => change.version.is_nil(),
                         };
+                        if !(doubt && made) {
+                            self.watch.lost_race(operation);
+                        }
                         return Ok(match (doubt, made) {
                             (false, _) => Swap::Lost(now),
                             (true, true) => Swap::Done,
@@ -179,6 +185,7 @@ impl Client {
             if Instant::now() >= patience {
                 return Err(failure.unacknowledged(operation));
             }
+            self.watch.retried(operation, "nobody says whether the change was made");
             tokio::time::sleep(PAUSE).await;
         }
     }
@@ -279,6 +286,17 @@ impl Client {
         each: impl FnMut(Found) -> bool + Send,
     ) -> Result<()> {
         self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
+    }
+
+    /// Asks one node for an answer.
+    pub(super) async fn ping(&self) -> Result<()> {
+        self.run("ping", &self.cql.ping, ()).await
+    }
+
+    /// How many nodes the driver has connections to.
+    pub(super) fn connected(&self) -> usize {
+        let cluster = self.session.get_cluster_state();
+        cluster.get_nodes_info().iter().filter(|node| node.is_connected()).count()
     }
 
     /// The place of a conversation in the ring.

@@ -2,19 +2,18 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
-use scylla::value::{CqlTimestamp, MaybeUnset};
+use scylla::value::MaybeUnset;
 
 use super::BUCKET;
-use super::change::Change;
+use super::change::{Active, Change};
 use super::client::{Client, Newest, Sure, Swap, both, buckets};
 use super::failure::overtaken;
 use super::rows::{Head, Pick, Row, slot_place};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
-use crate::record::{Records, Slot, Snapshot, Unreadable, millis};
+use crate::record::{Records, Slot, Snapshot, Unreadable};
 use crate::store::common::{at, no_system, signed, unsigned};
 
 pub(super) struct Conversation<'a> {
@@ -35,8 +34,9 @@ impl<'a> Conversation<'a> {
         seen: Option<&Head>,
         next: &mut Head,
         system: MaybeUnset<Option<&'a [u8]>>,
+        active: &Active,
     ) -> Change<'a> {
-        Change::set(self.client, self.key, seen, next, system)
+        Change::set(self.client, self.key, seen, next, system, active)
     }
 
     // ---- reading -----------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ impl<'a> Conversation<'a> {
             self.client.put("append", head.log, &rows).await?;
         }
         let mut next = Head { sealed: to, ..head.clone() };
-        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset);
+        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
         change.forget(to);
         self.client.swap("append", self.key, &change).await.map(drop)
     }
@@ -179,7 +179,7 @@ impl<'a> Conversation<'a> {
             self.client.drop_buckets(operation, head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
             let system = if before.is_none() { MaybeUnset::Set(None) } else { MaybeUnset::Unset };
-            let mut change = self.change(Some(head), &mut next, system);
+            let mut change = self.change(Some(head), &mut next, system, &Active::Kept);
             if to > head.sealed {
                 change.forget(to);
             }
@@ -273,10 +273,6 @@ fn records(
 
 fn lost() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
-}
-
-pub(super) fn now() -> CqlTimestamp {
-    CqlTimestamp(signed(millis(SystemTime::now())))
 }
 
 /// How many single messages a read looks for beside the head before it knows which lie there.

@@ -3,9 +3,9 @@
 use scylla::value::MaybeUnset;
 
 use super::BUCKET;
-use super::change::Change;
+use super::change::{Active, Change};
 use super::client::{Sure, Swap};
-use super::conversation::{Conversation, now};
+use super::conversation::Conversation;
 use super::failure::overtaken;
 use super::rows::{Head, new_log};
 use crate::error::Result;
@@ -34,7 +34,8 @@ impl Conversation<'_> {
             }
             let mut next = Head { ended: true, ..head.clone() };
             let change = if head.has_buckets() {
-                let mut change = self.change(Some(head), &mut next, MaybeUnset::Set(None));
+                let mut change =
+                    self.change(Some(head), &mut next, MaybeUnset::Set(None), &Active::Kept);
                 change.forget_all();
                 change
             } else {
@@ -76,8 +77,7 @@ impl Conversation<'_> {
                 None => {}
             }
             let mut next = Head::new(new_log(incarnation), start);
-            next.active = now();
-            let change = self.change(None, &mut next, MaybeUnset::Unset);
+            let change = self.change(None, &mut next, MaybeUnset::Unset, &Active::Now);
             match self.client.swap("restore", self.key, &change).await? {
                 Swap::Done => return Ok(true),
                 Swap::Lost(now) => seen = now,

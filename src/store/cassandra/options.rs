@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The settings by which a store is opened, and its opening.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::record::places;
 
-/// How a [`CassandraStore`] is opened.
+/// The settings by which a [`CassandraStore`] is opened.
 ///
 /// ```no_run
 /// use memory_prompt::CassandraStore;
@@ -66,7 +66,7 @@ impl CassandraOptions {
         }
     }
 
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
@@ -80,7 +80,7 @@ impl CassandraOptions {
         self
     }
 
-    /// How a keyspace that is not there is replicated, in CQL, for example
+    /// Sets how a keyspace that is not there is replicated, in CQL, for example
     /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
     ///
     /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at most.
@@ -90,7 +90,7 @@ impl CassandraOptions {
         self
     }
 
-    /// How many replicas must have done what is asked of them; [`Consistency::Quorum`] unless set.
+    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless set.
     ///
     /// With anything weaker, what one appends another may not read at once, and what was acknowledged
     /// can be lost with a machine. Where all who use a conversation are in one data centre,
@@ -111,7 +111,7 @@ impl CassandraOptions {
         self
     }
 
-    /// How long to wait for an answer; 10 seconds unless set.
+    /// Sets how long to wait for an answer; 10 seconds unless set.
     ///
     /// A change that gets none is sent again until it gets one, for some three times as long, before it
     /// is [`Unacknowledged`](ErrorKind::Unacknowledged).
@@ -121,7 +121,7 @@ impl CassandraOptions {
         self
     }
 
-    /// How long to wait for the first connection; 10 seconds unless set.
+    /// Sets how long to wait for the first connection; 10 seconds unless set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -135,7 +135,7 @@ impl CassandraOptions {
         self
     }
 
-    /// How many bytes of messages and slots are appended at once; 8 MiB unless set. An append of more is
+    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append of more is
     /// an error before anything is done.
     ///
     /// What is appended at once is one request and one change of the replicas, and takes with ids and keys

@@ -38,10 +38,13 @@ statements! {
     beside: idempotent BESIDE,
     bucket: idempotent IN_BUCKET,
     ids: idempotent IDS,
-    // A change of a conversation: the first one of its batch is `set` or `remove`.
+    ping: local PING,
+    // A change of a conversation: the first one of its batch is `set`, `set_now` or `remove`.
     set: idempotent SET,
+    set_now: idempotent SET_NOW,
     remove: idempotent REMOVE,
     keep: idempotent KEEP,
+    keep_now: idempotent KEEP_NOW,
     remember: idempotent REMEMBER,
     write: idempotent WRITE,
     erase: idempotent ERASE,
@@ -62,6 +65,11 @@ struct Prepare<'a> {
 impl Prepare<'_> {
     async fn idempotent(&self, text: &str) -> Result<PreparedStatement> {
         self.prepare(text, self.options.consistency).await
+    }
+
+    /// For what a node says of itself.
+    async fn local(&self, text: &str) -> Result<PreparedStatement> {
+        self.prepare(text, Consistency::One).await
     }
 
     /// For what must be known for sure.
@@ -106,14 +114,21 @@ const IN_BUCKET: &str = "SELECT seq, at, payload
     FROM {}.message WHERE log = ? AND bucket = ? AND seq >= ? AND seq < ?";
 const IDS: &str = "SELECT id, token(id) AS place, active, ended
     FROM {}.conversation WHERE token(id) >= ? PER PARTITION LIMIT 1";
+const PING: &str = "SELECT key FROM system.local";
 const SET: &str = r#"UPDATE {}.conversation
     SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
-        active = ?, system = ?
+        system = ?, active = ?
+    WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#;
+const SET_NOW: &str = r#"UPDATE {}.conversation
+    SET version = ?, log = ?, start = ?, "end" = ?, sealed = ?, swept = ?, ids = ?, ended = ?,
+        system = ?, active = toTimestamp(now())
     WHERE id = ? AND seq = 9223372036854775807 IF version = ?"#;
 const REMOVE: &str =
     "DELETE FROM {}.conversation WHERE id = ? AND seq = 9223372036854775807 IF version = ?";
 const KEEP: &str =
-    "INSERT INTO {}.conversation (id, seq, at, payload, attempt) VALUES (?, ?, ?, ?, ?)";
+    "INSERT INTO {}.conversation (id, seq, payload, attempt, at) VALUES (?, ?, ?, ?, ?)";
+const KEEP_NOW: &str = "INSERT INTO {}.conversation (id, seq, payload, attempt, at)
+    VALUES (?, ?, ?, ?, toTimestamp(now()))";
 const REMEMBER: &str = r#"INSERT INTO {}.conversation (id, seq, name, start, "end", stamp, attempt)
     VALUES (?, ?, ?, ?, ?, ?, ?)"#;
 const WRITE: &str =

@@ -11,7 +11,7 @@ use scylla::value::MaybeUnset;
 use uuid::Uuid;
 
 use super::BUCKET;
-use super::change::Change;
+use super::change::{Active, Change};
 use super::client::{Client, Sure, Swap, buckets};
 use super::rows::{Head, Row};
 use super::schema::Schema;
@@ -81,7 +81,8 @@ async fn move_aside(client: &Client, key: &str, (log, first, past): Aside) -> Re
             client.put("open", head.log, &rows).await?;
         }
         let mut next = Head { sealed: past, ..head.clone() };
-        let mut change = Change::set(client, key, Some(&head), &mut next, MaybeUnset::Unset);
+        let mut change =
+            Change::set(client, key, Some(&head), &mut next, MaybeUnset::Unset, &Active::Kept);
         change.forget(past);
         if let Swap::Done = client.swap("open", key, &change).await? {
             break;

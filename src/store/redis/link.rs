@@ -1,5 +1,6 @@
 //! The way to the server: one connection or those of a cluster, and what is done when an answer stays away.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::layout;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::observe::Watch;
 
 /// A connection that many use at once, and that comes back by itself.
 #[derive(Clone)]
@@ -52,7 +54,13 @@ pub(super) struct Link {
     pub(super) version: String,
     /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
     pub(super) lost: AtomicBool,
+    /// The time of the servers' clocks, in milliseconds, and when it was that.
+    pub(super) clocks: parking_lot::Mutex<HashMap<String, (u64, Instant)>>,
+    pub(super) watch: Watch,
 }
+
+/// How long a server's clock is trusted to go as ours does.
+const FRESH: Duration = Duration::from_mins(1);
 
 /// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
 /// clocks of a master and of the replica that takes over may differ.
@@ -134,19 +142,22 @@ impl Link {
     ) -> Result<Value> {
         let remembered =
             u64::try_from(self.timeout.saturating_add(LONGER).as_millis()).unwrap_or(u64::MAX);
-        let (remembered, mut last) = (remembered.min(1 << 51).to_string(), String::new());
+        let remembered = remembered.min(1 << 51).to_string();
         let mut patience = self.patience(operation, true);
         patience.way = self.way_of_a_change();
         loop {
             let mut connection = patience.connection().await?;
-            if patience.in_doubt {
-                let Some(time) = patience.last(&keys[0], &mut connection).await? else { continue };
-                last = time;
-            }
+            let Some(last) = patience.last(&keys[0], &mut connection).await? else { continue };
+            let last = last.to_string();
             let token = [remembered.as_bytes(), last.as_bytes()].into_iter();
             let args: Vec<&[u8]> = token.chain(args.iter().map(AsRef::as_ref)).collect();
             let attempt = run(script, keys, &args, self.replicas, &mut connection);
-            let Some((value, confirmed)) = patience.wait(attempt).await? else { continue };
+            let attempt = patience.wait(attempt).await;
+            let attempt = attempt.inspect_err(|_| self.forget_clocks())?;
+            let Some((value, confirmed)) = attempt else {
+                self.forget_clocks();
+                continue;
+            };
             // A number says that nothing was done.
             return match (&value, self.replicas) {
                 (Value::BulkString(_), Some((replicas, time))) if confirmed < replicas => {
@@ -185,6 +196,16 @@ impl Link {
                 return Ok(value);
             }
         }
+    }
+
+    /// Whatever went wrong, there may be another server now, with another clock.
+    fn forget_clocks(&self) {
+        self.clocks.lock().clear();
+    }
+
+    /// How many connections it has; which of them are lost now, only the driver knows.
+    pub(super) fn connections(&self) -> usize {
+        1 + self.waiting.len()
     }
 
     /// A connection does nothing else while it waits for replicas: so those who wait take turns on several, and
@@ -289,7 +310,9 @@ impl Patience<'_> {
                 return Ok(connection);
             }
             if self.is_current(&mut connection).await? {
-                self.link.lost.store(false, Ordering::Relaxed);
+                if self.link.lost.swap(false, Ordering::Relaxed) {
+                    self.link.watch.reconnected(self.operation);
+                }
                 return Ok(connection);
             }
         }
@@ -309,16 +332,29 @@ impl Patience<'_> {
         layout::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
     }
 
-    /// The last second, by the clock of the server that has this key, in which somebody waits for an answer.
+    /// The last millisecond, by the clock of the server that has this key, in which somebody waits for an
+    /// answer.
     ///
-    /// A server that was silent does what it was asked for when it is back, however late that is.
-    async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<String>> {
-        let mut time = cmd("EVAL");
-        time.arg("return redis.call('TIME')[1]").arg(1).arg(key);
-        let left = self.deadline.saturating_duration_since(Instant::now()).as_secs() + 1;
-        let Some(now) = self.look(&time, connection).await? else { return Ok(None) };
-        let now: u64 = super::parse(self.operation, now)?;
-        Ok(Some(now.saturating_add(left).to_string()))
+    /// A server that was silent does what it was asked for when it is back, however late that is. Its clock is
+    /// asked for once and again when something went wrong, and taken for as slow as it can be.
+    async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<u64>> {
+        // On a cluster each master has a clock of its own; the hash tag tells whose.
+        let tag = key.split(['{', '}']).nth(1).filter(|_| self.link.way.is_cluster());
+        let tag = tag.unwrap_or_default();
+        let known = self.link.clocks.lock().get(tag).copied();
+        let (then, at) = if let Some(clock) = known.filter(|(_, at)| at.elapsed() < FRESH) {
+            clock
+        } else {
+            let mut time = cmd("EVAL");
+            time.arg("return redis.call('TIME')").arg(1).arg(key);
+            let Some(time) = self.look(&time, connection).await? else { return Ok(None) };
+            let (seconds, micros): (u64, u64) = super::parse(self.operation, time)?;
+            let clock = (seconds.saturating_mul(1000) + micros / 1000, Instant::now());
+            self.link.clocks.lock().insert(tag.to_owned(), clock);
+            clock
+        };
+        let left = self.deadline.saturating_duration_since(at).as_millis();
+        Ok(Some(then.saturating_add(u64::try_from(left).unwrap_or(u64::MAX)).min(1 << 51)))
     }
 
     /// Waits for the answer to something that is not the change itself.
@@ -350,6 +386,7 @@ impl Patience<'_> {
                 if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
                     return Err(self.silence());
                 }
+                self.link.watch.retried(self.operation, "no answer");
                 return Ok(None);
             }
         };
@@ -361,6 +398,13 @@ impl Patience<'_> {
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
         }
+        self.link.watch.retried(
+            self.operation,
+            match fate {
+                Fate::NotYet => "the server is not ready",
+                _ => "the connection is lost, or the server in doubt",
+            },
+        );
         sleep(self.pause).await;
         self.pause = (self.pause * 2).min(Duration::from_millis(200));
         Ok(None)
@@ -394,6 +438,8 @@ impl Link {
                 | ServerErrorKind::Moved
                 | ServerErrorKind::TryAgain,
             ) if !cluster => Fate::NotYet,
+            // It is not done, and may have been late by the clock of another server than this one.
+            _ if error.code() == Some("LATE") => Fate::NotYet,
             Server(ServerErrorKind::ReadOnly) if !cluster => Fate::Refused,
             Server(
                 ServerErrorKind::ResponseError
@@ -422,6 +468,12 @@ pub(super) fn why(error: &RedisError, place: &str) -> String {
         Some("NOAUTH" | "WRONGPASS") => "the server wants another user or password",
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
             "the server wants another user or password"
+        }
+        // It was asked for what each server has.
+        _ if error.to_string().contains("unknown command") && error.to_string().contains("GET") => {
+            return format!(
+                "{place} is a Redis Sentinel, or something else that keeps no data: name the master"
+            );
         }
         _ if error.is_timeout() => return format!("{place} does not answer in time"),
         _ if error.is_io_error() => return format!("no connection to {place}: {error}"),

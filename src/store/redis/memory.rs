@@ -93,7 +93,7 @@ impl AsyncChatMemory for RedisMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("append", async move {
             if batch.is_empty() {
                 let end = self.find("append", &Read::default()).await?.end;
                 return nothing("redis", expected, end);
@@ -106,7 +106,7 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("read", async move {
             let mut read = Read::newest(n);
             read.before = before;
             self.find("read", &read).await?.snapshot(&read)
@@ -114,7 +114,7 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("evict", async move {
             let args = [before.to_string()];
             let evicted = self.shared.link.change("evict", &EVICT, &self.keys(), &args).await?;
             parse("evict", evicted)
@@ -122,14 +122,14 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("clear", async move {
             let none: [&[u8]; 0] = [];
             self.shared.link.change("clear", &CLEAR, &self.keys(), &none).await.map(|_| ())
         })
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("append", async move {
             append.check(&self.limits())?;
             let (messages, expected) = (append.messages.as_slice(), append.expected);
             let change = Change { messages, expected, append: Some(append), restored: None };
@@ -140,14 +140,14 @@ impl AsyncChatMemory for RedisMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("read", async move {
             read.check()?;
             self.find("read", read).await?.snapshot(read)
         })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        Box::pin(async move {
+        self.shared.link.watch.operation("slots", async move {
             let mut command = cmd("HGETALL");
             command.arg(self.shared.keys.versions(&self.id));
             let found = self.shared.link.ask("slots", &command).await?;

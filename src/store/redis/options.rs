@@ -1,4 +1,4 @@
-//! How a store is opened.
+//! The settings by which a store is opened, and its opening.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,9 @@ use super::link::{self, Connection, Link, Way};
 use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::observe::Watch;
 
-/// How a [`RedisStore`] is opened.
+/// The settings by which a [`RedisStore`] is opened.
 ///
 /// ```no_run
 /// use std::time::Duration;
@@ -50,14 +51,14 @@ pub struct RedisOptions {
 }
 
 impl RedisOptions {
-    /// How new messages are written; [`Codec::Json`] unless set. Every codec is read.
+    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
     #[must_use]
     pub fn codec(mut self, codec: Codec) -> Self {
         self.codec = codec;
         self
     }
 
-    /// What each key begins with; `memory-prompt` unless set. Stores with different prefixes have nothing
+    /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes have nothing
     /// to do with each other. It may hold neither `{` nor `}`.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -65,7 +66,7 @@ impl RedisOptions {
         self
     }
 
-    /// How long after its last append a conversation expires, as if it were deleted then; never unless set.
+    /// Sets how long after its last append a conversation expires, as if it were deleted then; never unless set.
     ///
     /// The last append decides: one through a store without a TTL lets the conversation live.
     #[must_use]
@@ -74,7 +75,7 @@ impl RedisOptions {
         self
     }
 
-    /// How long an operation may take, with all that is repeated until the server is back; 10 seconds
+    /// Sets how long an operation may take, with all that is repeated until the server is back; 10 seconds
     /// unless set. Longer than a restart, or than a replica needs to take over, makes these a pause.
     ///
     /// On a cluster, a node that has been silent for a third of it is asked again by a new connection.
@@ -84,7 +85,7 @@ impl RedisOptions {
         self
     }
 
-    /// How long it may take to connect; 5 seconds unless set.
+    /// Sets how long it may take to connect; 5 seconds unless set.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
@@ -209,6 +210,8 @@ impl RedisOptions {
             place,
             version: keys.version(),
             lost: AtomicBool::new(false),
+            clocks: parking_lot::Mutex::default(),
+            watch: Watch::new("redis"),
         };
         // Redis adds it to the time of day, which must not overflow: a thousand centuries will do.
         let ttl =

@@ -11,6 +11,8 @@ use super::turn::{Began, Turns, patience, pause};
 use super::writer::{Writer, deferred, in_transaction};
 use super::{Durability, Place, SqliteOptions, Trouble, schema};
 use crate::error::{Error, Result};
+use crate::store::Figures;
+use crate::store::observe::Watch;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
@@ -19,6 +21,7 @@ pub(super) struct Connections {
     readers: Option<Readers>,
     writer: Writer,
     place: Place,
+    watch: Watch,
 }
 
 struct Readers {
@@ -76,7 +79,7 @@ impl Connections {
             open().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         let writer = Writer::new(connection, turns, options.busy_timeout, began);
         let readers = Some(Readers { path, options, idle: Mutex::default() });
-        Ok(Self { readers, writer, place })
+        Ok(Self { readers, writer, place, watch: Watch::new("sqlite") })
     }
 
     /// One connection for everything.
@@ -99,7 +102,7 @@ impl Connections {
         prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         // The connection has a timeout of its own.
         let writer = Writer::new(connection, Turns::default(), Duration::ZERO, Began::default());
-        Ok(Self { readers: None, writer, place })
+        Ok(Self { readers: None, writer, place, watch: Watch::new("sqlite") })
     }
 
     /// Reads in a transaction, so that all of it is of one moment.
@@ -120,7 +123,8 @@ impl Connections {
             }
             result
         };
-        read().map_err(|trouble| trouble.during(operation, &self.place))
+        let read = || read().map_err(|trouble| trouble.during(operation, &self.place));
+        self.watch.blocking(operation, read)
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
@@ -130,7 +134,9 @@ impl Connections {
         operation: &'static str,
         work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T> {
-        self.writer.write(work).map_err(|trouble| trouble.during(operation, &self.place))
+        self.watch.blocking(operation, || {
+            self.writer.write(work).map_err(|trouble| trouble.during(operation, &self.place))
+        })
     }
 
     /// Gives back what is free in the file, and empties the log.
@@ -145,7 +151,13 @@ impl Connections {
             }
             Ok(())
         };
-        self.writer.exclusively(vacuum).map_err(|trouble| trouble.during("vacuum", &self.place))
+        self.watch.blocking("vacuum", || {
+            self.writer.exclusively(vacuum).map_err(|trouble| trouble.during("vacuum", &self.place))
+        })
+    }
+
+    pub(super) fn figures(&self) -> Figures {
+        self.watch.figures()
     }
 
     pub(super) fn place(&self) -> &Place {

@@ -393,8 +393,9 @@ fn a_new_keyspace_may_be_opened_by_many_at_once() {
     });
 }
 
-/// The story: one machine's clock was a year ahead, and its append dated those of all others, since each
-/// message got the latest time of its conversation.
+/// The story: one machine's clock was years ahead, and its append dated those of all others, since each message
+/// got the latest time of its conversation; later only the activity stayed in 2100, and no purge ever came by.
+/// Now the node that takes an append dates it.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
@@ -411,7 +412,22 @@ fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
         memory.add(Message::user("after")).await.unwrap();
         let soon = SystemTime::now() + std::time::Duration::from_mins(1);
         assert!(memory.all().await.unwrap().iter().all(|record| record.appended_at() < soon));
+        let told = place.store.info(&"clock".into()).await.unwrap().unwrap();
+        assert!(told.active < soon, "{told:?}");
+        // What is evicted or moved is no activity.
+        memory.evict(1).await.unwrap();
+        assert_eq!(place.store.info(&"clock".into()).await.unwrap().unwrap().active, told.active);
+        assert_eq!(place.store.purge_inactive(soon).await.unwrap(), 1);
     });
+}
+
+/// No time of a client goes to the server unless somebody gave it: the statements say who reads a clock.
+#[test]
+fn an_append_reads_no_clock_of_its_own() {
+    for file in ["append", "change", "client", "conversation", "life", "rows", "upgrade"] {
+        let path = format!("{}/src/store/cassandra/{file}.rs", env!("CARGO_MANIFEST_DIR"));
+        assert!(!std::fs::read_to_string(path).unwrap().contains("SystemTime::now"), "{file}.rs");
+    }
 }
 
 /// More than the server takes at once is refused before anything is done.

@@ -8,9 +8,12 @@ use std::thread;
 use std::time::Duration;
 
 use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message};
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message,
+};
 
 use super::{address, ask, options, port, run, server};
+use crate::laws;
 
 /// The tokens of changes: a minute was all that they were kept, whatever the timeout, and an append that was
 /// asked for again after 64 seconds was stored twice.
@@ -123,5 +126,54 @@ fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert_eq!(ask::<u64>(own, cmd("XLEN").arg(&log)).await, 2, "it is there once");
+    });
+}
+
+/// An append and a `clear` were asked for while the server was frozen, and failed when the time was up. The server
+/// did both when it was back: the turn that was acknowledged meanwhile was wiped by a `clear` of minutes ago.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_change_that_timed_out_is_never_done_later() {
+    run(async {
+        let (server, port) = server("redis-thawed", &[]);
+        let options = options();
+        let short = options.clone().timeout(Duration::from_millis(500));
+        let store = short.open(&address(port)).await.unwrap();
+        let (memory, cleared) = (store.memory("a:b:c").unwrap(), store.memory("a:b:d").unwrap());
+        for memory in [&memory, &cleared] {
+            memory.add(Message::user("0")).await.unwrap();
+        }
+        for round in 1..=3 {
+            // So that the change itself is the next thing that is sent.
+            store.memory("another").unwrap().add(Message::user("hi")).await.unwrap();
+            server.freeze();
+            let (append, clear) = tokio::join!(memory.add(Message::user("late")), cleared.clear());
+            for error in [append.unwrap_err(), clear.unwrap_err()] {
+                assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+            }
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            server.thaw();
+            // By others, as soon as the server answers.
+            let other = options.clone().open(&address(port)).await.unwrap();
+            other.memory("a:b:c").unwrap().add(Message::user("in time")).await.unwrap();
+            other.memory("a:b:d").unwrap().add(Message::user("in time")).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let there = other.memory("a:b:c").unwrap().all().await.unwrap();
+            let late = there.messages().filter(|message| message.text() == "late").count();
+            assert_eq!((late, there.len()), (0, 1 + round), "done when nobody waited for it");
+            let there = other.memory("a:b:d").unwrap().all().await.unwrap();
+            assert_eq!(there.len(), 1 + round, "cleared when nobody waited for it");
+        }
+    });
+}
+
+/// Many are dropped on their way, and others come behind.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_was_dropped_stands_before_what_the_same_store_did_afterwards() {
+    run(async {
+        let store: Arc<dyn AsyncChatMemoryStore> =
+            Arc::new(options().open(&address(port())).await.unwrap());
+        laws::what_was_dropped_is_not_done_later(Arc::clone(&store), store, 250).await;
     });
 }

@@ -1,0 +1,67 @@
+//! One who listens to all that is told with `tracing`, and writes it down.
+
+use std::fmt::{Debug, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// A clone listens for the same notes.
+#[derive(Clone, Default)]
+pub(crate) struct Listener {
+    notes: Arc<Mutex<Vec<String>>>,
+    spans: Arc<AtomicU64>,
+}
+
+impl Listener {
+    /// What was told, a line each: `span` or `event`, the level, the target, and the fields.
+    pub(crate) fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap().clone()
+    }
+
+    /// How many of this crate's notes hold all of these words.
+    pub(crate) fn count(&self, words: &[&str]) -> usize {
+        let notes = self.notes();
+        let own = notes.iter().filter(|note| note.contains("memory_prompt::store"));
+        own.filter(|note| words.iter().all(|word| note.contains(word))).count()
+    }
+
+    fn note(&self, what: &str, metadata: &Metadata<'_>, write: impl FnOnce(&mut Fields)) {
+        let name = metadata.name();
+        let mut fields =
+            Fields(format!("{what} {} {} {name}", metadata.level(), metadata.target()));
+        write(&mut fields);
+        self.notes.lock().unwrap().push(fields.0);
+    }
+}
+
+struct Fields(String);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        write!(self.0, " {field}={value:?}").unwrap();
+    }
+}
+
+impl Subscriber for Listener {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.note("span", span.metadata(), |fields| span.record(fields));
+        Id::from_u64(self.spans.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+    fn record(&self, _: &Id, values: &Record<'_>) {
+        let mut fields = Fields("record".to_owned());
+        values.record(&mut fields);
+        self.notes.lock().unwrap().push(fields.0);
+    }
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        self.note("event", event.metadata(), |fields| event.record(fields));
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
