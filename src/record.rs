@@ -213,18 +213,10 @@ impl Records {
 
     /// Returns whether each message from the `skip`th record on is `wanted`.
     #[inline]
-    pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
-        let (mut skip, mut i) = (skip, 0);
-        while let Some(run) = self.runs.get(i) {
-            let cells = run.cells().get(skip..).unwrap_or_default();
-            let mut unwanted = |cell: &Cell| !cell.get().is_some_and(|it| wanted(&it.message));
-            if cells.iter().any(&mut unwanted) {
-                return false;
-            }
-            skip = skip.saturating_sub(run.len);
-            i += 1;
-        }
-        true
+    pub(crate) fn all_from(&self, skip: usize, wanted: impl FnMut(&Message) -> bool) -> bool {
+        let mut rest = self.cursor(skip);
+        rest.pass(wanted);
+        rest.peek().is_none()
     }
 
     /// Returns the places of the records of each block.

@@ -94,9 +94,7 @@ impl Messages {
     pub(super) fn new(most: Option<usize>, half: usize) -> Self {
         Self { most, half, taken: 0 }
     }
-}
 
-impl Messages {
     /// Takes a unit back that is left out for another reason.
     pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
         self.taken -= unit.members(matches);

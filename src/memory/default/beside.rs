@@ -25,11 +25,11 @@ pub(super) struct Beside {
 struct More {
     slots: BTreeMap<Arc<str>, Slot>,
     /// The newest last.
-    known: VecDeque<Known>,
+    known: VecDeque<KnownAppend>,
 }
 
 /// An append that is recognised if it comes again.
-struct Known {
+struct KnownAppend {
     id: String,
     positions: Range<u64>,
     version: Option<SlotVersion>,
@@ -89,7 +89,7 @@ impl Beside {
                 more.known.pop_front();
             }
             let (positions, version) = (appended.positions.clone(), appended.version);
-            more.known.push_back(Known { id, positions, version });
+            more.known.push_back(KnownAppend { id, positions, version });
         }
         appended
     }
