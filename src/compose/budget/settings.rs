@@ -19,8 +19,8 @@ use super::Budget;
 #[serde(deny_unknown_fields)]
 struct Shape {
     tokens: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    reserve: Option<usize>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    reserve: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stepped: Option<Marks>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -34,11 +34,15 @@ struct Marks {
     high: usize,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde hands out references
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
 impl From<&Budget> for Shape {
     fn from(budget: &Budget) -> Self {
         let Budget { tokens, reserve, marks, cut_first } = *budget;
         let stepped = marks.map(|(low, high)| Marks { low, high });
-        let reserve = Some(reserve).filter(|reserve| *reserve > 0);
         Self { tokens, reserve, stepped, cut_before_drop: cut_first }
     }
 }
@@ -49,7 +53,6 @@ impl TryFrom<Shape> for Budget {
 
     fn try_from(shape: Shape) -> Result<Self, String> {
         let Shape { tokens, reserve, stepped, cut_before_drop } = shape;
-        let reserve = reserve.unwrap_or(0);
         if tokens == 0 {
             return Err("budget: `tokens`: a budget of 0 has no room for a prompt".to_owned());
         }
@@ -89,7 +92,7 @@ impl<'de> Visitor<'de> for BudgetVisitor {
     fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Budget, E> {
         let tokens = usize::try_from(number)
             .map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
-        let shape = Shape { tokens, reserve: None, stepped: None, cut_before_drop: false };
+        let shape = Shape { tokens, reserve: 0, stepped: None, cut_before_drop: false };
         Budget::try_from(shape).map_err(E::custom)
     }
     /// TOML has no other numbers.
