@@ -182,7 +182,8 @@ pub use usage::Usage;
 /// assert_eq!((answer.provider, &*answer.message.text()), (Provider::Groq, "4"));
 ///
 /// // Groq itself refuses its `channel`.
-/// let sent = wire::openai::Messages::of([&answer.into()]).for_provider(Provider::Groq);
+/// let list = [memory_prompt::Message::from(answer)];
+/// let sent = wire::openai::Messages::of(&list).for_provider(Provider::Groq);
 /// assert_eq!(serde_json::to_string(&sent)?, r#"[{"role":"assistant","content":"4"}]"#);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
