@@ -158,7 +158,7 @@ pub mod inspect;
 pub mod memory;
 pub mod message;
 mod prompt;
-mod provider;
+pub mod provider;
 pub mod recall;
 pub mod record;
 pub mod store;

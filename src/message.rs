@@ -65,7 +65,7 @@ pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub use custom::CustomMessage;
 pub use details::Attributes;
-pub(crate) use details::is_shallow;
+pub(crate) use details::{Details, is_shallow};
 pub(crate) use json::refuse::{refuse, wrong_kind};
 pub use other::OtherPart;
 pub use system::SystemMessage;

@@ -1,13 +1,41 @@
-//! Providers, and the rules of each.
+//! Providers, as data: a row each.
+//!
+//! # Adding one
+//!
+//! 1. Find out what it refuses and which fields it wants back: its reference, its clients, public
+//!    reports of its errors, recorded traffic. Say where each fact is from.
+//! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles, and
+//!    its variant here: in [`Provider`], in `NAMED` and in `row`.
+//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name it
+//!    in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
+//! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
+//!
+//! A server that only one application knows needs none of this: [`Provider::custom`].
 
-mod rules;
+mod name;
+mod origin;
+mod private;
+mod row;
+mod table;
 
-use serde::{Deserialize, Serialize};
+use std::fmt;
 
-pub(crate) use rules::{Blank, Ids, Opens, Rules};
+use serde::de::{
+    self, Deserialize, Deserializer, MapAccess, Visitor, value::MapAccessDeserializer,
+};
+use serde::ser::{Serialize, Serializer};
+
+pub(crate) use origin::{
+    given_by, is_private, mark, mark_all, mark_as_of_several, origin, outgoing,
+    without_foreign_parts,
+};
+pub use private::PrivateFields;
+pub use row::{Blank, Ends, Files, Format, Ids, Opens, ReasoningField, Row};
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
 /// status 400.
+///
+/// By family; the [row](Self::row) of each says what differs.
 ///
 /// | | OpenAI chat | OpenAI Responses | Anthropic | Gemini | Mistral, strict templates | Ollama |
 /// |---|---|---|---|---|---|---|
@@ -21,6 +49,10 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
 /// | a second or late system message | - | - | no such role | no such role | refused | - |
+/// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
+/// | an answer at the end | - | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
+/// | arguments that are no JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
+/// | another provider's fields | refused by those that check, as Groq | refused | refused | refused | refused | - |
 ///
 /// # What the composer does about it
 ///
@@ -42,12 +74,19 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 ///   for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids are replaced, at the call and its result alike.
+/// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
+/// - A part of an answer that only another provider understands (a search that it ran, a summary of its
+///   own) is left out; media, and what a user said, become a placeholder.
+/// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it, the
+///   white space at its end is left out. An answer that is marked as a `prefix`, for Mistral and
+///   `DeepSeek`, is left alone.
+/// - A blank user message beside another one that it would be joined to is left out.
 ///
 /// Reasoning is never edited. Behind the last text or call of an answer, where it is refused, it is
 /// left out.
 ///
 /// Temporaries are never dropped, nor is a word of theirs changed: one that is blank is an error,
-/// and so is a tool result that answers no call. Where neighbours must be one message, a temporary
+/// and so is a tool result that answers no call, or an answer at the end that would be refused. Where neighbours must be one message, a temporary
 /// may become a paragraph or part of its neighbour; its call ids follow the rule too.
 ///
 /// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) every repair is an
@@ -56,62 +95,292 @@ pub(crate) use rules::{Blank, Ids, Opens, Rules};
 /// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
 /// business, and the other rules hold.
 ///
-/// How a prompt *ends* is the caller's business too: some models continue an answer at the end,
-/// others refuse it.
+/// Where that depends on the model, the stricter side is taken unless [`model`](Self::model) names it.
+///
+/// # What only one provider understands
+///
+/// An answer remembers who gave it ([`wire::answer`](crate::wire::answer)), and its private fields go
+/// back to that one alone, and to its family: Anthropic, Bedrock and Vertex are one for Claude. A row
+/// says [which fields](PrivateFields) a provider takes back; one that no row lists goes to nobody,
+/// unless a view is asked for all of them ([`verbatim`](crate::wire::openai::Messages::verbatim)).
+/// Answers that were stored without their origin go to those who list their fields.
 ///
 /// # Sources
 ///
 /// The providers' references and clients' sources, and public reports of the errors, as of 2026;
 /// for Mistral its own `mistral-common` validator and the chat templates that it publishes, which
 /// vLLM and llama.cpp run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI Chat Completions.
     #[doc(alias = "OpenAI")]
-    #[serde(rename = "openai")]
     OpenAi,
     /// OpenAI Responses.
     #[doc(alias = "OpenAIResponses")]
-    #[serde(rename = "openai_responses")]
     OpenAiResponses,
+    /// OpenAI Chat Completions on Azure.
+    Azure,
     /// Anthropic's Messages API.
+    #[doc(alias = "Claude")]
     Anthropic,
+    /// Anthropic's Messages on Amazon Bedrock.
+    #[doc(alias = "Bedrock")]
+    ClaudeOnBedrock,
+    /// Anthropic's Messages on Google's Vertex AI.
+    ClaudeOnVertex,
     /// Google's Gemini API.
+    #[doc(alias = "Google")]
     Gemini,
+    /// Gemini on Google's Vertex AI.
+    #[doc(alias = "VertexAI")]
+    Vertex,
+    /// Google's server for OpenAI's format.
+    GoogleOpenAi,
     /// Mistral's API.
     Mistral,
-    /// A server that runs the model's own chat template, as vLLM, llama.cpp and LM Studio do, where
-    /// the template wants turns: those of Mistral, Gemma and Llama 2. The rules are Mistral's.
-    StrictTemplate,
+    /// `DeepSeek`'s API.
+    #[doc(alias = "Deepseek")]
+    DeepSeek,
+    /// Groq's API.
+    Groq,
+    /// `OpenRouter`.
+    #[doc(alias = "Openrouter")]
+    OpenRouter,
+    /// xAI's API.
+    #[doc(alias = "Grok")]
+    #[doc(alias = "XAI")]
+    Xai,
+    /// A `LiteLLM` proxy.
+    #[doc(alias = "LiteLLM")]
+    LiteLlm,
     /// Ollama's own API, which takes nearly everything.
     Ollama,
+    /// vLLM, with a chat template that takes any order: most newer ones.
+    #[doc(alias = "VLLM")]
+    Vllm,
+    /// The server of llama.cpp, with such a template.
+    #[doc(alias = "llama.cpp")]
+    LlamaCpp,
+    /// Any other server that speaks OpenAI's format: what all of them take, and no private field.
+    OpenAiCompatible,
+    /// A server that runs the model's own chat template, as vLLM, llama.cpp and LM Studio do, where
+    /// the template wants turns and refuses all else.
+    ///
+    /// | family | as it is | what to change in a [`Row`] |
+    /// |---|---|---|
+    /// | Mistral and Mixtral from v0.3, Ministral, Devstral, Magistral | taken | |
+    /// | Mistral 7B v0.1 and v0.2, Gemma 1 and 2 | no system message | [`system`](Row::system) |
+    /// | Llama 2, Gemma 3 and 3n | taken without tools | |
+    /// | Llama 3.1 to 3.3 | one call an answer | [`parallel_calls`](Row::parallel_calls) |
+    /// | Qwen, Phi, DeepSeek, Granite | need none of this | [`Vllm`](Self::Vllm) or [`LlamaCpp`](Self::LlamaCpp) |
+    ///
+    /// The templates of Gemma 1 to 3n, Llama 2 and Mistral's first two know no tools at all: a
+    /// tool group is refused by them, or dropped without a word, whatever its order.
+    ///
+    /// ```
+    /// use memory_prompt::provider::Row;
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::{Composer, Message, Provider};
+    ///
+    /// let mut gemma = Row::like(Provider::StrictTemplate, "gemma-2")?;
+    /// gemma.system = false;
+    /// let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(gemma));
+    /// let prompt = composer.compose_all(&Snapshot::from_messages([Message::user("hi")]), &[])?;
+    /// assert_eq!(prompt.to_messages(), [Message::user("Be brief.\n\nhi")]);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    StrictTemplate,
+    /// A server of the application's own: see [`Provider::custom`].
+    Custom(Row),
 }
 
 impl Provider {
-    pub(crate) const fn rules(self) -> Rules {
+    /// Those that have a name of their own. Their order is kept nowhere: rows that are stored name
+    /// them.
+    pub(crate) const NAMED: [Self; 20] = [
+        Self::OpenAi,
+        Self::OpenAiResponses,
+        Self::Azure,
+        Self::Anthropic,
+        Self::ClaudeOnBedrock,
+        Self::ClaudeOnVertex,
+        Self::Gemini,
+        Self::Vertex,
+        Self::GoogleOpenAi,
+        Self::Mistral,
+        Self::DeepSeek,
+        Self::Groq,
+        Self::OpenRouter,
+        Self::Xai,
+        Self::LiteLlm,
+        Self::Ollama,
+        Self::Vllm,
+        Self::LlamaCpp,
+        Self::OpenAiCompatible,
+        Self::StrictTemplate,
+    ];
+
+    /// Returns the provider that this row describes: a gateway, a proxy, a server of one's own.
+    ///
+    /// ```
+    /// use memory_prompt::Provider;
+    /// use memory_prompt::provider::Row;
+    ///
+    /// let mut row = Row::like(Provider::OpenAi, "our-gateway")?;
+    /// row.late_system = false;
+    /// assert_eq!(Provider::custom(row).row().name(), "our-gateway");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub const fn custom(row: Row) -> Self {
+        Self::Custom(row)
+    }
+
+    /// Returns the provider for one of its models, where its rules depend on the model: Claude's
+    /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8 on
+    /// a prompt may begin with an answer. Without a model, the stricter side is taken.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::{Composer, Message, Provider};
+    ///
+    /// let history = Snapshot::from_messages([Message::user("A rhyme?"), Message::ai("Roses are ")]);
+    /// let composed = |provider: Provider| {
+    ///     Composer::new().for_provider(provider).compose_all(&history, &[])
+    /// };
+    /// let prompt = composed(Provider::Anthropic.model("claude-3-5-haiku-latest"))?;
+    /// assert_eq!(prompt[1].text(), "Roses are"); // continued, and refused with the blank
+    /// assert_eq!(composed(Provider::Anthropic)?[2], Message::user("(continue)"));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn model(self, model: &str) -> Self {
+        let row = self.row().for_model(model);
+        if row == self.row() { self } else { Self::Custom(row) }
+    }
+
+    /// Returns the format that this provider speaks.
+    pub const fn format(self) -> Format {
+        self.row().format
+    }
+
+    /// Returns the row that describes this provider.
+    pub const fn row(self) -> Row {
         match self {
-            Self::OpenAi => rules::OPENAI,
-            Self::OpenAiResponses => rules::RESPONSES,
-            Self::Anthropic => rules::ANTHROPIC,
-            Self::Gemini => rules::GEMINI,
-            Self::Mistral | Self::StrictTemplate => rules::MISTRAL,
-            Self::Ollama => rules::OLLAMA,
+            Self::OpenAi => table::OPENAI,
+            Self::OpenAiResponses => table::RESPONSES,
+            Self::Azure => table::AZURE,
+            Self::Anthropic => table::ANTHROPIC,
+            Self::ClaudeOnBedrock => table::CLAUDE_ON_BEDROCK,
+            Self::ClaudeOnVertex => table::CLAUDE_ON_VERTEX,
+            Self::Gemini => table::GEMINI,
+            Self::Vertex => table::VERTEX,
+            Self::GoogleOpenAi => table::GOOGLE_OPENAI,
+            Self::Mistral => table::MISTRAL,
+            Self::DeepSeek => table::DEEPSEEK,
+            Self::Groq => table::GROQ,
+            Self::OpenRouter => table::OPENROUTER,
+            Self::Xai => table::XAI,
+            Self::LiteLlm => table::LITELLM,
+            Self::Ollama => table::OLLAMA,
+            Self::Vllm => table::VLLM,
+            Self::LlamaCpp => table::LLAMA_CPP,
+            Self::OpenAiCompatible => table::COMPATIBLE,
+            Self::StrictTemplate => table::STRICT_TEMPLATE,
+            Self::Custom(row) => row,
+        }
+    }
+
+    /// Returns the place among those that have a name of their own.
+    const fn index(self) -> Option<u32> {
+        Some(match self {
+            Self::OpenAi => 0,
+            Self::OpenAiResponses => 1,
+            Self::Azure => 2,
+            Self::Anthropic => 3,
+            Self::ClaudeOnBedrock => 4,
+            Self::ClaudeOnVertex => 5,
+            Self::Gemini => 6,
+            Self::Vertex => 7,
+            Self::GoogleOpenAi => 8,
+            Self::Mistral => 9,
+            Self::DeepSeek => 10,
+            Self::Groq => 11,
+            Self::OpenRouter => 12,
+            Self::Xai => 13,
+            Self::LiteLlm => 14,
+            Self::Ollama => 15,
+            Self::Vllm => 16,
+            Self::LlamaCpp => 17,
+            Self::OpenAiCompatible => 18,
+            Self::StrictTemplate => 19,
+            Self::Custom(_) => return None,
+        })
+    }
+}
+
+/// The names of those that have one of their own, as they are stored: the tests hold them to the rows.
+const NAMES: [&str; 20] = [
+    "openai",
+    "openai_responses",
+    "azure",
+    "anthropic",
+    "claude_on_bedrock",
+    "claude_on_vertex",
+    "gemini",
+    "vertex",
+    "google_openai",
+    "mistral",
+    "deepseek",
+    "groq",
+    "openrouter",
+    "xai",
+    "litellm",
+    "ollama",
+    "vllm",
+    "llama_cpp",
+    "openai_compatible",
+    "strict_template",
+];
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StrictTemplate => f.pad("a strict chat template"),
+            Self::Custom(row) => f.pad(row.name()),
+            named => f.pad(&named.row().name().replace('_', " ")),
         }
     }
 }
 
-impl std::fmt::Display for Provider {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(match self {
-            Self::OpenAi => "openai",
-            Self::OpenAiResponses => "openai responses",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::Mistral => "mistral",
-            Self::StrictTemplate => "a strict chat template",
-            Self::Ollama => "ollama",
-        })
+impl Serialize for Provider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Custom(row) => row.serialize(serializer),
+            named => serializer.serialize_str(named.row().name()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Provider {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NameOrRow;
+        impl<'de> Visitor<'de> for NameOrRow {
+            type Value = Provider;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a provider, or a row")
+            }
+
+            fn visit_str<E: de::Error>(self, name: &str) -> Result<Provider, E> {
+                let found = Provider::NAMED.into_iter().find(|named| named.row().name() == name);
+                found.ok_or_else(|| E::unknown_variant(name, &NAMES))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Provider, A::Error> {
+                Row::deserialize(MapAccessDeserializer::new(map)).map(Provider::Custom)
+            }
+        }
+        deserializer.deserialize_any(NameOrRow)
     }
 }

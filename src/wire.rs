@@ -134,8 +134,11 @@
 //! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
 //! module's
 //! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format writes
-//! them again: a conversation outlives the model that began it, and another provider answers 400 to
-//! a foreign signature.
+//! them again, and only for the [`Provider`](crate::Provider) that gave them and says that it wants them
+//! back: a conversation outlives the model that began it, and another provider answers 400 to a foreign
+//! signature. [`answer`] and [`history`] take the provider; a format's own `answer` leaves its name open,
+//! and [`Answer::given_by`] adds it. A part of an answer that only another provider understands is left
+//! out.
 //!
 //! Decoders take any input: they return an error that names the place, such as
 //! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
@@ -154,13 +157,69 @@ pub mod ollama;
 pub mod openai;
 mod refused;
 pub mod responses;
+mod terms;
 mod usage;
 mod words;
 
-pub use answer::{Answer, Stop};
+pub use self::answer::{Answer, Stop};
+use crate::error::Result;
+use crate::message::Message;
+use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
 pub use usage::Usage;
+
+/// Reads a response of this provider, in the format that it speaks.
+///
+/// The answer remembers who gave it: what only that provider understands goes back to that one alone.
+///
+/// ```
+/// use memory_prompt::{Provider, wire};
+///
+/// let body = r#"{"choices": [{"finish_reason": "stop", "message": {
+///     "role": "assistant", "content": "4", "channel": "final"}}]}"#;
+/// let answer = wire::answer(Provider::Groq, body)?;
+/// assert_eq!((answer.provider, &*answer.message.text()), (Provider::Groq, "4"));
+///
+/// // Groq itself refuses its `channel`.
+/// let list = [memory_prompt::Message::from(answer)];
+/// let sent = wire::openai::Messages::of(&list).for_provider(Provider::Groq);
+/// assert_eq!(serde_json::to_string(&sent)?, r#"[{"role":"assistant","content":"4"}]"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of the format's own `answer`.
+pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
+    let answer = match provider.format() {
+        Format::OpenAi => openai::answer(json),
+        Format::Responses => responses::answer(json),
+        Format::Anthropic => anthropic::answer(json),
+        Format::Gemini => gemini::answer(json),
+        Format::Ollama => ollama::answer(json),
+    }?;
+    Ok(answer.given_by(provider))
+}
+
+/// Reads the messages of a request to this provider, which somebody else wrote.
+///
+/// They remember for whom they were written, as the answers of [`answer`] do.
+///
+/// # Errors
+///
+/// Those of the format's own `history`.
+pub fn history(provider: Provider, json: &str) -> Result<Vec<Message>> {
+    let mut messages = match provider.format() {
+        Format::OpenAi => openai::history(json),
+        Format::Responses => responses::history(json),
+        Format::Anthropic => anthropic::history(json),
+        Format::Gemini => gemini::history(json),
+        Format::Ollama => ollama::history(json),
+    }?;
+    mark_all(&mut messages, &provider.row());
+    Ok(messages)
+}
 
 /// The names of the formats, under which each keeps what no other understands.
 const FORMATS: [&str; 6] = ["openai", "responses", "anthropic", "gemini", "ollama", "langchain4j"];

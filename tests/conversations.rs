@@ -83,10 +83,10 @@ fn two_answers_with_calls_in_a_row_get_their_own_results() {
 /// The same for providers who join neighbouring answers before they look for results.
 #[test]
 fn two_answers_with_calls_in_a_row_are_one_where_the_provider_joins_them() {
-    let history = "u:q call:c1 call:c2 t:c1=one t:c2=two a:done";
+    let history = "u:q call:c1 call:c2 t:c1=one t:c2=two a:done u:ok";
     for provider in [Provider::Anthropic, Provider::Gemini] {
         let built = provided(provider, history);
-        assert_eq!(sent(&built), "u:q call:c1,c2 t:c1=one t:c2=two a:done", "{provider}");
+        assert_eq!(sent(&built), "u:q call:c1,c2 t:c1=one t:c2=two a:done u:ok", "{provider}");
     }
 }
 

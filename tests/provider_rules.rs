@@ -20,6 +20,7 @@ use std::sync::Arc;
 use conversations::*;
 use counted::{Count, cases, counted};
 use memory_prompt::message::{Reasoning, ToolMessage};
+use memory_prompt::provider::Format;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, How, Origin, Why};
 use memory_prompt::window::ToolGroups;
@@ -35,13 +36,36 @@ use validators::Wrong;
 
 fn wrong(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
+    let both = |one: Wrong, other: Wrong| [one, other].concat();
     match provider {
-        Provider::OpenAi => validators::openai(messages),
+        Provider::OpenAi | Provider::Azure => {
+            both(validators::openai(messages), validators::openai_ids(messages))
+        }
         Provider::OpenAiResponses => validators::responses(&body["input"]),
-        Provider::Anthropic => validators::anthropic(messages),
-        Provider::Gemini => validators::gemini(&body["contents"]),
-        Provider::Mistral | Provider::StrictTemplate => validators::mistral(messages),
-        _ => validators::ollama(messages),
+        Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
+            both(validators::anthropic(messages), validators::no_prefill(messages))
+        }
+        Provider::Gemini | Provider::Vertex => validators::gemini(&body["contents"]),
+        Provider::Mistral => {
+            both(validators::mistral(messages), validators::mistral_fields(messages))
+        }
+        Provider::StrictTemplate => {
+            both(validators::mistral(messages), validators::readable_arguments(messages))
+        }
+        Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
+        Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
+        Provider::Vllm | Provider::LlamaCpp => {
+            both(validators::openai(messages), validators::readable_arguments(messages))
+        }
+        Provider::Ollama => validators::ollama(messages),
+        own if own == older_claude() => {
+            both(validators::anthropic(messages), validators::prefill(messages))
+        }
+        own if own == gemma() => {
+            both(validators::mistral(messages), validators::no_system(messages))
+        }
+        own if own == llama() => both(validators::openai(messages), validators::one_call(messages)),
+        _ => validators::openai(messages),
     }
 }
 
@@ -60,10 +84,10 @@ fn on_the_wire(provider: Provider, prompt: &Prompt, n: usize) -> Vec<Value> {
         });
         turns.collect()
     };
-    match provider {
-        Provider::OpenAiResponses => body["input"].as_array().unwrap().clone(),
-        Provider::Anthropic => pieces(&body["messages"], "content"),
-        Provider::Gemini => pieces(&body["contents"], "parts"),
+    match provider.format() {
+        Format::Responses => body["input"].as_array().unwrap().clone(),
+        Format::Anthropic => pieces(&body["messages"], "content"),
+        Format::Gemini => pieces(&body["contents"], "parts"),
         _ => body["messages"].as_array().unwrap().clone(),
     }
 }
@@ -87,7 +111,9 @@ fn config() -> ProptestConfig {
 /// counted, of each provider by itself.
 #[test]
 fn what_leaves_for_a_provider_is_what_it_takes() {
-    let counts = PROVIDERS.map(|provider| (provider, Count::of(name(provider), cases(256))));
+    let counts = all().into_iter();
+    let counts: Vec<_> =
+        counts.map(|provider| (provider, Count::of(name(provider), cases(256)))).collect();
     while counts.iter().any(|(_, count)| count.goes_on()) {
         let cases = counts.iter().map(|(_, count)| count.left()).max().unwrap_or_default();
         proptest!(ProptestConfig { cases, ..config() }, |(
@@ -113,7 +139,23 @@ fn name(provider: Provider) -> &'static str {
         Provider::Gemini => "prompts that gemini takes",
         Provider::Mistral => "prompts that mistral takes",
         Provider::StrictTemplate => "prompts that a strict chat template takes",
-        _ => "prompts that ollama takes",
+        Provider::Ollama => "prompts that ollama takes",
+        Provider::Azure => "prompts that azure takes",
+        Provider::ClaudeOnBedrock => "prompts that claude on bedrock takes",
+        Provider::ClaudeOnVertex => "prompts that claude on vertex takes",
+        Provider::Vertex => "prompts that vertex takes",
+        Provider::GoogleOpenAi => "prompts that google's openai twin takes",
+        Provider::DeepSeek => "prompts that deepseek takes",
+        Provider::Groq => "prompts that groq takes",
+        Provider::OpenRouter => "prompts that openrouter takes",
+        Provider::Xai => "prompts that xai takes",
+        Provider::LiteLlm => "prompts that litellm takes",
+        Provider::Vllm => "prompts that vllm takes",
+        Provider::LlamaCpp => "prompts that llama.cpp takes",
+        Provider::OpenAiCompatible => "prompts that an openai-compatible server takes",
+        own if own == gemma() => "prompts that a template without system takes",
+        own if own == llama() => "prompts that a template of one call takes",
+        _ => "prompts that an older claude takes",
     }
 }
 
@@ -239,7 +281,12 @@ counted! {
         // about a late result is for one prompt, like a temporary.
         let composer = Composer::new().window(Window::all()).for_provider(provider);
         let Some(prompt) = sent(compose(&composer, &conversation, &[])) else { return Ok(()) };
-        let lasts = |origin, message: &Message| said(message) && origin != Origin::Note;
+        let closes = |origin, message: &Message| {
+            origin == Origin::Added && message.text() == "(continue)"
+        };
+        let lasts = |origin, message: &Message| {
+            said(message) && origin != Origin::Note && !closes(origin, message)
+        };
         let all: Vec<_> = prompt.with_origins().collect();
         let list: Vec<_> = all.iter().filter(|(origin, message)| lasts(*origin, message)).collect();
         let cacheable = all[..prompt.cacheable()].iter().filter(|(origin, m)| lasts(*origin, m)).count();
@@ -252,6 +299,11 @@ counted! {
         provider in providers(), (turns, end) in valid(), system in any::<bool>(),
         limit in proptest::option::of(8usize..40),
     ) {
+        let row = provider.row();
+        let parallel = turns.iter().flatten().any(|it| it.tool_calls().nth(1).is_some());
+        if (parallel && !row.parallel_calls) || (system && !row.system) {
+            return Ok(()); // it is valid for the others
+        }
         let conversation: Vec<_> = turns.concat().into_iter().chain([end]).collect();
         let mut composer = Composer::new().window(Window::all());
         if let Some(limit) = limit {
@@ -261,7 +313,8 @@ counted! {
             composer = composer.system("Be brief.");
         }
         let plain = compose(&composer, &conversation, &[]).unwrap();
-        prop_assert!(wrong(provider, &request(provider, &plain)).is_empty());
+        let body = first_messages(provider, &plain, plain.len());
+        prop_assert!(wrong(provider, &body).is_empty(), "{body:#}");
         let composer = composer.for_provider(provider);
         let strict = composer.clone().tool_groups(ToolGroups::FailOnRepair);
         for composer in [composer, strict] {
@@ -374,18 +427,25 @@ counted! {
         prop_assert_eq!(
             prompt.len() + how(How::Joined),
             system + report.sent + report.temporaries + report.repaired.len()
-                + how(How::Opened) + how(How::Answered) + usize::from(!report.note.is_empty()),
+                + how(How::Opened) + how(How::Answered) + how(How::Closed)
+                + usize::from(!report.note.is_empty()) + split(&prompt),
             "{}", report
         );
         prop_assert_eq!(report.stored, report.older + report.over_budget + report.private
             + (report.sent + report.left_out.len()) as u64, "{}", report);
         prop_assert_eq!(
             prompt.with_origins().filter(|(origin, _)| *origin == Origin::Added).count(),
-            how(How::Opened) + how(How::Answered)
+            how(How::Opened) + how(How::Answered) + how(How::Closed)
         );
         prop_assert!(prompt.cacheable() <= prompt.len());
         prop_assert_eq!(&prompt, &compose(&composer, &conversation, &temporaries).unwrap());
     }
+}
+
+/// How many answers of a prompt are of a record that another one is of.
+fn split(prompt: &Prompt) -> usize {
+    let origins: Vec<_> = prompt.with_origins().filter(|(_, m)| m.has_tool_calls()).collect();
+    origins.windows(2).filter(|pair| pair[0].0 == pair[1].0).count()
 }
 
 /// Whether a provider is sent anything of a message.

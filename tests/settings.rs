@@ -22,14 +22,27 @@ const KEEPS: [Keep; 3] = [Keep::Head, Keep::Tail, Keep::Ends];
 const UNITS: [Unit; 4] = [Unit::Graphemes, Unit::Scalars, Unit::Utf16, Unit::Bytes];
 const PLACES: [Placement; 3] = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
 const GROUPS: [ToolGroups; 3] = [ToolGroups::Repair, ToolGroups::FailOnRepair, ToolGroups::Off];
-const PROVIDERS: [Provider; 7] = [
+const PROVIDERS: [Provider; 20] = [
     Provider::OpenAi,
     Provider::OpenAiResponses,
+    Provider::Azure,
     Provider::Anthropic,
+    Provider::ClaudeOnBedrock,
+    Provider::ClaudeOnVertex,
     Provider::Gemini,
+    Provider::Vertex,
+    Provider::GoogleOpenAi,
     Provider::Mistral,
-    Provider::StrictTemplate,
+    Provider::DeepSeek,
+    Provider::Groq,
+    Provider::OpenRouter,
+    Provider::Xai,
+    Provider::LiteLlm,
     Provider::Ollama,
+    Provider::Vllm,
+    Provider::LlamaCpp,
+    Provider::OpenAiCompatible,
+    Provider::StrictTemplate,
 ];
 
 fn numbers() -> impl Strategy<Value = usize> {
@@ -199,11 +212,24 @@ fn names_are_what_a_person_would_write() {
         &[
             "openai",
             "openai_responses",
+            "azure",
             "anthropic",
+            "claude_on_bedrock",
+            "claude_on_vertex",
             "gemini",
+            "vertex",
+            "google_openai",
             "mistral",
-            "strict_template",
+            "deepseek",
+            "groq",
+            "openrouter",
+            "xai",
+            "litellm",
             "ollama",
+            "vllm",
+            "llama_cpp",
+            "openai_compatible",
+            "strict_template",
         ],
     );
     for (window, json) in [

@@ -375,7 +375,7 @@ fn a_thought_in_blocks_is_one() {
     assert_eq!((thoughts, &*answer.message.text()), (vec!["One and two."], "Three."));
     let list = [Message::from(answer)];
     assert_eq!(
-        serde_json::to_value(openai::Messages::of(&list)).unwrap(),
+        serde_json::to_value(openai::Messages::of(&list).for_provider(Provider::Mistral)).unwrap(),
         json!([{"role": "assistant", "content": [
         {"type": "thinking", "thinking": [{"type": "text", "text": "One and two."}]}, {"type": "text", "text": "Three."}]}])
     );

@@ -388,8 +388,16 @@ fn responses_of_any_form_are_read() {
     ];
     for (response, content, is_error) in cases {
         let json = json!([{"role": "function", "parts": [{"functionResponse": {"name": "t", "response": response}}]}]);
+        let messages = read(&json);
+        let [Message::Tool(tool)] = messages.as_slice() else { panic!("{messages:?}") };
         let expected = ToolMessage::new("result_0_0", "t", content).with_error(is_error);
-        assert_eq!(read(&json), [Message::from(expected)]);
+        assert_eq!((tool.content(), tool.is_error()), (expected.content(), is_error));
+        assert_eq!((tool.call_id(), tool.tool_name()), ("result_0_0", "t"));
+        // An object goes back as the object that it was.
+        let again = &written(&messages)[0]["parts"][0]["functionResponse"]["response"];
+        if response.as_object().is_some_and(|fields| !fields.is_empty()) {
+            assert_eq!(*again, response);
+        }
     }
 }
 

@@ -212,7 +212,7 @@ fn what_another_format_signed_is_not_sent() {
     assert_eq!(
         serde_json::to_value(openai::Messages::of(&[mine.into()])).unwrap(),
         json!([{"role": "assistant",
-            "content": [{"type": "text", "text": "x"}, {"type": "text", "text": "[part: not supported by this format]"}],
+            "content": "x",
             "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
     );
 }
@@ -451,4 +451,81 @@ counted! {
             }
         }
     }
+}
+
+/// Their outputs were passed over, and the next request was a 400: "No tool output found for …".
+#[test]
+fn calls_that_are_no_functions_are_answered_by_their_kind() {
+    let calls = json!([
+        {"type": "local_shell_call", "id": "lsh_1", "call_id": "c1", "status": "completed",
+         "action": {"type": "exec", "command": ["ls"], "env": {}}},
+        {"type": "shell_call", "id": "sh_1", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {"type": "apply_patch_call", "id": "apc_1", "call_id": "c3",
+         "operation": {"type": "delete_file", "path": "a"}},
+        {"type": "computer_call", "id": "cu_1", "call_id": "c4", "action": {"type": "screenshot"}},
+        {"type": "tool_search_call", "id": "ts_1", "call_id": "c5", "execution": "client",
+         "arguments": {"query": "x"}},
+        {"type": "mcp_approval_request", "id": "mcpr_1", "name": "book", "server_label": "s",
+         "arguments": "{}"},
+        {"type": "function_call", "call_id": "c7", "name": "t", "arguments": "{}",
+         "caller": {"type": "program", "caller_id": "p1"}},
+    ]);
+    let answer = responses::answer(&json!({"output": calls}).to_string()).unwrap();
+    let asked: Vec<_> =
+        answer.message.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
+    let names =
+        ["local_shell", "shell", "apply_patch", "computer", "tool_search", "mcp_approval", "t"];
+    assert!(asked.iter().map(|(_, name)| name.as_str()).eq(names), "{asked:?}");
+    assert_eq!(
+        answer.message.tool_calls().next().unwrap().arguments,
+        r#"{"command":["ls"],"env":{},"type":"exec"}"#
+    );
+    let result = |i: usize, text: &str| Message::tool(&asked[i].0, &asked[i].1, text);
+    let seen =
+        Message::tool("c4", "computer", vec![Part::Image(Media::base64("image/png", "AA=="))]);
+    let list = [
+        answer.message.into(),
+        result(0, "a b"),
+        result(1, "a b"),
+        result(2, "done"),
+        seen,
+        result(4, "[]"),
+        result(5, "true"),
+        result(6, "x"),
+    ];
+    let written = json_of(&list);
+    assert_eq!(&written.as_array().unwrap()[..7], calls.as_array().unwrap());
+    assert_eq!(
+        written.as_array().unwrap()[7..],
+        [
+            json!({"type": "local_shell_call_output", "call_id": "c1", "output": "a b"}),
+            json!({"type": "shell_call_output", "call_id": "c2", "output": [
+                {"stdout": "a b", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
+            json!({"type": "apply_patch_call_output", "call_id": "c3", "status": "completed",
+                "output": "done"}),
+            json!({"type": "computer_call_output", "call_id": "c4", "output": {
+                "type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}}),
+            json!({"type": "tool_search_output", "call_id": "c5", "execution": "client",
+                "status": "completed", "tools": []}),
+            json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
+                "approve": true}),
+            json!({"type": "function_call_output", "call_id": "c7", "output": "x",
+                "caller": {"type": "program", "caller_id": "p1"}}),
+        ]
+    );
+    // A history that somebody else wrote reads as the same, and is written again as it was.
+    let read = responses::history(&written.to_string()).unwrap();
+    assert_eq!(read.iter().filter(|message| message.is_tool()).count(), 7);
+    assert_eq!(json_of(&read), written);
+    // Another provider is shown functions.
+    let shown = serde_json::to_value(openai::Messages::of(&list)).unwrap();
+    assert_eq!(shown[0]["tool_calls"][1]["function"]["name"], "shell");
+    // What the provider ran by itself is no call.
+    let run = json!({"output": [
+        {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
+        {"type": "shell_call_output", "call_id": "c", "output": []},
+        {"type": "tool_search_call", "call_id": null, "execution": "server", "arguments": {}}]});
+    let run = responses::answer(&run.to_string()).unwrap().message;
+    assert!(!run.has_tool_calls());
+    assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
 }

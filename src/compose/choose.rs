@@ -217,10 +217,10 @@ impl Composer {
     /// Returns whether this message is in no prompt of this composer, whatever stands around it,
     /// and so takes no place there.
     pub(super) fn never_sends(&self, message: &Message) -> bool {
-        let rules = self.provider.map(Provider::rules);
+        let rules = self.provider.map(Provider::row);
         match message {
-            Message::System(_) => !rules.is_some_and(|rules| rules.late_system),
-            Message::Ai(_) => rules.is_some_and(|rules| says_nothing(message, rules)),
+            Message::System(_) => !rules.is_some_and(|row| row.late_system),
+            Message::Ai(_) => rules.is_some_and(|row| says_nothing(message, &row)),
             message => message.is_private(),
         }
     }
@@ -228,7 +228,7 @@ impl Composer {
     /// Returns whether the user has to speak first.
     fn wants_user_first(&self) -> bool {
         self.effective_window().wants_user_first()
-            || self.provider.is_some_and(|provider| provider.rules().opens == Opens::WithUser)
+            || self.provider.is_some_and(|provider| provider.row().opens == Opens::WithUser)
     }
 }
 

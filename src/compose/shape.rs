@@ -4,9 +4,12 @@
 //! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
 //! may still grow, and is not durable until something of the other side follows.
 
+mod arguments;
 mod blank;
+mod ends;
 mod ids;
 mod join;
+mod split;
 
 use std::mem;
 use std::sync::Arc;
@@ -15,15 +18,13 @@ use super::Composer;
 use crate::composed::{Adapted, Draft, How, Item, LeftOut, Origin, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
-use crate::provider::{Opens, Provider, Rules};
+use crate::provider::{Opens, Provider, Row, without_foreign_parts};
 use crate::record::Records;
 use crate::window::ToolGroups;
 use blank::Checked;
 pub(super) use blank::says_nothing;
 use ids::CallIds;
 
-/// The user message before a conversation that its user did not begin.
-const OPENING: &str = "(start of the conversation)";
 /// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
 
@@ -33,7 +34,7 @@ type Sent<'a> = Item<'a, Arc<Message>>;
 /// A pass over the messages of a draft, which are put back one by one.
 struct Shaping<'a> {
     provider: Provider,
-    rules: Rules,
+    rules: Row,
     strict: bool,
     temporaries: &'a [Arc<Message>],
     ids: CallIds,
@@ -42,7 +43,11 @@ struct Shaping<'a> {
     side: Vec<Sent<'a>>,
     /// Custom messages that came behind or among them, and that no provider is sent.
     aside: Vec<Sent<'a>>,
+    /// The system message, where the provider has none: the first user message takes it along.
+    head: Option<Sent<'a>>,
     last: Last,
+    /// The answer that was sent last.
+    answer: Option<Sent<'a>>,
 }
 
 /// The kind of message that was sent last.
@@ -63,7 +68,7 @@ pub(super) fn shape(
     temporaries: &[Arc<Message>],
     draft: &mut Draft,
 ) -> Result<()> {
-    let rules = provider.rules();
+    let rules = provider.row();
     let pieces = mem::take(&mut draft.pieces);
     let durable = draft.durable;
     draft.report.provider = Some(provider);
@@ -76,20 +81,27 @@ pub(super) fn shape(
         draft,
         side: Vec::new(),
         aside: Vec::new(),
+        head: None,
         last: Last::Nothing,
+        answer: None,
     };
+    let trimmed = ends::trimmed(&rules, &pieces, records);
     let mut has_system = false;
     for (i, item) in pieces.walk(records).enumerate() {
-        if i <= durable {
+        if i <= durable && trimmed.is_none_or(|at| i <= at) {
             shaping.draft.durable = shaping.draft.pieces.len();
         }
         has_system |= item.borrowed().is_system();
-        shaping.take(item.shared())?;
+        let item = item.shared();
+        let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
+        shaping.take(item)?;
     }
-    if durable >= pieces.len() {
+    if durable >= pieces.len() && trimmed.is_none() {
         shaping.draft.durable = shaping.draft.pieces.len();
     }
-    shaping.finish(has_system)
+    shaping.finish(has_system)?;
+    shaping.close()?;
+    if rules.parallel_calls { Ok(()) } else { shaping.split(records) }
 }
 
 impl<'a> Shaping<'a> {
@@ -99,14 +111,20 @@ impl<'a> Shaping<'a> {
                 self.aside.push(item);
                 return Ok(());
             }
+            Message::System(_) if !self.rules.system => {
+                self.head = Some(item);
+                return Ok(());
+            }
             Message::System(_) | Message::Custom(_) => {
                 self.draft.pieces.add(item);
                 return Ok(());
             }
             Message::User(_) | Message::Ai(_) | Message::Tool(_) => {}
         }
+        let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
         let item = self.with_ids(item)?;
+        let item = self.with_arguments(item)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
             Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
@@ -115,8 +133,10 @@ impl<'a> Shaping<'a> {
         };
         if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
             self.adapt(&item, How::Opened)?;
-            self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+            self.open();
         }
+        let item = if now == Last::User { self.with_head(item) } else { item };
+        self.answer = (now == Last::Answer).then(|| item.clone());
         if self.rules.takes_turns {
             self.turn(item, now)?;
         } else if self.rules.joins_calls && now == Last::Calls {
@@ -137,6 +157,15 @@ impl<'a> Shaping<'a> {
     /// Takes a message where user and model take turns.
     fn turn(&mut self, item: Sent<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
+            (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
+                // What is said beside it speaks for itself.
+                for blank in mem::take(&mut self.side) {
+                    let seq = blank.origin().seq();
+                    let told = |it: &Adapted| it.seq == seq && it.how == How::Blank;
+                    self.draft.report.adapted.retain(|it| !told(it));
+                    self.leave_out(&blank, Why::Blank);
+                }
+            }
             (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
                 // A temporary is the caller's own word, and joining it is how it is sent.
                 if !self.side.last().into_iter().chain([&item]).any(is_temporary) {
@@ -191,7 +220,7 @@ impl<'a> Shaping<'a> {
             }
             let (seq, role, how) = (None, Role::User, How::Opened);
             self.draft.report.adapted.push(Adapted { seq, role, how });
-            self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+            self.open();
         }
         self.end_side();
         Ok(())
@@ -199,28 +228,66 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without blank text, or `None` where nothing is left of it.
     fn without_blanks(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
-        let (copy, how) = match blank::checked(item.message(), self.rules) {
+        let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
             Checked::Nothing if self.strict || is_temporary(&item) => {
                 return Err(self.error(format!("{} is blank", self.describe(&item))));
             }
             Checked::Nothing => {
-                if let Some(seq) = item.origin().seq() {
-                    let (report, role) = (&mut self.draft.report, item.message().role());
-                    report.left_out.push(LeftOut { seq, role, why: Why::Blank });
-                    report.truncated.retain(|cut| cut.seq != seq);
-                    report.sent -= 1;
-                }
+                self.leave_out(&item, Why::Blank);
                 return Ok(None);
             }
             Checked::Placeholder(_) if is_temporary(&item) && item.message().is_user() => {
                 return Err(self.error(format!("{} is blank", self.describe(&item))));
+            }
+            // It would be glued on to what the user says before it.
+            Checked::Placeholder(_)
+                if item.message().is_user()
+                    && self.last == Last::User
+                    && self.rules.takes_turns =>
+            {
+                self.refuse(&item, How::Blank)?;
+                self.leave_out(&item, Why::Blank);
+                return Ok(None);
             }
             Checked::Placeholder(copy) => (copy, How::Blank),
             Checked::Without(copy, how) => (copy, how),
         };
         self.adapt(&item, how)?;
         Ok(Some(changed(&item, copy)))
+    }
+
+    /// Returns the message without the parts that are another provider's own, or `None` where nothing
+    /// is left of it.
+    fn without_foreign(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
+        let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
+        let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
+        if blank::is_empty(&left) && !is_temporary(&item) {
+            self.refuse(&item, How::Foreign)?;
+            self.leave_out(&item, Why::Foreign);
+            return Ok(None);
+        }
+        self.adapt(&item, How::Foreign)?;
+        Ok(Some(changed(&item, left.into())))
+    }
+
+    fn leave_out(&mut self, item: &Sent<'_>, why: Why) {
+        let Some(seq) = item.origin().seq() else { return };
+        let (report, role) = (&mut self.draft.report, item.message().role());
+        report.left_out.push(LeftOut { seq, role, why });
+        report.truncated.retain(|cut| cut.seq != seq);
+        report.sent -= 1;
+    }
+
+    /// Returns the message with arguments that can be read again.
+    fn with_arguments(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        if !self.rules.parses_arguments {
+            return Ok(item);
+        }
+        let copy = item.message().as_ai().and_then(arguments::readable);
+        let Some(copy) = copy else { return Ok(item) };
+        self.adapt(&item, How::Arguments)?;
+        Ok(changed(&item, copy.into()))
     }
 
     /// Returns the message with call ids that the provider takes.
@@ -253,6 +320,11 @@ impl<'a> Shaping<'a> {
             How::Blank => "has blank text",
             How::Reasoning => "ends in reasoning",
             How::CallIds => "has a call id that is taken or malformed",
+            How::Foreign => "holds what only another provider understands",
+            How::Arguments => "calls with arguments that are no JSON object",
+            How::Trimmed => "ends the prompt in white space",
+            How::Closed => "is an answer at the end",
+            How::Split => "has several calls",
         };
         Err(self.error(format!("{} {what}", self.describe(item))))
     }

@@ -235,7 +235,7 @@ impl<'a> Taking<'a> {
     /// Sends a system message among the records in its place where the provider takes that; else
     /// leaves it out.
     fn late_system(&mut self, place: usize, record: Record<'a>) -> Result<()> {
-        if self.composer.provider.is_some_and(|provider| provider.rules().late_system) {
+        if self.composer.provider.is_some_and(|provider| provider.row().late_system) {
             self.close_calls()?;
             self.draft.report.kept_systems.push(record.seq());
             self.message(place, record)?;

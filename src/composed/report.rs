@@ -48,6 +48,8 @@ pub struct Report {
     pub system: SystemSource,
     /// True where another system message took the place of the memory's.
     pub system_overridden: bool,
+    /// True where the provider has no system message, and the first user message begins with it.
+    pub system_joined: bool,
     /// True where history was sent and the whole prompt has no message of the user.
     pub no_user_message: bool,
     /// The provider that the prompt is for, where one was named.
@@ -181,8 +183,10 @@ pub enum Why {
     GroupDropped,
     /// A system message among the records; a prompt has one, and it is first.
     SecondSystem,
-    /// An answer that says nothing, which the provider refuses.
+    /// A message that says nothing, which the provider refuses.
     Blank,
+    /// An answer of which nothing but another provider's own parts was there.
+    Foreign,
 }
 
 /// A message that was shortened, or replaced by a truncation processor.
@@ -238,6 +242,18 @@ pub enum How {
     Reasoning,
     /// The ids of its calls, or of the call that it answers, were replaced.
     CallIds,
+    /// Its parts that only another provider understands were left out: a search, a call of a hosted
+    /// tool.
+    Foreign,
+    /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
+    /// within one.
+    Arguments,
+    /// White space at its end was left out, because it ends the prompt.
+    Trimmed,
+    /// A user message that nobody said was put behind it, because a prompt does not end in an answer.
+    Closed,
+    /// Each of its calls is an answer of its own, before its result.
+    Split,
 }
 
 impl Report {
@@ -286,6 +302,9 @@ impl fmt::Display for Report {
         }
         if let Some(shared) = &self.shared_prefix {
             writeln!(f, "  cache      {shared}")?;
+        }
+        if self.system_joined {
+            writeln!(f, "  system     in front of the first user message")?;
         }
         for seq in &self.question {
             writeln!(f, "  question   {seq}: sent before the window")?;
@@ -365,6 +384,7 @@ impl fmt::Display for Why {
             Self::GroupDropped => "the processor dropped a part of its tool group",
             Self::SecondSystem => "a second system message",
             Self::Blank => "it says nothing",
+            Self::Foreign => "only another provider understands it",
         })
     }
 }
@@ -378,6 +398,11 @@ impl fmt::Display for How {
             Self::Blank => "blank",
             Self::Reasoning => "without the reasoning at its end",
             Self::CallIds => "with other call ids",
+            Self::Foreign => "without what only another provider understands",
+            Self::Arguments => "with its arguments as a text",
+            Self::Trimmed => "without the white space at its end",
+            Self::Closed => "with a user message put behind it",
+            Self::Split => "as an answer for each of its calls",
         })
     }
 }

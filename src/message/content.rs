@@ -126,6 +126,13 @@ impl Part {
         if let Self::Text(part) = self { Some(&part.text) } else { None }
     }
 
+    pub(crate) fn as_media_mut(&mut self) -> Option<&mut Media> {
+        match self {
+            Self::Image(m) | Self::Audio(m) | Self::Video(m) | Self::File(m) => Some(m),
+            Self::Text(_) | Self::Other(_) => None,
+        }
+    }
+
     /// Returns the media, where this part is some.
     pub fn as_media(&self) -> Option<&Media> {
         match self {

@@ -7,7 +7,7 @@ use super::refused::stopped;
 use super::usage::Usage;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Message};
-use crate::provider::Provider;
+use crate::provider::{Provider, mark};
 
 /// What a model said, what it cost and why it stopped.
 ///
@@ -113,9 +113,13 @@ impl Answer {
     /// assert_eq!(answer.given_by(Provider::Mistral).provider, Provider::Mistral);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
+    ///
+    /// The message remembers it where it holds what only that provider understands, so that this goes
+    /// back to that one alone; [`wire::answer`](crate::wire::answer) does the same in one step.
     #[must_use]
     pub fn given_by(mut self, provider: Provider) -> Self {
         self.provider = provider;
+        self.message = mark(self.message, &provider.row());
         self
     }
 }

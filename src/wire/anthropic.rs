@@ -76,7 +76,9 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::Provider;
 use crate::wire::common::Sequence;
+use crate::wire::terms::Terms;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -94,7 +96,8 @@ const REDACTED: &str = "redacted_thinking";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { messages: Sequence::Prompt(prompt), cache: None }
+    let terms = Terms::for_prompt(prompt, Provider::Anthropic);
+    Messages { messages: Sequence::Prompt(prompt), terms, cache: None }
 }
 
 /// The system message of a prompt, as a request's `system`; `None` where there is none.
@@ -104,8 +107,10 @@ pub fn system(prompt: &Prompt) -> Option<System<'_>> {
 
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "that is what they are")]
 pub struct Messages<'a> {
     messages: Sequence<'a>,
+    terms: Terms,
     cache: Option<Cache>,
 }
 
@@ -139,7 +144,32 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages), cache: None }
+        let terms = Terms::of(Provider::Anthropic);
+        Self { messages: Sequence::of(messages), terms, cache: None }
+    }
+
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
+    }
+
+    /// Writes the name of a user in front of the text, for the format has no place for it:
+    /// `Klaus: What is the weather?`
+    #[must_use]
+    pub fn names_in_text(mut self) -> Self {
+        self.terms.names_in_text = true;
+        self
     }
 
     /// The same messages with a cache mark at the [cacheable boundary](Prompt::cacheable): on the

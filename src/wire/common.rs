@@ -465,6 +465,17 @@ impl<'a> Sequence<'a> {
         }
     }
 
+    /// The same with other messages in these places.
+    pub(super) fn with<'m>(
+        &'m self,
+        changed: &'m [(usize, Message)],
+    ) -> impl Iterator<Item = &'m Message> {
+        let mut changed = changed.iter().peekable();
+        self.iter().enumerate().map(move |(i, message)| {
+            changed.next_if(|(at, _)| *at == i).map_or(message, |(_, changed)| changed)
+        })
+    }
+
     /// Asks of each message, at its place, whether the format can express it.
     pub(super) fn check(
         &self,

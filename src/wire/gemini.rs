@@ -47,7 +47,7 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
-//! anyway, data without a media type and results' media at an address become texts like
+//! anyway, data without a media type and results' media at an address (but for `gs://`) become texts like
 //! `[image: not supported by this format]`; custom messages are left out; arguments that are not a
 //! JSON object become `{"arguments": ".."}`.
 //!
@@ -60,7 +60,7 @@
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! On the way back, besides: a `response` that holds anything else than texts becomes the text of its
-//! JSON; the parts of a system instruction are joined with an empty line; of a response, the
+//! JSON (and goes back as it came); the parts of a system instruction are joined with an empty line; of a response, the
 //! content, `usageMetadata` and `finishReason` are read.
 //!
 //! # Sources
@@ -75,7 +75,9 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::Provider;
 use crate::wire::common::Sequence;
+use crate::wire::terms::Terms;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -87,12 +89,19 @@ const FORMAT: &str = "gemini";
 
 const SIGNATURE: &str = "thoughtSignature";
 
+/// Where a result remembers that its text was JSON and no text: all of its `response`, or the value in
+/// it.
+const SHAPE: &str = "shape";
+const WHOLE: &str = "whole";
+const VALUE: &str = "value";
+
 /// The messages of a prompt, as a request's `contents`.
 ///
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn contents(prompt: &Prompt) -> Contents<'_> {
-    Contents { messages: Sequence::Prompt(prompt), options: Options::default() }
+    let terms = Terms::for_prompt(prompt, Provider::Gemini);
+    Contents { messages: Sequence::Prompt(prompt), terms, options: Options::default() }
 }
 
 /// The system message of a prompt, as a request's `systemInstruction`; `None` where there is none.
@@ -104,6 +113,7 @@ pub fn system_instruction(prompt: &Prompt) -> Option<SystemInstruction<'_>> {
 #[derive(Clone, Debug)]
 pub struct Contents<'a> {
     messages: Sequence<'a>,
+    terms: Terms,
     options: Options,
 }
 
@@ -133,7 +143,32 @@ impl<'a> Contents<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages), options: Options::default() }
+        let terms = Terms::of(Provider::Gemini);
+        Self { messages: Sequence::of(messages), terms, options: Options::default() }
+    }
+
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
+    }
+
+    /// Writes the name of a user in front of the text, for the format has no place for it:
+    /// `Klaus: What is the weather?`
+    #[must_use]
+    pub fn names_in_text(mut self) -> Self {
+        self.terms.names_in_text = true;
+        self
     }
 
     /// Writes no `id` in calls and results, for models and gateways that know none.

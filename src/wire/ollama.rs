@@ -61,11 +61,13 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::Provider;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
 use super::common::Sequence;
+use super::terms::Terms;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:ollama";
@@ -77,13 +79,15 @@ const FORMAT: &str = "ollama";
 /// Serialising never fails: a placeholder stands for what the format can't express.
 /// [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { messages: Sequence::Prompt(prompt) }
+    let terms = Terms::for_prompt(prompt, Provider::Ollama);
+    Messages { messages: Sequence::Prompt(prompt), terms }
 }
 
 /// A view of messages that serialises as the `messages` of a request to Ollama.
 #[derive(Clone, Debug)]
 pub struct Messages<'a> {
     messages: Sequence<'a>,
+    terms: Terms,
 }
 
 impl<'a> Messages<'a> {
@@ -100,7 +104,23 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages) }
+        Self { messages: Sequence::of(messages), terms: Terms::of(Provider::Ollama) }
+    }
+
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
     }
 
     /// The same view, if the format can express all of it.

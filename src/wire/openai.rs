@@ -24,6 +24,10 @@
 //!
 //! # Compatible servers
 //!
+//! A prompt that was composed [for a provider](crate::Provider) of this format is written as that one
+//! takes it, without being asked; so are other messages with [`for_provider`](Messages::for_provider).
+//! What else a server may want:
+//!
 //! | server | what to ask for |
 //! |---|---|
 //! | OpenAI's reasoning models | [`developer`](Messages::developer) |
@@ -48,9 +52,10 @@
 //!   `function` messages become tool calls and results under an id made up from their position.
 //! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
-//!   alone; `annotations` are kept and not written, since no request takes them.
-//! - A message of a role that is not known becomes a
-//!   [`CustomMessage`](crate::message::CustomMessage).
+//!   alone, for a provider that lists it ([`PrivateFields`](crate::provider::PrivateFields)), or for any that a
+//!   [verbatim](Messages::verbatim) view is for; `annotations` are kept and not written, since no request
+//!   takes them.
+//! - A message of a role that is not known becomes a [`CustomMessage`](crate::message::CustomMessage).
 //!
 //! # What is lost
 //!
@@ -80,11 +85,13 @@ mod stream;
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::{Provider, ReasoningField};
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
 use super::common::Sequence;
+use super::terms::Terms;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:openai";
@@ -96,31 +103,17 @@ const FORMAT: &str = "openai";
 /// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
 /// express. [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { messages: Sequence::Prompt(prompt), options: Options::default() }
+    let terms = Terms::for_prompt(prompt, Provider::OpenAi);
+    Messages { messages: Sequence::Prompt(prompt), terms, cache: false }
 }
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "that is what they are")]
 pub struct Messages<'a> {
     messages: Sequence<'a>,
-    options: Options,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(clippy::struct_excessive_bools)] // each is a server's own
-struct Options {
-    developer: bool,
-    reasoning: Option<ReasoningField>,
-    flat: bool,
-    calls_alone: bool,
+    terms: Terms,
     cache: bool,
-}
-
-/// What a server calls the model's reasoning.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ReasoningField {
-    ReasoningContent,
-    Reasoning,
 }
 
 impl<'a> Messages<'a> {
@@ -137,14 +130,31 @@ impl<'a> Messages<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages), options: Options::default() }
+        let terms = Terms::of(Provider::OpenAi);
+        Self { messages: Sequence::of(messages), terms, cache: false }
+    }
+
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
     }
 
     /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
     /// know only `system`.
     #[must_use]
     pub fn developer(mut self) -> Self {
-        self.options.developer = true;
+        self.terms.row.developer = true;
         self
     }
 
@@ -154,7 +164,7 @@ impl<'a> Messages<'a> {
     /// an answer has it even when its reasoning is empty.
     #[must_use]
     pub fn reasoning_content(mut self) -> Self {
-        self.options.reasoning = Some(ReasoningField::ReasoningContent);
+        self.terms.row.reasoning = Some(ReasoningField::ReasoningContent);
         self
     }
 
@@ -162,7 +172,7 @@ impl<'a> Messages<'a> {
     /// `reasoning_details` as they were read.
     #[must_use]
     pub fn reasoning(mut self) -> Self {
-        self.options.reasoning = Some(ReasoningField::Reasoning);
+        self.terms.row.reasoning = Some(ReasoningField::Reasoning);
         self
     }
 
@@ -170,7 +180,7 @@ impl<'a> Messages<'a> {
     /// that take no list. What stood beside these texts is left out.
     #[must_use]
     pub fn flat_text(mut self) -> Self {
-        self.options.flat = true;
+        self.terms.row.flat_text = true;
         self
     }
 
@@ -194,7 +204,7 @@ impl<'a> Messages<'a> {
     /// ```
     #[must_use]
     pub fn calls_alone(mut self) -> Self {
-        self.options.calls_alone = true;
+        self.terms.row.calls_alone = true;
         self
     }
 
@@ -205,7 +215,7 @@ impl<'a> Messages<'a> {
     /// that has a block.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
-        self.options.cache = true;
+        self.cache = true;
         self
     }
 
@@ -219,7 +229,9 @@ impl<'a> Messages<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        self.messages.check("write openai messages", encode::check)?;
+        let row = &self.terms.row;
+        self.messages
+            .check("write openai messages", |message, at| encode::check(message, row, at))?;
         Ok(self)
     }
 }

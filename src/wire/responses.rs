@@ -39,6 +39,13 @@
 //! - A call of a custom tool (free text in place of JSON) is a [`ToolCall`](crate::ToolCall) with
 //!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
 //!   needs.
+//! - A call that is no function but that the application answers (`local_shell_call`, `shell_call`,
+//!   `apply_patch_call`, `computer_call`, a `tool_search_call` of the client, `mcp_approval_request`) is
+//!   a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`, `apply_patch`, `computer`,
+//!   `tool_search` or `mcp_approval`; its result, a [`ToolMessage`](crate::message::ToolMessage) like any other,
+//!   is written as the output of its kind. An approval says `true` or `false`, a computer's result
+//!   holds the picture. What the provider ran by itself, and answered, is none.
+//! - The `caller` of a programmatic call comes back on its output.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
 //!   answer and goes back as it came, from whichever side it was.
 //! - What else is not known is kept under `responses` in the `extra` of parts and calls, or for a
@@ -65,16 +72,19 @@
 mod decode;
 mod encode;
 mod item;
+mod kinds;
 mod stream;
 
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::Provider;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
 use super::common::Sequence;
+use super::terms::Terms;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:responses";
@@ -95,19 +105,15 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 /// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
 /// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
 pub fn input(prompt: &Prompt) -> Input<'_> {
-    Input { messages: Sequence::Prompt(prompt), options: Options::default() }
+    let terms = Terms::for_prompt(prompt, Provider::OpenAiResponses);
+    Input { messages: Sequence::Prompt(prompt), terms, cache: false }
 }
 
 /// A view of messages that serialises as the `input` of a Responses request.
 #[derive(Clone, Debug)]
 pub struct Input<'a> {
     messages: Sequence<'a>,
-    options: Options,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Options {
-    developer: bool,
+    terms: Terms,
     cache: bool,
 }
 
@@ -125,14 +131,31 @@ impl<'a> Input<'a> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages), options: Options::default() }
+        let terms = Terms::of(Provider::OpenAiResponses);
+        Self { messages: Sequence::of(messages), terms, cache: false }
+    }
+
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
     }
 
     /// Writes every system message as a `developer` item, the one at the front too: then send no
     /// `instructions`.
     #[must_use]
     pub fn developer(mut self) -> Self {
-        self.options.developer = true;
+        self.terms.row.developer = true;
         self
     }
 
@@ -143,7 +166,7 @@ impl<'a> Input<'a> {
     /// message, tool result or developer item there.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
-        self.options.cache = true;
+        self.cache = true;
         self
     }
 

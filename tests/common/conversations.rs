@@ -27,11 +27,16 @@ pub fn text() -> impl Strategy<Value = String> {
 
 /// A few ids, so that they repeat.
 fn call_id() -> impl Strategy<Value = String> {
-    prop_oneof![Just("c0"), Just("c1"), Just("c2"), Just("")].prop_map(str::to_owned)
+    prop_oneof![
+        8 => proptest::sample::select(vec!["c0", "c1", "c2", ""]).prop_map(str::to_owned),
+        1 => (40usize..90).prop_map(|n| "call_".to_owned() + &"l".repeat(n)),
+    ]
 }
 
 fn call() -> impl Strategy<Value = ToolCall> {
-    call_id().prop_map(|id| ToolCall::new(id, "look", r#"{"x":1}"#))
+    // Now and then the model was cut off.
+    let arguments = prop_oneof![9 => Just(r#"{"x":1}"#), 1 => Just(r#"{"x":"#), 1 => Just("")];
+    (call_id(), arguments).prop_map(|(id, arguments)| ToolCall::new(id, "look", arguments))
 }
 
 fn content() -> impl Strategy<Value = Vec<Part>> {

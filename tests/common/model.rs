@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use memory_prompt::message::{AiPart, SystemMessage};
+use memory_prompt::message::{AiPart, Content, SystemMessage};
 use memory_prompt::record::Snapshot;
 use memory_prompt::token::TokenCounter;
 use memory_prompt::window::ToolGroups;
@@ -112,6 +112,33 @@ impl Settings {
     fn joins_calls(&self) -> bool {
         matches!(self.provider, Some(Provider::Anthropic | Provider::Gemini))
             && self.groups != ToolGroups::Off
+    }
+
+    fn is_blank_user(&self, message: &Message) -> bool {
+        let Message::User(user) = message else { return false };
+        let is_blank = |text: &str| match self.provider {
+            Some(Provider::Anthropic) => text.trim().is_empty(),
+            Some(Provider::Gemini | Provider::Mistral | Provider::StrictTemplate) => {
+                text.is_empty()
+            }
+            _ => false,
+        };
+        self.blanks()
+            && match user.content() {
+                Content::Text(text) => is_blank(text),
+                Content::Parts(parts) => {
+                    parts.iter().all(|part| part.as_text().is_some_and(is_blank))
+                }
+            }
+    }
+
+    fn blanks(&self) -> bool {
+        use Provider::{Anthropic, Gemini, Mistral, StrictTemplate};
+        matches!(self.provider, Some(Anthropic | Gemini | Mistral | StrictTemplate))
+    }
+
+    fn joins_users(&self) -> bool {
+        matches!(self.provider, Some(Provider::Mistral | Provider::StrictTemplate))
     }
 
     /// Whether this answer says nothing, and the provider refuses that.
@@ -948,6 +975,10 @@ impl Model<'_> {
         };
 
         self.place_temporaries(&mut parts.sent, temporaries, &note);
+        let blank = self.leave_out_blank_users(&mut parts.sent);
+        if self.refuses_the_end(&parts.sent) {
+            return Outcome::Fails(vec![Failure::Provider]);
+        }
         let is_custom = |it: &Sent| matches!(it, Sent::Record(_, it, _) | Sent::Temporary(it) if matches!(it, Message::Custom(_)));
         let nothing = parts.sent.iter().all(is_custom) && system.is_none();
         if nothing && self.wants_a_message() {
@@ -963,7 +994,8 @@ impl Model<'_> {
             parts.sent.insert(0, Sent::System(system));
         }
         let tokens = settings.tokens.map(|_| self.total(&parts.sent));
-        let left_out = told.left_out.iter().map(|(i, why)| (self.seq(*i), *why)).collect();
+        let left_out = told.left_out.iter().map(|(i, why)| (self.seq(*i), *why));
+        let left_out = left_out.chain(blank.into_iter().map(|seq| (seq, Reason::Blank))).collect();
         Outcome::Prompt(Box::new(Expected {
             opening_system: None,
             left_out,
@@ -1293,6 +1325,58 @@ impl Model<'_> {
         sent.splice(at..at, others.map(Sent::Temporary));
     }
 
+    /// "Where neighbours are joined, a user message that is blank is left out where the user says more
+    /// right before it or right behind it."
+    fn leave_out_blank_users(&self, sent: &mut Vec<Sent>) -> Vec<u64> {
+        let turns = self.settings.joins_users();
+        let message = |sent: &Sent| match sent {
+            Sent::Record(_, it, _) | Sent::Temporary(it) => Some(it.clone()),
+            Sent::Note(_) => Some(Message::user("a note")),
+            Sent::Placeholder(..) => Some(Message::tool("", "", "a placeholder")),
+            Sent::System(_) | Sent::Added => None,
+        };
+        let said = |sent: &Sent| message(sent).filter(|it| !matches!(it, Message::Custom(_)));
+        let mut out = Vec::new();
+        let mut i = 0;
+        while i < sent.len() {
+            let blank = match &sent[i] {
+                Sent::Record(seq, it, _) if self.settings.is_blank_user(it) => Some(*seq),
+                _ => None,
+            };
+            let before = sent[..i].iter().rev().find_map(said).is_some_and(|it| it.is_user());
+            let behind = sent[i + 1..].iter().filter_map(said).take_while(Message::is_user);
+            let behind = behind.into_iter().any(|it| !self.settings.is_blank_user(&it));
+            match blank.filter(|_| turns && (before || behind)) {
+                Some(seq) => {
+                    out.push(seq);
+                    sent.remove(i);
+                }
+                None => i += 1,
+            }
+        }
+        out
+    }
+
+    /// "A prompt does not end in an answer": one that the caller said is refused, one of the history only
+    /// where nothing may be repaired.
+    fn refuses_the_end(&self, sent: &[Sent]) -> bool {
+        use Provider::{Anthropic, Mistral, StrictTemplate};
+        let is_custom = |it: &Message| matches!(it, Message::Custom(_));
+        let last = sent.iter().rev().find(|sent| match sent {
+            Sent::Record(_, it, _) | Sent::Temporary(it) => !is_custom(it),
+            _ => true,
+        });
+        let is_answer = |it: &Message| it.as_ai().is_some() && !it.has_tool_calls();
+        let refused = match last {
+            Some(Sent::Temporary(it)) => is_answer(it),
+            Some(Sent::Record(_, it, _)) => {
+                is_answer(it) && self.settings.groups == ToolGroups::FailOnRepair
+            }
+            _ => false,
+        };
+        refused && matches!(self.settings.provider, Some(Anthropic | Mistral | StrictTemplate))
+    }
+
     /// Whether nothing that is sent is of the user, the model or a tool, and the provider wants such a
     /// message.
     fn must_add(&self, sent: &[Sent], system: bool) -> bool {
@@ -1373,7 +1457,8 @@ pub fn broken_groups<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<Str
 pub fn newest_that_must_stay(history: &History, settings: &Settings) -> Option<u64> {
     let said = history.records.iter().rev().find(|(_, message)| !is_private(message))?;
     let plain = match &said.1 {
-        Message::User(_) => true,
+        // One that is blank adds nothing to what the user says beside it.
+        Message::User(_) => !settings.is_blank_user(&said.1) || !settings.joins_users(),
         Message::Ai(_) => !settings.is_blank(&said.1),
         _ => false,
     };

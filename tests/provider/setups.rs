@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use memory_prompt::provider::{Format, Row};
 use memory_prompt::text::Keep;
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
@@ -13,18 +14,56 @@ use memory_prompt::{
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-pub const PROVIDERS: [Provider; 7] = [
+/// All of them, and servers of an application's own.
+pub fn all() -> Vec<Provider> {
+    let own = [gemma(), llama(), older_claude()];
+    PROVIDERS.into_iter().chain(own).collect()
+}
+
+pub const PROVIDERS: [Provider; 20] = [
     Provider::OpenAi,
     Provider::OpenAiResponses,
+    Provider::Azure,
     Provider::Anthropic,
+    Provider::ClaudeOnBedrock,
+    Provider::ClaudeOnVertex,
     Provider::Gemini,
+    Provider::Vertex,
+    Provider::GoogleOpenAi,
     Provider::Mistral,
-    Provider::StrictTemplate,
+    Provider::DeepSeek,
+    Provider::Groq,
+    Provider::OpenRouter,
+    Provider::Xai,
+    Provider::LiteLlm,
     Provider::Ollama,
+    Provider::Vllm,
+    Provider::LlamaCpp,
+    Provider::OpenAiCompatible,
+    Provider::StrictTemplate,
 ];
 
+/// A template that knows no system message.
+pub fn gemma() -> Provider {
+    let mut row = Row::like(Provider::StrictTemplate, "gemma-2").unwrap();
+    row.system = false;
+    Provider::custom(row)
+}
+
+/// A template that knows one call an answer.
+pub fn llama() -> Provider {
+    let mut row = Row::like(Provider::LlamaCpp, "llama-3.1").unwrap();
+    row.parallel_calls = false;
+    Provider::custom(row)
+}
+
+/// A model that goes on where an answer stops.
+pub fn older_claude() -> Provider {
+    Provider::Anthropic.model("claude-3-5-haiku-20241022")
+}
+
 pub fn providers() -> impl Strategy<Value = Provider> {
-    proptest::sample::select(PROVIDERS.to_vec())
+    proptest::sample::select(all())
 }
 
 /// Everything that can be configured, but for what a law is about.
@@ -127,19 +166,17 @@ pub fn compose(
 
 /// The part of a request's body that holds the prompt.
 pub fn request(provider: Provider, prompt: &Prompt) -> Value {
-    match provider {
-        Provider::OpenAi | Provider::Mistral | Provider::StrictTemplate => {
-            json!({"messages": wire::openai::messages(prompt)})
-        }
-        Provider::OpenAiResponses => json!({
+    match provider.format() {
+        Format::OpenAi => json!({"messages": wire::openai::messages(prompt)}),
+        Format::Responses => json!({
             "instructions": wire::responses::instructions(prompt),
             "input": wire::responses::input(prompt),
         }),
-        Provider::Anthropic => json!({
+        Format::Anthropic => json!({
             "system": wire::anthropic::system(prompt),
             "messages": wire::anthropic::messages(prompt),
         }),
-        Provider::Gemini => json!({
+        Format::Gemini => json!({
             "systemInstruction": wire::gemini::system_instruction(prompt),
             "contents": wire::gemini::contents(prompt),
         }),
@@ -150,13 +187,13 @@ pub fn request(provider: Provider, prompt: &Prompt) -> Value {
 /// The same of its first messages alone.
 pub fn first_messages(provider: Provider, prompt: &Prompt, n: usize) -> Value {
     let first = || prompt.iter().take(n);
-    match provider {
-        Provider::OpenAi | Provider::Mistral | Provider::StrictTemplate => {
-            json!({"messages": wire::openai::Messages::of(first())})
+    match provider.format() {
+        Format::OpenAi => {
+            json!({"messages": wire::openai::Messages::of(first()).for_provider(provider)})
         }
-        Provider::OpenAiResponses => json!({"input": wire::responses::Input::of(first())}),
-        Provider::Anthropic => json!({"messages": wire::anthropic::Messages::of(first())}),
-        Provider::Gemini => json!({"contents": wire::gemini::Contents::of(first())}),
+        Format::Responses => json!({"input": wire::responses::Input::of(first())}),
+        Format::Anthropic => json!({"messages": wire::anthropic::Messages::of(first())}),
+        Format::Gemini => json!({"contents": wire::gemini::Contents::of(first())}),
         _ => json!({"messages": wire::ollama::Messages::of(first())}),
     }
 }

@@ -4,7 +4,7 @@
 //! the composer: nothing here imports the crate. Each rule has a document that it refuses, in
 //! `provider_rules.rs`.
 
-#![allow(unreachable_pub, clippy::doc_markdown)] // shared by test files; errors are quoted as they are
+#![allow(dead_code, unreachable_pub, clippy::doc_markdown)] // shared by test files; errors are quoted as they are
 
 use std::collections::{HashMap, HashSet};
 
@@ -141,6 +141,9 @@ pub fn responses(input: &Value) -> Wrong {
                 }
                 if !called.insert(id) {
                     wrong.push(format!("{i}: id {id:?} twice"));
+                }
+                if id.chars().count() > 64 {
+                    wrong.push(format!("{i}: an id of {} characters", id.chars().count()));
                 }
             }
             "function_call_output" | "custom_tool_call_output" => {
@@ -385,6 +388,98 @@ pub fn mistral(messages: &Value) -> Wrong {
         before = role;
     }
     wrong
+}
+
+/// The length of call ids in OpenAI's Chat Completions: "string too long. Expected a string with
+/// maximum length 40".
+pub fn openai_ids(messages: &Value) -> Wrong {
+    let ids = list(messages).iter().flat_map(|message| {
+        let calls = list(&message["tool_calls"]).iter().map(|call| text(call, "id"));
+        calls.chain([text(message, "tool_call_id")])
+    });
+    let long = ids.filter(|id| id.chars().count() > 40);
+    long.map(|id| format!("an id of {} characters", id.chars().count())).collect()
+}
+
+/// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation must
+/// end with a user message."
+pub fn no_prefill(messages: &Value) -> Wrong {
+    let ends = list(messages).last().is_some_and(|last| text(last, "role") == "assistant");
+    if ends { vec!["the conversation ends in an answer".to_owned()] } else { Vec::new() }
+}
+
+/// Claude before: "final assistant content cannot end with trailing whitespace".
+pub fn prefill(messages: &Value) -> Wrong {
+    let Some(last) = list(messages).last().filter(|last| text(last, "role") == "assistant") else {
+        return Vec::new();
+    };
+    let said = last["content"].as_str().or_else(|| list(&last["content"]).last()?["text"].as_str());
+    let ends = said.is_some_and(|said| said.ends_with(char::is_whitespace));
+    if ends { vec!["the answer at the end ends in white space".to_owned()] } else { Vec::new() }
+}
+
+/// Servers that render a chat template read the arguments of earlier calls again.
+pub fn readable_arguments(messages: &Value) -> Wrong {
+    let calls = list(messages).iter().flat_map(|message| list(&message["tool_calls"]));
+    let unreadable = calls.filter(|call| {
+        let json = text(&call["function"], "arguments");
+        !serde_json::from_str::<Value>(json).is_ok_and(|arguments| arguments.is_object())
+    });
+    unreadable.map(|call| format!("arguments of {:?} can't be read", text(call, "id"))).collect()
+}
+
+/// The fields of `mistral-common`'s messages, where extra ones are forbidden; "Expected last role User
+/// or Tool (or Assistant with prefix True) for serving but got assistant".
+pub fn mistral_fields(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    for (i, message) in list(messages).iter().enumerate() {
+        let known: &[&str] = match text(message, "role") {
+            "assistant" => &["role", "content", "tool_calls", "prefix"],
+            "tool" => &["role", "content", "tool_call_id", "name"],
+            _ => &["role", "content"],
+        };
+        let keys = message.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        let unknown = keys.filter(|key| !known.contains(key));
+        wrong.extend(unknown.map(|key| format!("{i}: {key:?}: extra inputs are not permitted")));
+        for part in list(&message["content"]) {
+            if part["file"].is_object() {
+                wrong.push(format!("{i}: a file of another shape"));
+            }
+        }
+    }
+    let last = list(messages).last();
+    if last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true) {
+        wrong.push("the last role is assistant".to_owned());
+    }
+    wrong
+}
+
+/// Groq: "for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning' is
+/// unsupported)]".
+pub fn groq(messages: &Value) -> Wrong {
+    let known = ["role", "content", "name", "tool_calls", "tool_call_id"];
+    let keys = list(messages).iter().filter_map(Value::as_object).flatten();
+    let unknown = keys.filter(|(key, _)| !known.contains(&key.as_str()));
+    unknown.map(|(key, _)| format!("property {key:?} is unsupported")).collect()
+}
+
+/// DeepSeek: 400 where an answer with calls comes back without its `reasoning_content`.
+pub fn deepseek(messages: &Value) -> Wrong {
+    let calls = list(messages).iter().filter(|message| !list(&message["tool_calls"]).is_empty());
+    let without = calls.filter(|message| !message["reasoning_content"].is_string());
+    without.map(|_| "an answer with calls without reasoning_content".to_owned()).collect()
+}
+
+/// Templates such as Gemma's: "System role not supported".
+pub fn no_system(messages: &Value) -> Wrong {
+    let systems = list(messages).iter().filter(|message| text(message, "role") == "system");
+    systems.map(|_| "system role not supported".to_owned()).collect()
+}
+
+/// Llama 3.1's template: "This model only supports single tool-calls at once!"
+pub fn one_call(messages: &Value) -> Wrong {
+    let calls = list(messages).iter().filter(|message| list(&message["tool_calls"]).len() > 1);
+    calls.map(|_| "several calls at once".to_owned()).collect()
 }
 
 /// Ollama's `messages`.

@@ -1,10 +1,11 @@
 //! Blank texts, which some providers refuse.
 
-use crate::composed::How;
+use super::Sent;
+use crate::composed::{How, Origin};
 use crate::message::{
     AiMessage, AiPart, Body, Content, Message, Part, TextPart, ToolMessage, UserMessage,
 };
-use crate::provider::{Blank, Rules};
+use crate::provider::{Blank, Row, without_foreign_parts};
 
 /// The text in the place of a blank user message. The wire formats say the same.
 const EMPTY: &str = "(empty message)";
@@ -23,26 +24,68 @@ pub(super) enum Checked {
     Nothing,
 }
 
-pub(super) fn checked(message: &Message, rules: Rules) -> Checked {
-    match (message, rules.blank) {
-        (Message::User(user), Some(blank)) => {
+pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
+    let blank = rules.blank;
+    match message {
+        Message::User(user) if blank != Blank::Never => {
             checked_content(&user.content, blank, EMPTY, |content| {
                 Message::User(UserMessage { content, details: user.details.clone() })
             })
         }
-        (Message::Tool(tool), Some(blank)) => {
+        Message::Tool(tool) if blank != Blank::Never => {
             checked_content(&tool.content, blank, NO_OUTPUT, |content| {
                 Message::Tool(ToolMessage { content, answer: tool.answer.clone() })
             })
         }
-        (Message::Ai(ai), _) => checked_answer(ai, rules),
+        Message::Ai(ai) => checked_answer(ai, rules),
         _ => Checked::Fine,
     }
 }
 
 /// Returns whether an answer is left out, for it says nothing.
-pub(in crate::compose) fn says_nothing(message: &Message, rules: Rules) -> bool {
-    matches!(checked(message, rules), Checked::Nothing)
+pub(in crate::compose) fn says_nothing(message: &Message, rules: &Row) -> bool {
+    let owned = message.as_ai().and_then(|ai| without_foreign_parts(ai, rules));
+    match owned {
+        None => matches!(checked(message, rules), Checked::Nothing),
+        Some(owned) => {
+            is_empty(&owned) || matches!(checked(&owned.into(), rules), Checked::Nothing)
+        }
+    }
+}
+
+/// Returns whether nothing at all is said and called.
+pub(super) fn is_empty(ai: &AiMessage) -> bool {
+    ai.as_text() == Some("")
+}
+
+/// Returns whether this stands for a message of the user that was blank.
+pub(super) fn is_placeholder(item: &Sent<'_>) -> bool {
+    let message = item.message();
+    matches!(item.origin(), Origin::Adapted(_)) && message.is_user() && message.texts().eq([EMPTY])
+}
+
+/// Returns the answer without white space at its end; `None` where there is none, or where it calls.
+pub(super) fn trimmed(message: &Message) -> Option<Message> {
+    let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
+    let body = match &ai.body {
+        Body::Text(text) => {
+            let end = text.trim_end();
+            (end.len() < text.len()).then(|| Body::Text(end.to_owned()))?
+        }
+        Body::Parts(parts) => {
+            let at = parts.iter().rposition(|part| matches!(part, AiPart::Content(_)))?;
+            let AiPart::Content(Part::Text(last)) = parts.get(at)? else { return None };
+            let end = last.text.trim_end();
+            if end.len() == last.text.len() || end.is_empty() {
+                return None;
+            }
+            let mut parts = parts.to_vec();
+            let cut = TextPart { text: end.to_owned(), extra: last.extra.clone() };
+            *parts.get_mut(at)? = AiPart::Content(Part::Text(cut));
+            Body::normal(parts)
+        }
+    };
+    Some(AiMessage { body, details: ai.details.clone() }.into())
 }
 
 fn checked_content(
@@ -69,21 +112,19 @@ fn checked_content(
     Checked::Without(message(kept), How::Blank)
 }
 
-fn checked_answer(ai: &AiMessage, rules: Rules) -> Checked {
+fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
     let parts = match &ai.body {
-        Body::Text(text) if rules.blank.is_some_and(|blank| blank.is(text)) => {
-            return Checked::Nothing;
-        }
+        Body::Text(text) if rules.blank.is(text) => return Checked::Nothing,
         Body::Text(_) => return Checked::Fine,
         Body::Parts(parts) => parts,
     };
-    let is_kept = |part: &&AiPart| match (part, rules.blank) {
-        (AiPart::Content(part), Some(blank)) => !is_blank(part, blank),
+    let is_kept = |part: &&AiPart| match part {
+        AiPart::Content(part) => !is_blank(part, rules.blank),
         _ => true,
     };
     let mut kept: Vec<&AiPart> = parts.iter().filter(is_kept).collect();
     let is_thought = |part: &&AiPart| matches!(part, AiPart::Reasoning(_));
-    if rules.blank.is_some() && kept.iter().all(is_thought) {
+    if rules.blank != Blank::Never && kept.iter().all(is_thought) {
         return Checked::Nothing;
     }
     let mut how = (kept.len() < parts.len()).then_some(How::Blank);
@@ -115,6 +156,7 @@ fn is_blank(part: &Part, blank: Blank) -> bool {
 impl Blank {
     fn is(self, text: &str) -> bool {
         match self {
+            Self::Never => false,
             Self::Empty => text.is_empty(),
             Self::White => text.trim().is_empty(),
         }

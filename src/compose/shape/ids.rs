@@ -38,7 +38,7 @@ impl CallIds {
             self.waiting.clear();
         }
         let ai = message.as_ai().filter(|ai| ai.has_tool_calls())?;
-        if self.rule != Ids::Distinct {
+        if !matches!(self.rule, Ids::Distinct | Ids::DistinctAtMost64) {
             self.taken.clear();
         }
         let first = self.waiting.len();
@@ -61,6 +61,11 @@ impl CallIds {
                 (_, 1) if old.is_empty() => "call".to_owned(),
                 (_, _) if old.is_empty() => format!("call_{tries}"),
                 (_, _) => format!("{old}_{}", tries + 1),
+            };
+            let new = match self.rule {
+                Ids::AtMost40 if new.chars().count() > 40 => short(old, 40, tries),
+                Ids::DistinctAtMost64 if new.chars().count() > 64 => short(old, 64, tries),
+                _ => new,
             };
             tries += 1;
             if !new.is_empty() && self.taken.insert(written(&new)) {
@@ -91,6 +96,12 @@ fn written(id: &str) -> String {
 
 fn is_nine(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+/// Returns an id of at most so many characters that stands for a longer one.
+fn short(id: &str, most: usize, tries: u64) -> String {
+    let head: String = id.chars().take(most.saturating_sub(10)).collect();
+    format!("{head}_{}", nine(id, tries))
 }
 
 /// Returns nine letters or digits that stand for an id, the same in every prompt and every process.

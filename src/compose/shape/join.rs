@@ -2,6 +2,7 @@
 
 use super::Sent;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
+use crate::provider::{given_by, is_private, mark_as_of_several, origin};
 
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
@@ -43,9 +44,20 @@ pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
             }
             let details =
                 answers().all(|ai| ai.details == first.details).then(|| first.details.clone());
-            Some(Message::Ai(AiMessage { body: Body::normal(parts), details: details.flatten() }))
+            let joined = AiMessage { body: Body::normal(parts), details: details.flatten() };
+            Some(of_whom(joined, answers().filter(|ai| is_private(ai)).map(origin)).into())
         }
         _ => None,
+    }
+}
+
+/// Marks an answer that was joined of these: as that of the one who gave all that is private in it.
+fn of_whom<'a>(joined: AiMessage, mut origins: impl Iterator<Item = Option<&'a str>>) -> AiMessage {
+    let Some(first) = origins.next() else { return joined };
+    match first {
+        _ if origins.any(|next| next != first) => mark_as_of_several(joined),
+        Some(origin) => given_by(joined, origin),
+        None => joined,
     }
 }
 

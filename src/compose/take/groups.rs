@@ -90,7 +90,7 @@ impl<'a> Taking<'a> {
 
     /// Returns the first group behind this one that is not joined to it.
     fn neighbours(&self, group: usize) -> usize {
-        let joins = self.composer.provider.is_some_and(|provider| provider.rules().joins_calls);
+        let joins = self.composer.provider.is_some_and(|provider| provider.row().joins_calls);
         let groups = self.choice.matches.groups();
         let mut end = group + 1;
         while joins

@@ -31,9 +31,10 @@ impl Serialize for System<'_> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cacheable = if self.cache.is_some() { self.messages.cacheable() } else { 0 };
+        let changed = self.terms.changed(&self.messages);
         let mut said = Vec::new();
         let mut mark = None;
-        for (i, message) in self.messages.iter().enumerate().filter(|(_, m)| is_said(m)) {
+        for (i, message) in self.messages.with(&changed).enumerate().filter(|(_, m)| is_said(m)) {
             if i < cacheable && blocks(message).any(|block| block.is_cacheable()) {
                 mark = Some(said.len());
             }

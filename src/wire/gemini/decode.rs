@@ -4,7 +4,7 @@ use std::collections::{HashMap, VecDeque};
 
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, SIGNATURE};
+use super::{ATTRIBUTE, FORMAT, SHAPE, SIGNATURE, VALUE, WHOLE};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
@@ -299,8 +299,8 @@ impl Reader {
             }
             (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
         };
-        let (content, is_error) = match response.take("response") {
-            None => (Content::from(""), false),
+        let (content, is_error, shape) = match response.take("response") {
+            None => (Content::from(""), false, None),
             Some(Value::Object(fields)) => said(fields),
             Some(other) => return Err(at.key("response").error(expected("an object", &other))),
         };
@@ -308,7 +308,8 @@ impl Reader {
         let content = if media.is_empty() { content } else { with_media(content, media, &at)? };
         let tool = ToolMessage::new(id, name, content).with_error(is_error);
         let mut beside = part.rest();
-        let rest = response.rest();
+        let mut rest = response.rest();
+        rest.extend(shape.map(|shape| (SHAPE.to_owned(), shape.into())));
         if !rest.is_empty() {
             beside.insert("functionResponse".to_owned(), Value::Object(rest));
         }
@@ -321,24 +322,31 @@ impl Reader {
 }
 
 /// What a `response` says: the text or the texts of its `output` or `error`, or else its JSON.
-fn said(mut response: Attributes) -> (Content, bool) {
+fn said(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
     let only = if response.len() == 1 {
         response.remove(if is_error { "error" } else { "output" })
     } else {
         None
     };
+    let mut shape = None;
     let content = match only {
         Some(Value::String(text)) => Content::Text(text),
         Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
             let texts = list.iter().filter_map(Value::as_str);
             Content::from(texts.map(Part::from).collect::<Vec<_>>())
         }
-        Some(other) => Content::Text(other.to_string()),
+        Some(other) => {
+            shape = Some(VALUE);
+            Content::Text(other.to_string())
+        }
         None if response.is_empty() => Content::from(""),
-        None => Content::Text(Value::Object(response).to_string()),
+        None => {
+            shape = Some(WHOLE);
+            Content::Text(Value::Object(response).to_string())
+        }
     };
-    (content, is_error)
+    (content, is_error, shape)
 }
 
 fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Content> {

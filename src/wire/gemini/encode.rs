@@ -4,7 +4,9 @@ use std::collections::{HashMap, VecDeque};
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, Contents, FORMAT, Options, SIGNATURE, SystemInstruction};
+use serde_json::Value;
+
+use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, SystemInstruction, WHOLE};
 use crate::error::Result;
 use crate::message::{
     AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
@@ -31,7 +33,8 @@ impl Serialize for SystemInstruction<'_> {
 
 impl Serialize for Contents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let said: Vec<&Message> = self.messages.iter().filter(|m| is_said(m)).collect();
+        let changed = self.terms.changed(&self.messages);
+        let said: Vec<&Message> = self.messages.with(&changed).filter(|m| is_said(m)).collect();
         let are_one = |a: &&Message, b: &&Message| {
             matches!(
                 (a, b),
@@ -358,27 +361,42 @@ impl Serialize for FunctionResponse<'_> {
         let name = self.call.map_or_else(|| tool.tool_name(), |call| &call.name);
         // The API needs a name: of a stranger, the id says more than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
+        let kept = self.kept.and_then(|kept| kept.get("functionResponse")?.as_object());
+        let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
         let mut map = serializer.serialize_map(None)?;
         if !self.options.no_ids && id {
             map.serialize_entry("id", tool.call_id())?;
         }
         map.serialize_entry("name", name)?;
-        map.serialize_entry("response", &Response(tool))?;
+        map.serialize_entry("response", &Response(tool, shape))?;
         let media = tool.content().parts().iter().filter_map(result_media);
         if media.clone().next().is_some() {
             map.serialize_entry("parts", &media.collect::<Vec<_>>())?;
         }
-        let kept = self.kept.and_then(|kept| kept.get("functionResponse")?.as_object());
-        write_kept(&mut map, kept, &["id", "name", "response", "parts"])?;
+        write_kept(&mut map, kept, &["id", "name", "response", "parts", SHAPE])?;
         map.end()
     }
 }
 
 /// What a tool said: `{"output": ..}` or `{"error": ..}`, the keys that the API knows.
-struct Response<'a>(&'a ToolMessage);
+struct Response<'a>(&'a ToolMessage, Option<&'a str>);
 
 impl Serialize for Response<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // What came as an object goes back as one, if it still is one.
+        if let (Some(shape), Content::Text(text)) = (self.1, self.0.content())
+            && let Ok(value) = serde_json::from_str::<Value>(text)
+        {
+            match (shape, value) {
+                (WHOLE, Value::Object(fields)) => return fields.serialize(serializer),
+                (_, value) => {
+                    let key = if self.0.is_error() { "error" } else { "output" };
+                    let mut map = serializer.serialize_map(Some(1))?;
+                    map.serialize_entry(key, &value)?;
+                    return map.end();
+                }
+            }
+        }
         let mut map = serializer.serialize_map(Some(1))?;
         let key = if self.0.is_error() { "error" } else { "output" };
         match self.0.content() {
@@ -393,11 +411,15 @@ impl Serialize for Response<'_> {
     }
 }
 
-/// Media that a result may hold: data, not addresses.
+/// Media that a result may hold: data, and what lies in Google's storage; other addresses are refused.
 fn result_media(part: &Part) -> Option<Piece<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;
-    matches!(location, Location::Inline { .. }).then_some(Piece::Media(media, location))
+    let is_taken = match location {
+        Location::Inline { .. } => true,
+        Location::File { uri, .. } => uri.starts_with("gs://"),
+    };
+    is_taken.then_some(Piece::Media(media, location))
 }
 
 /// What of a message would be left out or replaced. `calls` are the ids of the calls before it.

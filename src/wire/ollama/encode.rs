@@ -12,7 +12,8 @@ use crate::wire::common::{Arguments, At, inline, kept, kind, placeholder, write_
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        for message in self.messages.iter() {
+        let changed = self.terms.changed(&self.messages);
+        for message in self.messages.with(&changed) {
             if !matches!(message, Message::Custom(_)) {
                 seq.serialize_element(&One(message))?;
             }

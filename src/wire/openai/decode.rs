@@ -286,6 +286,10 @@ fn from_url(url: String) -> (Source, Option<String>) {
     }
 }
 
+fn is_address(data: &str) -> bool {
+    data.starts_with("https://") || data.starts_with("http://")
+}
+
 fn audio(mut fields: Fields<'_>) -> Result<Part> {
     let at = fields.at;
     let mut inner = Fields::of(fields.required("input_audio")?, at.key("input_audio"))?;
@@ -310,8 +314,8 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
     let (source, media_type) = match (inner.text("file_id")?, inner.text("file_data")?) {
         (Some(id), None) => (Source::FileId(id), None),
         (None, Some(data)) => match from_url(data) {
-            // Base64 without an address in front.
-            (Source::Url(data), _) => (Source::Base64(data), None),
+            // Base64 without an address in front; OpenRouter takes one in its place.
+            (Source::Url(data), _) if !is_address(&data) => (Source::Base64(data), None),
             from_url => from_url,
         },
         _ => return Err(inner.at.error("expected either `file_id` or `file_data`")),

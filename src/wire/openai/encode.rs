@@ -4,24 +4,26 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, FORMAT, Messages, Options, ReasoningField};
+use super::{ATTRIBUTE, FORMAT, Messages};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
+use crate::provider::{Files, ReasoningField, Row};
 use crate::wire::common::{
     At, MARK, as_other_part, inline, input, kept, kind, placeholder, write_kept, write_mark,
 };
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.options.cache { self.last_with_block() } else { None };
+        let mark = if self.cache { self.last_with_block() } else { None };
+        let changed = self.terms.changed(&self.messages);
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.messages.iter().enumerate() {
+        for (i, message) in self.messages.with(&changed).enumerate() {
             if !matches!(message, Message::Custom(_)) {
                 let mark = mark == Some(i);
-                seq.serialize_element(&One { message, options: self.options, mark })?;
+                seq.serialize_element(&One { message, row: &self.terms.row, mark })?;
             }
         }
         seq.end()
@@ -32,7 +34,7 @@ impl Messages<'_> {
     /// The last cacheable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
         let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
-        let left_out = |m: &Message| self.options.calls_alone && m.has_tool_calls();
+        let left_out = |m: &Message| self.terms.row.calls_alone && m.has_tool_calls();
         let marked = cacheable.filter(|(_, message)| has_block(message) && !left_out(message));
         marked.last().map(|(i, _)| i)
     }
@@ -49,7 +51,8 @@ fn has_block(message: &Message) -> bool {
 }
 
 /// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
+pub(super) fn check(message: &Message, row: &Row, at: &At<'_>) -> Result<()> {
+    let of = Block::of_user(row);
     let (content, for_all) = match message {
         Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
         Message::System(_) => return Ok(()),
@@ -59,7 +62,7 @@ pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
     };
     let at = at.key("content");
     for (i, part) in content.parts().iter().enumerate() {
-        let block = if for_all { Block::text(part) } else { Block::of(part) };
+        let block = if for_all { Block::text(part) } else { of(part) };
         if let Block::Placeholder(_) = block {
             return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
         }
@@ -83,7 +86,7 @@ fn check_ai(message: &AiMessage, at: &At<'_>) -> Result<()> {
 /// One message.
 struct One<'a> {
     message: &'a Message,
-    options: Options,
+    row: &'a Row,
     /// Whether its last block carries the cache mark.
     mark: bool,
 }
@@ -94,13 +97,18 @@ impl Serialize for One<'_> {
         let mut map = serializer.serialize_map(None)?;
         match self.message {
             Message::System(m) => {
-                let role = if self.options.developer { "developer" } else { "system" };
+                let role = if self.row.developer { "developer" } else { "system" };
                 map.serialize_entry("role", role)?;
                 map.serialize_entry(
                     "content",
                     &self.blocks(std::iter::once(Block::Bare(&m.text))),
                 )?;
-                write_rare(&mut map, m.name(), m.attributes(), &["role", "content", "name"])?;
+                write_rare(
+                    &mut map,
+                    self.name(m.name()),
+                    m.attributes(),
+                    &["role", "content", "name"],
+                )?;
             }
             Message::User(m) => self.user(&mut map, m)?,
             Message::Ai(m) => self.ai(&mut map, m)?,
@@ -113,8 +121,13 @@ impl Serialize for One<'_> {
 }
 
 impl One<'_> {
+    /// The name, where the provider takes one.
+    fn name<'n>(&self, name: Option<&'n str>) -> Option<&'n str> {
+        name.filter(|_| self.row.names)
+    }
+
     fn blocks<'b, I: Iterator<Item = Block<'b>> + Clone>(&self, blocks: I) -> Blocks<I> {
-        Blocks { of: blocks, flat: self.options.flat, mark: self.mark }
+        Blocks { of: blocks, flat: self.row.flat_text, mark: self.mark }
     }
 
     /// Nearly all content is one text, and goes straight through.
@@ -134,11 +147,11 @@ impl One<'_> {
     #[inline]
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         map.serialize_entry("role", "user")?;
-        self.content(map, m.content(), Block::of)?;
+        self.content(map, m.content(), Block::of_user(self.row))?;
         if m.details.is_none() {
             return Ok(());
         }
-        write_rare(map, m.name(), m.attributes(), &["role", "content", "name"])
+        write_rare(map, self.name(m.name()), m.attributes(), &["role", "content", "name"])
     }
 
     #[inline]
@@ -180,7 +193,7 @@ impl One<'_> {
                 AiPart::Reasoning(thought) => said |= is_block(thought),
             }
         }
-        let silent = !said || (calls && self.options.calls_alone);
+        let silent = !said || (calls && self.row.calls_alone);
         if silent && (calls || audio.is_some()) {
             map.serialize_entry("content", &())?;
         } else {
@@ -196,7 +209,7 @@ impl One<'_> {
         if m.details.is_none() {
             return Ok(());
         }
-        write_rare(map, m.name(), m.attributes(), &OWN)
+        write_rare(map, self.name(m.name()), m.attributes(), &OWN)
     }
 
     fn reasoning<M: SerializeMap>(
@@ -205,7 +218,7 @@ impl One<'_> {
         m: &AiMessage,
         calls: bool,
     ) -> Result<(), M::Error> {
-        let Some(field) = self.options.reasoning else { return Ok(()) };
+        let Some(field) = self.row.reasoning else { return Ok(()) };
         let texts = m.parts().iter().filter_map(|part| match part {
             AiPart::Reasoning(reasoning) if !reasoning.text.is_empty() && !is_block(reasoning) => {
                 Some(Block::Bare(&reasoning.text))
@@ -289,6 +302,8 @@ enum Block<'a> {
     Image(&'a Media),
     Audio(&'a Media, &'a str),
     File(&'a Media),
+    /// A file of Mistral's.
+    Document(&'a Media),
     /// Mistral's reasoning, which stands among what is said.
     Thinking(&'a Reasoning),
     /// A block that only this format knows.
@@ -325,6 +340,15 @@ fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
 }
 
 impl<'a> Block<'a> {
+    /// What a user may send to this provider.
+    fn of_user(row: &Row) -> fn(&'a Part) -> Self {
+        match row.files {
+            Files::Data => Block::of,
+            Files::Address => Block::of_any_file,
+            Files::Document => Block::of_document,
+        }
+    }
+
     /// What a user may send.
     fn of(part: &'a Part) -> Self {
         match part {
@@ -337,6 +361,22 @@ impl<'a> Block<'a> {
                 None => Block::Placeholder(placeholder(part)),
             },
             _ => Self::text(part),
+        }
+    }
+
+    /// The same where a file may be at an address.
+    fn of_any_file(part: &'a Part) -> Self {
+        match part {
+            Part::File(m) => Block::File(m),
+            part => Self::of(part),
+        }
+    }
+
+    /// The same where a file is a document, as Mistral has them.
+    fn of_document(part: &'a Part) -> Self {
+        match part {
+            Part::File(m) => Block::Document(m),
+            part => Self::of(part),
         }
     }
 
@@ -369,7 +409,7 @@ impl<'a> Block<'a> {
     /// one.
     fn takes_mark(&self) -> bool {
         match self {
-            Block::Image(_) | Block::Audio(..) | Block::File(_) => true,
+            Block::Image(_) | Block::Audio(..) | Block::File(_) | Block::Document(_) => true,
             _ => self.as_text().is_some_and(|text| !text.is_empty()),
         }
     }
@@ -503,6 +543,7 @@ impl Serialize for Marked<'_> {
                 map.serialize_entry("file", &File(media))?;
                 write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "file"])?;
             }
+            Block::Document(media) => write_document(&mut map, media)?,
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
         if self.mark && !self.block.is_marked() {
@@ -520,6 +561,24 @@ fn write_text<M: SerializeMap>(
     map.serialize_entry("type", "text")?;
     map.serialize_entry("text", text)?;
     write_kept(map, kept, &["type", "text"])
+}
+
+fn write_document<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
+    if let (None, Source::FileId(id)) = (inline(media), &media.source) {
+        map.serialize_entry("type", "file")?;
+        return map.serialize_entry("file_id", id);
+    }
+    map.serialize_entry("type", "document_url")?;
+    match (inline(media), &media.source) {
+        (Some(url), _) => map.serialize_entry("document_url", &url)?,
+        (None, Source::Url(url) | Source::Base64(url) | Source::FileId(url)) => {
+            map.serialize_entry("document_url", url)?;
+        }
+    }
+    match &media.name {
+        Some(name) => map.serialize_entry("document_name", name),
+        None => Ok(()),
+    }
 }
 
 struct ImageUrl<'a>(&'a Media);
@@ -572,8 +631,10 @@ impl Serialize for File<'_> {
         match (url, &self.0.source) {
             (Some(url), _) => map.serialize_entry("file_data", &url)?,
             (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
-            // `Block::of` has no other.
-            (None, _) => {}
+            // Only where the provider takes an address here.
+            (None, Source::Url(url)) => map.serialize_entry("file_data", url)?,
+            // `inline` has it.
+            (None, Source::Base64(_)) => {}
         }
         let kept = inner(kept(FORMAT, &self.0.extra), "file");
         write_kept(&mut map, kept, &["filename", "file_data", "file_id"])?;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT};
+use super::{ATTRIBUTE, FORMAT, kinds};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
@@ -87,7 +87,12 @@ pub(super) fn end(body: &mut Fields<'_>) -> Result<(Usage, Option<String>)> {
 pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage> {
     let at = top.key("output");
     let mut parts = Vec::new();
+    let answered = kinds::answered(&output);
     for (i, value) in output.into_iter().enumerate() {
+        if let Some(call) = kinds::call(&value).filter(|call| !answered.contains(&call.id)) {
+            parts.push(call.into());
+            continue;
+        }
         said(Fields::of(value, at.index(i))?, &mut parts)?;
     }
     Ok(AiMessage::from_parts(parts))
@@ -131,7 +136,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
         }
     };
     for (i, value) in items.into_iter().enumerate() {
-        history.item(Fields::of(value, at.index(i))?)?;
+        history.item(value, at.index(i))?;
     }
     Ok(one_system(history.finish()))
 }
@@ -154,7 +159,18 @@ struct History {
 }
 
 impl History {
-    fn item(&mut self, mut fields: Fields<'_>) -> Result<()> {
+    fn item(&mut self, value: Value, at: At<'_>) -> Result<()> {
+        if let Some(call) = kinds::call(&value) {
+            self.opened = true;
+            self.open.push(call.into());
+            return Ok(());
+        }
+        let mut fields = Fields::of(value, at)?;
+        if let Some((kind, call)) = kinds::asked(&fields, self.calls()) {
+            let result = kinds::result(kind, call, fields)?;
+            self.push(result.into());
+            return Ok(());
+        }
         let role = fields.peek("role").unwrap_or_default();
         let message = match fields.peek("type") {
             None | Some("message") if role != "assistant" => {
@@ -195,6 +211,15 @@ impl History {
             }
             self.messages.push(message.into());
         }
+    }
+
+    /// The calls of the answer that is being read, and those of the last one before it.
+    fn calls(&self) -> impl Iterator<Item = &ToolCall> {
+        let open = self.open.iter().filter_map(|part| match part {
+            AiPart::ToolCall(call) => Some(call),
+            _ => None,
+        });
+        open.chain(self.asked().into_iter().flat_map(AiMessage::tool_calls))
     }
 
     fn asked(&self) -> Option<&AiMessage> {

@@ -3,7 +3,7 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Input};
+use super::{ATTRIBUTE, FORMAT, Input, kinds};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
@@ -16,15 +16,16 @@ use crate::wire::common::{
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.options.cache { self.last_with_block() } else { None };
+        let mark = if self.cache { self.last_with_block() } else { None };
+        let changed = self.terms.changed(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.messages.iter().enumerate() {
+        for (i, message) in self.messages.with(&changed).enumerate() {
             let mark = mark == Some(i);
             match message {
                 Message::System(_) if self.leaves_out(i) => {}
                 Message::System(m) => {
-                    let role = if self.options.developer { "developer" } else { "system" };
+                    let role = if self.terms.row.developer { "developer" } else { "system" };
                     let blocks = Blocks::Text(&m.text);
                     let beside = m.attributes();
                     seq.serialize_element(&Said { role, blocks, beside, mark })?;
@@ -34,8 +35,9 @@ impl Serialize for Input<'_> {
                     seq.serialize_element(&Said { role, blocks, beside, mark })?;
                 }
                 Message::Tool(m) => {
-                    let custom = asked.is_some_and(|asked| asks_custom(asked, m.call_id()));
-                    seq.serialize_element(&Output { of: m, custom, mark })?;
+                    let calls = asked.into_iter().flat_map(AiMessage::tool_calls);
+                    let call = calls.into_iter().find(|call| call.id == m.call_id());
+                    seq.serialize_element(&Output { of: m, call, mark })?;
                 }
                 Message::Ai(m) => {
                     if m.has_tool_calls() {
@@ -56,7 +58,7 @@ impl Serialize for Input<'_> {
 impl Input<'_> {
     /// Whether the `i`th message, which is a system message, is left to `instructions`.
     fn leaves_out(&self, i: usize) -> bool {
-        i == 0 && !self.options.developer
+        i == 0 && !self.terms.row.developer
     }
 
     /// The last cacheable message with a block that a cache mark can stand on.
@@ -70,10 +72,6 @@ impl Input<'_> {
         });
         marked.last().map(|(i, _)| i)
     }
-}
-
-fn asks_custom(asked: &AiMessage, id: &str) -> bool {
-    asked.tool_calls().any(|call| call.id == id && is_custom(call))
 }
 
 fn is_custom(call: &ToolCall) -> bool {
@@ -136,21 +134,33 @@ impl Serialize for Said<'_> {
 /// A tool's result.
 struct Output<'a> {
     of: &'a ToolMessage,
-    custom: bool,
+    /// The call that it answers, where that is known.
+    call: Option<&'a ToolCall>,
     mark: bool,
 }
 
 impl Serialize for Output<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
+        if let Some((kind, _)) = self.call.and_then(kinds::of) {
+            kinds::write_result(&mut map, kind, self.of)?;
+            return map.end();
+        }
+        let caller = self.call.and_then(|call| kept(FORMAT, &call.extra)?.get("caller"));
         let kept = kept(ATTRIBUTE, self.of.attributes());
-        let custom = self.custom || kept.is_some_and(|kept| kept.contains_key("custom"));
+        let custom = self.call.is_some_and(is_custom)
+            || kept.is_some_and(|kept| kept.contains_key("custom"));
         let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
         map.serialize_entry("type", kind)?;
         map.serialize_entry("call_id", self.of.call_id())?;
         let blocks = Blocks::of(self.of.content());
         map.serialize_entry("output", &Marked { blocks, mark: self.mark })?;
         write_kept(&mut map, kept, &["type", "call_id", "output", "custom"])?;
+        if let Some(caller) =
+            caller.filter(|_| kept.is_none_or(|kept| !kept.contains_key("caller")))
+        {
+            map.serialize_entry("caller", caller)?;
+        }
         map.end()
     }
 }
@@ -459,6 +469,9 @@ struct Summary<'a> {
 }
 
 fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
+    if let Some((kind, item)) = kinds::of(call) {
+        return kinds::write_call(map, kind, item, &call.id);
+    }
     let custom = is_custom(call);
     let (kind, key) =
         if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };

@@ -1,0 +1,43 @@
+//! Arguments of calls that a provider reads again.
+
+use serde::de::IgnoredAny;
+
+use crate::message::{AiMessage, AiPart, Attributes, Body, ToolCall};
+
+/// Returns the answer with arguments that are JSON objects, or `None` where they are.
+///
+/// A model that is cut off within a call leaves half of one. It is kept as a text, so that the model
+/// sees what it wrote: `{"arguments": ".."}`.
+pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
+    if ai.tool_calls().all(is_readable) {
+        return None;
+    }
+    let parts = ai.parts().iter().map(|part| match part {
+        AiPart::ToolCall(call) if !is_readable(call) => {
+            AiPart::ToolCall(ToolCall { arguments: stopgap(&call.arguments), ..call.clone() })
+        }
+        other => other.clone(),
+    });
+    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+}
+
+fn is_readable(call: &ToolCall) -> bool {
+    let json = call.arguments.as_str();
+    let is_object =
+        || json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();
+    json.is_empty() || is_free_text(&call.extra) || is_object()
+}
+
+/// Whether it is a call of a tool that takes text and no JSON.
+fn is_free_text(extra: &Attributes) -> bool {
+    let kind = |format: &str| extra.get(format)?.get("type")?.as_str();
+    kind("openai") == Some("custom") || kind("responses") == Some("custom_tool_call")
+}
+
+fn stopgap(arguments: &str) -> String {
+    if arguments.trim().is_empty() {
+        return "{}".to_owned();
+    }
+    let text = serde_json::Value::from(arguments);
+    format!("{{\"arguments\":{text}}}")
+}

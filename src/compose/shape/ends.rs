@@ -1,0 +1,112 @@
+//! The two ends of a prompt.
+
+use std::mem;
+use std::sync::Arc;
+
+use super::{Last, Sent, Shaping, blank, changed, is_temporary, join, split};
+use crate::composed::{Adapted, How, Item, Origin, Pieces};
+use crate::error::Result;
+use crate::message::{Message, Role};
+use crate::provider::{Ends, Row};
+use crate::record::Records;
+
+/// The user message before a conversation that its user did not begin.
+const OPENING: &str = "(start of the conversation)";
+/// The user message behind an answer that the provider would not continue.
+const CLOSING: &str = "(continue)";
+
+/// Returns the place of the answer at the end, where the provider refuses white space there and it has
+/// some.
+pub(super) fn trimmed(rules: &Row, pieces: &Pieces, records: &Records) -> Option<usize> {
+    if rules.ends != Ends::Trimmed {
+        return None;
+    }
+    let sent = pieces.walk(records).enumerate().filter(|(_, item)| match item.borrowed() {
+        Message::System(_) | Message::Custom(_) => false,
+        message => !blank::says_nothing(message, rules),
+    });
+    let (i, last) = sent.last()?;
+    blank::trimmed(last.borrowed()).map(|_| i)
+}
+
+impl<'a> Shaping<'a> {
+    /// Puts the user message in front that nobody said, or the system message as one.
+    pub(super) fn open(&mut self) {
+        let message = match self.head.take() {
+            Some(system) => self.as_user(&system),
+            None => Message::user(OPENING),
+        };
+        self.draft.pieces.push(Arc::new(message), Origin::Added);
+    }
+
+    /// Returns the first user message behind the text of the system message, where the provider has no
+    /// place for that.
+    pub(super) fn with_head(&mut self, item: Sent<'a>) -> Sent<'a> {
+        let Some(system) = self.head.take() else { return item };
+        let head = Arc::new(self.as_user(&system));
+        let pair = [Item::Own(head, Origin::Added), item];
+        let joined = join::joined(&pair);
+        let [_, item] = pair;
+        let Some(joined) = joined else { return item };
+        let origin = item.origin();
+        let origin = if is_temporary(&item) { origin } else { Origin::Joined(origin.seq()) };
+        Item::Own(Arc::new(joined), origin)
+    }
+
+    fn as_user(&mut self, system: &Sent<'_>) -> Message {
+        self.draft.report.system_joined = true;
+        Message::user(system.message().text().into_owned())
+    }
+
+    pub(super) fn trim(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        let Some(copy) = blank::trimmed(item.message()) else { return Ok(item) };
+        self.adapt(&item, How::Trimmed)?;
+        Ok(changed(&item, copy))
+    }
+
+    /// Puts a user message behind an answer that the provider would not continue, but refuse.
+    pub(super) fn close(&mut self) -> Result<()> {
+        let Some(answer) = self.answer.take() else { return Ok(()) };
+        if self.last != Last::Answer
+            || self.rules.ends != Ends::WithoutAnswer
+            || self.goes_on(answer.message())
+        {
+            return Ok(());
+        }
+        if is_temporary(&answer) {
+            let text = format!("{} is an answer at the end", self.describe(&answer));
+            return Err(self.error(text));
+        }
+        self.adapt(&answer, How::Closed)?;
+        self.draft.pieces.push(Arc::new(Message::user(CLOSING)), Origin::Added);
+        Ok(())
+    }
+
+    /// Returns whether an answer says, in a field that the provider knows, that the model is to go on
+    /// where it stops.
+    fn goes_on(&self, message: &Message) -> bool {
+        let Some(ai) = message.as_ai() else { return false };
+        let prefix = || ai.attributes().get("wire:openai")?.get("prefix")?.as_bool();
+        self.rules.private.takes("prefix") && prefix() == Some(true)
+    }
+
+    /// Gives each call an answer of its own.
+    pub(super) fn split(self, records: &Records) -> Result<()> {
+        let pieces = mem::take(&mut self.draft.pieces);
+        let mut split = Vec::new();
+        let (pieces, durable) =
+            split::one_by_one(&pieces, records, self.draft.durable, |seq| split.push(seq));
+        (self.draft.pieces, self.draft.durable) = (pieces, durable);
+        if let (true, Some(first)) = (self.strict, split.first()) {
+            let text = match first {
+                Some(seq) => format!("message {seq} (assistant) has several calls"),
+                None => "a temporary (assistant) has several calls".to_owned(),
+            };
+            return Err(self.error(text));
+        }
+        let adapted = split.into_iter();
+        let adapted = adapted.map(|seq| Adapted { seq, role: Role::Ai, how: How::Split });
+        self.draft.report.adapted.extend(adapted);
+        Ok(())
+    }
+}

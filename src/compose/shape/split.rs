@@ -1,0 +1,97 @@
+//! One call an answer, for chat templates that know no parallel calls.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::Sent;
+use crate::composed::{Origin, Pieces};
+use crate::message::{AiMessage, AiPart, Body, Message};
+use crate::record::Records;
+
+/// Returns the pieces with each call in an answer of its own, directly before its result, and how many
+/// of the first are durable where `durable` of `pieces` are. What is said beside the calls goes with
+/// the first.
+pub(super) fn one_by_one(
+    pieces: &Pieces,
+    records: &Records,
+    durable: usize,
+    mut told: impl FnMut(Option<u64>),
+) -> (Pieces, usize) {
+    let mut out = Pieces::default();
+    let mut settled = None;
+    let mut waiting = Waiting::default();
+    for (i, item) in pieces.walk(records).enumerate() {
+        let item: Sent<'_> = item.shared();
+        if !item.message().is_tool() {
+            waiting.flush(&mut out);
+        }
+        if i == durable {
+            settled = Some(out.len());
+        }
+        match item.message() {
+            Message::Ai(ai) if ai.tool_calls().nth(1).is_some() => {
+                let origin = item.origin();
+                told(origin.seq());
+                let origin = origin.seq().map_or(origin, Origin::Adapted);
+                waiting = Waiting { answers: alone(ai), origin: Some(origin) };
+            }
+            Message::Tool(tool) => {
+                waiting.send(tool.call_id(), &mut out);
+                out.add(item);
+            }
+            _ => out.add(item),
+        }
+    }
+    waiting.flush(&mut out);
+    let len = out.len();
+    (out, settled.unwrap_or(len))
+}
+
+/// The answers of one call each whose results have not come yet.
+#[derive(Default)]
+struct Waiting {
+    answers: VecDeque<(String, AiMessage)>,
+    origin: Option<Origin>,
+}
+
+impl Waiting {
+    fn send(&mut self, id: &str, out: &mut Pieces) {
+        let at = self.answers.iter().position(|(waiting, _)| waiting == id);
+        if let (Some((_, answer)), Some(origin)) =
+            (at.and_then(|at| self.answers.remove(at)), self.origin)
+        {
+            out.push(Arc::new(answer.into()), origin);
+        }
+    }
+
+    fn flush(&mut self, out: &mut Pieces) {
+        for (_, answer) in self.answers.drain(..) {
+            out.push(Arc::new(answer.into()), self.origin.unwrap_or(Origin::Added));
+        }
+    }
+}
+
+/// Returns an answer for each call, by its id.
+fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
+    let mut said: Vec<AiPart> = Vec::new();
+    let mut answers: VecDeque<(String, AiMessage)> = VecDeque::new();
+    for part in ai.parts() {
+        let AiPart::ToolCall(call) = part else {
+            match answers.front_mut() {
+                // Said between the calls: the first takes it along, in front of its call.
+                Some((_, first)) => {
+                    let mut parts = std::mem::replace(first, AiMessage::new("")).into_parts();
+                    parts.insert(parts.len().saturating_sub(1), part.clone());
+                    *first = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
+                }
+                None => said.push(part.clone()),
+            }
+            continue;
+        };
+        let mut parts = std::mem::take(&mut said);
+        parts.push(part.clone());
+        let answer = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
+        answers.push_back((call.id.clone(), answer));
+    }
+    answers
+}

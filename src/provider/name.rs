@@ -1,0 +1,70 @@
+//! The name of a provider.
+
+use std::fmt;
+
+use serde::de::{self, Deserialize, Deserializer};
+use serde::ser::{Serialize, Serializer};
+
+use crate::error::{Error, Result};
+
+/// The most bytes of a name.
+const ROOM: usize = 31;
+
+/// A short name, held in place so that a row stays plain data that is copied.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Name {
+    bytes: [u8; ROOM],
+    len: u8,
+}
+
+impl Name {
+    /// Returns the name of a row that is written here.
+    pub(super) const fn known(name: &'static str) -> Self {
+        let text = name.as_bytes();
+        let mut bytes = [0; ROOM];
+        let mut i = 0;
+        while i < text.len() && i < ROOM {
+            bytes[i] = text[i];
+            i += 1;
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "at most 31")]
+        let len = i as u8;
+        Self { bytes, len }
+    }
+
+    /// Returns the name that somebody chose: letters, digits, `_`, `-` and `.`, at most 31.
+    pub(super) fn of(name: &str) -> Result<Self> {
+        let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
+        if name.is_empty() || name.len() > ROOM || !name.bytes().all(is_plain) {
+            let rule = "the name has 1 to 31 letters, digits, `_`, `-` and `.`";
+            return Err(Error::invalid("provider", rule));
+        }
+        let mut bytes = [0; ROOM];
+        bytes[..name.len()].copy_from_slice(name.as_bytes());
+        Ok(Self { bytes, len: u8::try_from(name.len()).unwrap_or_default() })
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        let named = self.bytes.get(..usize::from(self.len)).unwrap_or_default();
+        std::str::from_utf8(named).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+impl Serialize for Name {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for Name {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::of(&name).map_err(de::Error::custom)
+    }
+}

@@ -1,0 +1,374 @@
+//! The origin of an answer, and what of a message a provider is sent.
+
+use serde_json::Value;
+
+use super::row::{Format, Row};
+use crate::message::{
+    AiMessage, AiPart, Attributes, Body, Content, Details, Message, Part, Reasoning, Source,
+    TextPart, ToolCall,
+};
+
+/// The attribute in which an answer remembers the name of the provider that gave it.
+const ORIGIN: &str = "wire:provider";
+
+/// Under which name each format keeps what no other understands.
+const MARKS: [(Format, &str, &str); 5] = [
+    (Format::OpenAi, "openai", "wire:openai"),
+    (Format::Responses, "responses", "wire:responses"),
+    (Format::Anthropic, "anthropic", "wire:anthropic"),
+    (Format::Gemini, "gemini", "wire:gemini"),
+    (Format::Ollama, "ollama", "wire:ollama"),
+];
+
+/// Fields by which an encoder tells what something is. They are not sent as they are.
+const STRUCTURE: [&str; 2] = ["type", "format"];
+
+/// Objects within a part or a call, of which the fields are looked at one by one.
+const WITHIN: [&str; 9] = [
+    "custom",
+    "file",
+    "fileData",
+    "function",
+    "functionCall",
+    "functionResponse",
+    "image_url",
+    "inlineData",
+    "input_audio",
+];
+
+/// Returns the answer, which remembers who gave it where it holds anything private.
+pub(crate) fn mark(message: AiMessage, row: &Row) -> AiMessage {
+    if is_private(&message) { message.with_attribute(ORIGIN, row.name()) } else { message }
+}
+
+/// Returns whether an answer holds anything that not every provider understands.
+pub(crate) fn is_private(message: &AiMessage) -> bool {
+    message.attributes().keys().any(|key| key.starts_with("wire:"))
+        || message.parts().iter().any(holds_private)
+}
+
+/// Returns the messages of a history, each of which remembers its origin like an answer.
+pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
+    for message in messages {
+        let beside = attributes(message).keys().any(|key| key.starts_with("wire:"));
+        let taken = std::mem::replace(message, Message::ai(""));
+        *message = match taken {
+            Message::Ai(m) => mark(m, row).into(),
+            Message::User(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
+            Message::System(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
+            Message::Tool(m) if beside => m.with_attribute(ORIGIN, row.name()).into(),
+            other => other,
+        };
+    }
+}
+
+/// Marks an answer that was joined of those of several providers: nothing private of it goes back.
+pub(crate) fn mark_as_of_several(message: AiMessage) -> AiMessage {
+    given_by(message, "(several)")
+}
+
+/// Marks an answer as that of the provider of this name.
+pub(crate) fn given_by(message: AiMessage, origin: &str) -> AiMessage {
+    message.with_attribute(ORIGIN, origin)
+}
+
+pub(crate) fn origin(message: &AiMessage) -> Option<&str> {
+    message.attributes().get(ORIGIN)?.as_str()
+}
+
+fn of(message: &Message) -> Option<&str> {
+    attributes(message).get(ORIGIN)?.as_str()
+}
+
+fn attributes(message: &Message) -> &Attributes {
+    match message {
+        Message::System(m) => m.attributes(),
+        Message::User(m) => m.attributes(),
+        Message::Ai(m) => m.attributes(),
+        Message::Tool(m) => m.attributes(),
+        Message::Custom(m) => m.attributes(),
+    }
+}
+
+fn holds_private(part: &AiPart) -> bool {
+    match part {
+        AiPart::Content(Part::Text(TextPart { extra, .. })) => !extra.is_empty(),
+        AiPart::Content(Part::Other(_)) | AiPart::Reasoning(_) => true,
+        AiPart::Content(part) => part.as_media().is_some_and(|media| {
+            !media.extra.is_empty() || matches!(media.source, Source::FileId(_))
+        }),
+        AiPart::ToolCall(ToolCall { signature, extra, .. }) => {
+            signature.is_some() || !extra.is_empty()
+        }
+    }
+}
+
+/// What of one message a provider is sent.
+struct Taken<'a> {
+    row: &'a Row,
+    /// Whether it is from the provider itself, or one of its family.
+    own: bool,
+    mark: &'static str,
+    /// The attribute under which fields beside the content are kept.
+    beside: &'static str,
+}
+
+impl<'a> Taken<'a> {
+    fn of(origin: Option<&str>, row: &'a Row) -> Self {
+        let own = row.takes_from(origin);
+        let marks = MARKS.iter().find(|(format, ..)| *format == row.format);
+        let (mark, beside) = marks.map_or(("", ""), |(_, mark, beside)| (*mark, *beside));
+        Self { row, own, mark, beside }
+    }
+
+    fn all(&self) -> bool {
+        self.own && self.row.private.takes_all()
+    }
+
+    fn field(&self, name: &str) -> bool {
+        self.own && self.row.private.takes(name)
+    }
+
+    /// Returns the fields that are left of these; `None` where all are.
+    fn fields(&self, fields: &Attributes) -> Option<Attributes> {
+        if self.all() {
+            return None;
+        }
+        let mut left = Attributes::new();
+        let mut changed = false;
+        for (key, value) in fields {
+            let is_kept = STRUCTURE.contains(&key.as_str())
+                || self.field(key)
+                || value.is_null() // Gemini's: the id was made up
+                || (key == "custom" && value.is_boolean());
+            if is_kept {
+                left.insert(key.clone(), value.clone());
+                continue;
+            }
+            let inner = value.as_object().filter(|_| WITHIN.contains(&key.as_str()));
+            let inner = inner.map(|inner| (inner, self.fields(inner)));
+            changed |= !matches!(inner, Some((_, None)));
+            match inner {
+                Some((inner, None)) => drop(left.insert(key.clone(), Value::Object(inner.clone()))),
+                Some((_, Some(inner))) if !inner.is_empty() => {
+                    left.insert(key.clone(), Value::Object(inner));
+                }
+                _ => {}
+            }
+        }
+        changed.then_some(left)
+    }
+
+    /// The same of what stands under this key.
+    fn under(&self, key: &str, all: &Attributes) -> Option<Attributes> {
+        if all.is_empty() {
+            return None;
+        }
+        let left = self.fields(all.get(key)?.as_object()?)?;
+        let mut all = all.clone();
+        if left.is_empty() {
+            all.remove(key);
+        } else {
+            all.insert(key.to_owned(), Value::Object(left));
+        }
+        Some(all)
+    }
+
+    /// A part of a user's message or a result: the application's own, but for its fields.
+    fn part(&self, part: &Part) -> Option<Part> {
+        match part {
+            Part::Text(text) => {
+                let extra = self.under(self.mark, &text.extra)?;
+                Some(Part::Text(TextPart { text: text.text.clone(), extra }))
+            }
+            Part::Other(_) => None,
+            _ => {
+                let extra = self.under(self.mark, &part.as_media()?.extra)?;
+                let mut copy = part.clone();
+                if let Some(media) = copy.as_media_mut() {
+                    media.extra = extra;
+                }
+                Some(copy)
+            }
+        }
+    }
+
+    fn content(&self, content: &Content) -> Option<Content> {
+        let parts = content.parts();
+        let new: Vec<_> = parts.iter().map(|part| self.part(part)).collect();
+        if new.iter().all(Option::is_none) {
+            return None;
+        }
+        let parts = parts.iter().zip(new).map(|(old, new)| new.unwrap_or_else(|| old.clone()));
+        Some(Content::Parts(parts.collect()))
+    }
+
+    fn said(&self, part: &AiPart) -> Said {
+        match part {
+            AiPart::Content(part) if self.leaves_out(part) => Said::Nothing,
+            AiPart::Content(Part::Audio(media)) if matches!(media.source, Source::FileId(_)) => {
+                let is_here = self.row.format == Format::OpenAi;
+                if is_here && self.field("audio") {
+                    return Said::AsItIs;
+                }
+                let kept = media.extra.get("openai").and_then(|kept| kept.get("transcript"));
+                match kept.and_then(Value::as_str) {
+                    Some(text) => Said::So(text.into()),
+                    None if is_here => Said::Nothing,
+                    None => Said::AsItIs,
+                }
+            }
+            AiPart::Content(part) => {
+                self.part(part).map_or(Said::AsItIs, |part| Said::So(part.into()))
+            }
+            AiPart::Reasoning(thought) => self.thought(thought),
+            AiPart::ToolCall(call) => {
+                let signed = call.signature.is_some() && !self.own;
+                let extra = self.under(self.mark, &call.extra);
+                if extra.is_none() && !signed {
+                    return Said::AsItIs;
+                }
+                let mut copy = call.clone();
+                copy.extra = extra.unwrap_or(copy.extra);
+                if signed {
+                    copy.signature = None;
+                }
+                Said::So(copy.into())
+            }
+        }
+    }
+
+    fn thought(&self, thought: &Reasoning) -> Said {
+        if !self.own {
+            return Said::Nothing;
+        }
+        let Some(kept) = thought.extra.get(self.mark).and_then(Value::as_object) else {
+            let of_another = MARKS.iter().any(|(_, mark, _)| thought.extra.contains_key(*mark));
+            return if of_another { Said::Nothing } else { Said::AsItIs };
+        };
+        if self.row.signed_reasoning && thought.signature.is_none() {
+            return Said::Nothing;
+        }
+        if self.row.format != Format::OpenAi {
+            return Said::AsItIs;
+        }
+        // Mistral's, among what is said.
+        let is_block = kept.contains_key("type");
+        if is_block && !self.field("thinking") {
+            let text = Reasoning::new(thought.text.as_str());
+            return if thought.text.is_empty() { Said::Nothing } else { Said::So(text.into()) };
+        }
+        if is_block {
+            return Said::AsItIs;
+        }
+        match self.under(self.mark, &thought.extra) {
+            Some(extra) => Said::So(Reasoning { extra, ..thought.clone() }.into()),
+            None => Said::AsItIs,
+        }
+    }
+
+    /// Whether a part of an answer is another provider's own: a search, a call of a hosted tool.
+    fn leaves_out(&self, part: &Part) -> bool {
+        let Part::Other(other) = part else { return false };
+        if other.kind() != self.mark {
+            return MARKS.iter().any(|(_, mark, _)| *mark == other.kind());
+        }
+        let kind = || other.fields().get(self.mark)?.get("type")?.as_str();
+        !self.all() && !kind().is_some_and(|kind| self.field(kind))
+    }
+}
+
+/// What becomes of a part of an answer.
+enum Said {
+    AsItIs,
+    So(AiPart),
+    Nothing,
+}
+
+/// Returns the message as a provider is sent it, without what it does not take back; `None` where
+/// nothing is to be left out.
+pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
+    match message {
+        Message::Ai(ai) if ai.details.is_none() && matches!(ai.body, Body::Text(_)) => None,
+        Message::Ai(ai) => {
+            let taken = Taken::of(of(message), row);
+            let beside = taken.under(taken.beside, ai.attributes());
+            let said: Vec<_> = ai.parts().iter().map(|part| taken.said(part)).collect();
+            if beside.is_none() && said.iter().all(|said| matches!(said, Said::AsItIs)) {
+                return None;
+            }
+            let mut copy = ai.clone();
+            if !ai.parts().is_empty() {
+                let parts = ai.parts().iter().zip(said).filter_map(|(part, said)| match said {
+                    Said::AsItIs => Some(part.clone()),
+                    Said::So(part) => Some(part),
+                    Said::Nothing => None,
+                });
+                copy.body = Body::normal(parts.collect());
+            }
+            replace(&mut copy.details, beside);
+            Some(copy.into())
+        }
+        Message::User(user) => {
+            if user.details.is_none() && user.content.parts().is_empty() {
+                return None;
+            }
+            let taken = Taken::of(of(message), row);
+            let beside = taken.under(taken.beside, user.attributes());
+            let content = taken.content(&user.content);
+            if beside.is_none() && content.is_none() {
+                return None;
+            }
+            let mut copy = user.clone();
+            copy.content = content.unwrap_or(copy.content);
+            replace(&mut copy.details, beside);
+            Some(copy.into())
+        }
+        Message::Tool(tool) => {
+            if tool.answer.details.is_none() && tool.content.parts().is_empty() {
+                return None;
+            }
+            let taken = Taken::of(of(message), row);
+            let beside = taken.under(taken.beside, tool.attributes());
+            let content = taken.content(&tool.content);
+            if beside.is_none() && content.is_none() {
+                return None;
+            }
+            let mut copy = tool.clone();
+            copy.content = content.unwrap_or(copy.content);
+            replace(&mut copy.answer.details, beside);
+            Some(copy.into())
+        }
+        Message::System(system) => {
+            let taken = Taken::of(of(message), row);
+            let beside = taken.under(taken.beside, system.attributes())?;
+            let mut copy = system.clone();
+            replace(&mut copy.details, Some(beside));
+            Some(copy.into())
+        }
+        Message::Custom(_) => None,
+    }
+}
+
+fn replace(details: &mut Details, attributes: Option<Attributes>) {
+    if let (Some(details), Some(attributes)) = (details, attributes) {
+        details.attributes = attributes;
+    }
+}
+
+/// Returns the answer without the parts that are another provider's own; `None` where it has none.
+pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessage> {
+    if ai.parts().is_empty() {
+        return None;
+    }
+    let taken = Taken::of(origin(ai), row);
+    let is_left_out = |part: &AiPart| match part {
+        AiPart::Content(part) => taken.leaves_out(part),
+        _ => false,
+    };
+    if !ai.parts().iter().any(is_left_out) {
+        return None;
+    }
+    let parts = ai.parts().iter().filter(|part| !is_left_out(part)).cloned();
+    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+}

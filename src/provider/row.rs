@@ -1,0 +1,251 @@
+//! A provider as data.
+
+use serde::{Deserialize, Serialize};
+
+use super::name::Name;
+use super::private::PrivateFields;
+use super::{Provider, table};
+use crate::error::Result;
+
+/// A provider as data: the format that it speaks, what it refuses, and what it wants to be sent.
+///
+/// Begin with the row of the provider that yours resembles, change what differs, and name it with
+/// [`Provider::custom`]. As JSON it is an object with the names of these fields; one that is
+/// missing is that of [`Provider::OpenAiCompatible`].
+///
+/// ```
+/// use memory_prompt::Provider;
+/// use memory_prompt::provider::{Ends, Row};
+///
+/// let mut row = Row::like(Provider::OpenAiCompatible, "our-gateway")?;
+/// row.ends = Ends::WithoutAnswer;
+/// row.parses_arguments = true;
+/// let gateway = Provider::custom(row);
+/// assert_eq!(gateway.to_string(), "our-gateway");
+///
+/// let settings = serde_json::to_string(&gateway)?;
+/// assert_eq!(serde_json::from_str::<Provider>(&settings)?, gateway);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a rule by itself")]
+#[non_exhaustive]
+pub struct Row {
+    pub(super) name: Name,
+    /// The shape of its requests and answers.
+    pub format: Format,
+    /// The beginning that a prompt needs.
+    #[serde(default = "opens")]
+    pub opens: Opens,
+    /// The end that a prompt needs.
+    #[serde(default)]
+    pub ends: Ends,
+    /// The texts that count as blank and are refused.
+    #[serde(default)]
+    pub blank: Blank,
+    /// True where user and model take turns: no two neighbours of one side, no user behind a tool
+    /// result.
+    #[serde(default)]
+    pub takes_turns: bool,
+    /// True where an answer may end in reasoning, with nothing said or called behind it.
+    #[serde(default = "yes")]
+    pub ends_in_reasoning: bool,
+    /// The form of call ids.
+    #[serde(default = "ids")]
+    pub ids: Ids,
+    /// True where neighbouring answers with calls are one answer with all their calls.
+    #[serde(default)]
+    pub joins_calls: bool,
+    /// True where an answer may hold several calls. Where not, each goes with its result as an
+    /// answer of its own.
+    #[serde(default = "yes")]
+    pub parallel_calls: bool,
+    /// True where there is a system message. Where not, its text goes in front of the first user
+    /// message.
+    #[serde(default = "yes")]
+    pub system: bool,
+    /// True where a system message may stand among the others.
+    #[serde(default = "yes")]
+    pub late_system: bool,
+    /// True where the server reads the arguments of earlier calls again, and fails on those that
+    /// are no JSON object: the model was cut off within them.
+    #[serde(default)]
+    pub parses_arguments: bool,
+    /// True where a message may carry the name of who speaks.
+    #[serde(default = "yes")]
+    pub names: bool,
+    /// The shape of files.
+    #[serde(default)]
+    pub files: Files,
+    /// True where reasoning without a signature is refused.
+    #[serde(default)]
+    pub signed_reasoning: bool,
+    /// True where the system message is called `developer`.
+    #[serde(default)]
+    pub developer: bool,
+    /// The field in which a server of OpenAI's format takes reasoning back; none where it takes
+    /// none.
+    #[serde(default)]
+    pub reasoning: Option<ReasoningField>,
+    /// True where content is always a string, never a list of texts.
+    #[serde(default)]
+    pub flat_text: bool,
+    /// True where nothing may be said beside calls.
+    #[serde(default)]
+    pub calls_alone: bool,
+    /// The private fields that it takes back.
+    #[serde(default = "nothing")]
+    pub private: PrivateFields,
+}
+
+impl Row {
+    /// Returns the row of another provider under a name of its own, to be changed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the name is not 1 to 31 letters,
+    /// digits, `_`, `-` and `.`.
+    pub fn like(provider: Provider, name: &str) -> Result<Self> {
+        Ok(Self { name: Name::of(name)?, ..provider.row() })
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.name.as_str()
+    }
+
+    /// Returns whether private fields of an answer that the provider of this name gave are taken.
+    /// An answer that was stored before answers remembered that may be anybody's.
+    pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
+        origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
+    }
+
+    /// Returns the same row as this model of the provider needs it.
+    pub(super) fn for_model(mut self, model: &str) -> Self {
+        if self.format == Format::Anthropic
+            && let Some(version) = table::claude(model)
+        {
+            self.ends = if version < (4, 6) { Ends::Trimmed } else { Ends::WithoutAnswer };
+            if version >= (4, 8) {
+                self.opens = Opens::WithMessage;
+            }
+        }
+        self
+    }
+}
+
+fn opens() -> Opens {
+    Opens::WithAny
+}
+
+fn ids() -> Ids {
+    Ids::DistinctInMessage
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn nothing() -> PrivateFields {
+    PrivateFields::NONE
+}
+
+/// The shape of a provider's requests and answers: a module of [`wire`](crate::wire).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Format {
+    /// OpenAI Chat Completions: [`wire::openai`](crate::wire::openai).
+    #[serde(rename = "openai")]
+    OpenAi,
+    /// OpenAI Responses: [`wire::responses`](crate::wire::responses).
+    Responses,
+    /// Anthropic's Messages: [`wire::anthropic`](crate::wire::anthropic).
+    Anthropic,
+    /// Google's `generateContent`: [`wire::gemini`](crate::wire::gemini).
+    Gemini,
+    /// Ollama's `/api/chat`: [`wire::ollama`](crate::wire::ollama).
+    Ollama,
+}
+
+/// The beginning that a prompt needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Opens {
+    /// Anything, even nothing.
+    Freely,
+    /// Anything, a system message for one.
+    WithAny,
+    /// Any message beside the system message.
+    WithMessage,
+    /// The user's message, behind the system message.
+    WithUser,
+}
+
+/// The end that a prompt needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ends {
+    /// Anything.
+    #[default]
+    Freely,
+    /// Anything; an answer, which the model continues, without white space at its end.
+    Trimmed,
+    /// A message of the user or a tool: an answer is not continued, but refused.
+    WithoutAnswer,
+}
+
+/// The texts that count as blank.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Blank {
+    /// None: any text is taken.
+    #[default]
+    Never,
+    /// The empty text.
+    Empty,
+    /// White space too.
+    White,
+}
+
+/// The form of call ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ids {
+    /// Whatever they are.
+    Any,
+    /// Not empty, and distinct within one message.
+    DistinctInMessage,
+    /// The same, and at most 40 characters.
+    AtMost40,
+    /// Not empty, and distinct in the whole prompt.
+    Distinct,
+    /// The same, and at most 64 characters.
+    DistinctAtMost64,
+    /// Nine letters or digits, and distinct within one message.
+    Nine,
+}
+
+/// The shape of files in OpenAI's format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Files {
+    /// As data, or by the id that the provider gave.
+    #[default]
+    Data,
+    /// The same, or by address in the place of the data.
+    Address,
+    /// As Mistral takes them: `document_url`, or a bare `file_id`.
+    Document,
+}
+
+/// The name that a server of OpenAI's format has for the model's reasoning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningField {
+    /// `reasoning_content`: DeepSeek and many others.
+    ReasoningContent,
+    /// `reasoning`: vLLM, OpenRouter and others.
+    Reasoning,
+}

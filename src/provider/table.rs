@@ -1,0 +1,200 @@
+//! The rows, one a provider.
+
+use super::Provider;
+use super::name::Name;
+use super::private::{
+    AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
+    THINKING,
+};
+use super::row::{Blank, Ends, Files, Format, Ids, Opens, ReasoningField, Row};
+
+const fn named(name: &'static str, row: Row) -> Row {
+    Row { name: Name::known(name), ..row }
+}
+
+/// Chat Completions as every server understands it that speaks it at all.
+pub(super) const COMPATIBLE: Row = Row {
+    name: Name::known("openai_compatible"),
+    format: Format::OpenAi,
+    opens: Opens::WithAny,
+    ends: Ends::Freely,
+    blank: Blank::Never,
+    takes_turns: false,
+    ends_in_reasoning: true,
+    ids: Ids::DistinctInMessage,
+    joins_calls: false,
+    parallel_calls: true,
+    system: true,
+    late_system: true,
+    parses_arguments: false,
+    names: true,
+    files: Files::Data,
+    signed_reasoning: false,
+    developer: false,
+    reasoning: None,
+    flat_text: false,
+    calls_alone: false,
+    private: PrivateFields::NONE,
+};
+
+/// "Expected a string with maximum length 40" for the id of a call, by many public reports, of Azure
+/// too.
+pub(super) const OPENAI: Row = Row {
+    ids: Ids::AtMost40,
+    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::Azure),
+    ..named("openai", COMPATIBLE)
+};
+
+pub(super) const AZURE: Row = Row {
+    private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::OpenAi),
+    ..named("azure", OPENAI)
+};
+
+/// "Expected a string with maximum length 64" for the id of a call.
+pub(super) const RESPONSES: Row = Row {
+    format: Format::Responses,
+    opens: Opens::WithMessage,
+    ends_in_reasoning: false,
+    ids: Ids::DistinctAtMost64,
+    private: PrivateFields::ALL,
+    ..named("openai_responses", COMPATIBLE)
+};
+
+pub(super) const ANTHROPIC: Row = Row {
+    format: Format::Anthropic,
+    opens: Opens::WithUser,
+    // "This model does not support assistant message prefill": from Claude 4.6 on.
+    ends: Ends::WithoutAnswer,
+    blank: Blank::White,
+    takes_turns: false, // neighbours of one side are joined by the provider
+    ends_in_reasoning: false,
+    ids: Ids::Distinct,
+    joins_calls: true,
+    late_system: false,
+    parses_arguments: true,
+    names: false,
+    signed_reasoning: true,
+    private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
+    ..named("anthropic", COMPATIBLE)
+};
+
+pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
+    private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnVertex),
+    ..named("claude_on_bedrock", ANTHROPIC)
+};
+
+pub(super) const CLAUDE_ON_VERTEX: Row = Row {
+    private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnBedrock),
+    ..named("claude_on_vertex", ANTHROPIC)
+};
+
+/// A call must follow a user's entry. Since answers in a row are one entry, and a call may still
+/// come to the one at the front, that one always gets a user message.
+pub(super) const GEMINI: Row = Row {
+    format: Format::Gemini,
+    opens: Opens::WithUser,
+    blank: Blank::Empty,
+    ids: Ids::Any,
+    joins_calls: true,
+    late_system: false,
+    parses_arguments: true,
+    names: false,
+    private: PrivateFields::ALL.from(Provider::Vertex),
+    ..named("gemini", COMPATIBLE)
+};
+
+pub(super) const VERTEX: Row =
+    Row { private: PrivateFields::ALL.from(Provider::Gemini), ..named("vertex", GEMINI) };
+
+/// Google's own server for OpenAI's format.
+pub(super) const GOOGLE_OPENAI: Row =
+    Row { private: PrivateFields::listing(EXTRA_CONTENT), ..named("google_openai", COMPATIBLE) };
+
+/// `mistral-common` checks each request: another field is refused with 422, `name` for one.
+pub(super) const MISTRAL: Row = Row {
+    opens: Opens::WithUser,
+    ends: Ends::WithoutAnswer,
+    blank: Blank::Empty,
+    takes_turns: true,
+    ids: Ids::Nine,
+    late_system: false,
+    names: false,
+    files: Files::Document,
+    private: PrivateFields::listing(THINKING | PREFIX),
+    ..named("mistral", COMPATIBLE)
+};
+
+pub(super) const STRICT_TEMPLATE: Row = Row {
+    parses_arguments: true,
+    files: Files::Data,
+    private: PrivateFields::NONE,
+    ..named("strict_template", MISTRAL)
+};
+
+/// 400 where an answer with calls comes back without its `reasoning_content`.
+pub(super) const DEEPSEEK: Row = Row {
+    reasoning: Some(ReasoningField::ReasoningContent),
+    private: PrivateFields::listing(PREFIX),
+    ..named("deepseek", COMPATIBLE)
+};
+
+/// "for 'role:assistant' the following must be satisfied: property 'reasoning' is unsupported", and
+/// so for each property that is not in the reference, its own `channel` among them.
+pub(super) const GROQ: Row = named("groq", COMPATIBLE);
+
+pub(super) const OPENROUTER: Row = Row {
+    reasoning: Some(ReasoningField::Reasoning),
+    files: Files::Address,
+    private: PrivateFields::listing(CACHE_CONTROL | DETAILS),
+    ..named("openrouter", COMPATIBLE)
+};
+
+pub(super) const XAI: Row = named("xai", COMPATIBLE);
+
+pub(super) const LITELLM: Row = Row {
+    reasoning: Some(ReasoningField::ReasoningContent),
+    private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC),
+    ..named("litellm", COMPATIBLE)
+};
+
+pub(super) const OLLAMA: Row = Row {
+    format: Format::Ollama,
+    opens: Opens::Freely,
+    ids: Ids::Any,
+    parses_arguments: true,
+    names: false,
+    private: PrivateFields::ALL,
+    ..named("ollama", COMPATIBLE)
+};
+
+/// It reads the arguments of earlier calls again, for the template (400 from 0.24 to 0.25.1).
+pub(super) const VLLM: Row = Row {
+    parses_arguments: true,
+    reasoning: Some(ReasoningField::Reasoning),
+    private: PrivateFields::ALL,
+    ..named("vllm", COMPATIBLE)
+};
+
+/// It reads the arguments of earlier calls again, and answers 500.
+pub(super) const LLAMA_CPP: Row = Row {
+    parses_arguments: true,
+    reasoning: Some(ReasoningField::ReasoningContent),
+    private: PrivateFields::ALL,
+    ..named("llama_cpp", COMPATIBLE)
+};
+
+/// Returns the version of a Claude by its name: `claude-opus-4-8` is (4, 8), `claude-3-5-haiku`
+/// (3, 5), `claude-sonnet-5` (5, 0). A date is no version.
+pub(super) fn claude(model: &str) -> Option<(u32, u32)> {
+    let at = model.rfind("claude")?;
+    let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);
+    let mut numbers = words
+        .skip_while(|word| !is_version(word))
+        .take_while(|word| is_version(word))
+        .filter_map(|word| word.parse().ok());
+    Some((numbers.next()?, numbers.next().unwrap_or(0)))
+}
+
+fn is_version(word: &str) -> bool {
+    word.len() <= 2 && word.bytes().all(|b| b.is_ascii_digit()) && !word.is_empty()
+}

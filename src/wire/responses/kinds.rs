@@ -1,0 +1,195 @@
+//! Calls that are no functions and that the application answers all the same: a shell, a patch, a
+//! computer, a search for tools, a question whether a server may be asked.
+//!
+//! Each is a tool call of its kind: its name is the tool's, its arguments are what it asks for, and the
+//! item stands beside them, as it came. So windows and repair keep it together with its output, and
+//! another provider is shown a call of a function.
+
+use serde::ser::SerializeMap;
+use serde_json::{Value, json};
+
+use super::{ATTRIBUTE, FORMAT};
+use crate::error::Result;
+use crate::message::{Attributes, Content, Media, Part, Source, ToolCall, ToolMessage};
+use crate::wire::common::{DataUrl, Fields, inline, keep, kept};
+
+/// A kind of call.
+pub(super) struct Kind {
+    call: &'static str,
+    /// The name of the tool.
+    tool: &'static str,
+    /// The field that holds what it asks for; of the others, the whole item does.
+    asks: &'static str,
+    /// The field by which its output names it, there and here.
+    id: &'static str,
+    output: &'static str,
+    /// The field of the output that holds what came of it.
+    holds: &'static str,
+    output_id: &'static str,
+}
+
+const KINDS: [Kind; 6] = [
+    kind("local_shell_call", "local_shell", "action", "local_shell_call_output", "output"),
+    kind("shell_call", "shell", "action", "shell_call_output", "output"),
+    kind("apply_patch_call", "apply_patch", "operation", "apply_patch_call_output", "output"),
+    kind("computer_call", "computer", "action", "computer_call_output", "output"),
+    kind("tool_search_call", "tool_search", "arguments", "tool_search_output", "tools"),
+    Kind {
+        id: "id",
+        output_id: "approval_request_id",
+        ..kind("mcp_approval_request", "mcp_approval", "", "mcp_approval_response", "approve")
+    },
+];
+
+const fn kind(
+    call: &'static str,
+    tool: &'static str,
+    asks: &'static str,
+    output: &'static str,
+    holds: &'static str,
+) -> Kind {
+    Kind { call, tool, asks, id: "call_id", output, holds, output_id: "call_id" }
+}
+
+/// Reads an item that is such a call; `None` for any other, and for one that the provider runs by
+/// itself.
+pub(super) fn call(item: &Value) -> Option<ToolCall> {
+    let kind = KINDS.iter().find(|kind| item["type"] == kind.call)?;
+    let id = item.get(kind.id)?.as_str().filter(|id| !id.is_empty())?;
+    if kind.tool == "tool_search" && item["execution"] != "client" {
+        return None;
+    }
+    let asks = item.get(kind.asks).filter(|asks| asks.is_object()).unwrap_or(item);
+    let fields = [("type", Value::from(kind.call)), ("item", item.clone())];
+    let fields = fields.map(|(key, value)| (key.to_owned(), value));
+    let extra = keep(FORMAT, Attributes::from_iter(fields));
+    Some(ToolCall { extra, ..ToolCall::new(id, kind.tool, asks.to_string()) })
+}
+
+/// Returns the ids of the calls of an answer whose outputs it holds too: the provider ran them.
+pub(super) fn answered(output: &[Value]) -> Vec<String> {
+    let id = |item: &Value| {
+        let kind = KINDS.iter().find(|kind| item["type"] == kind.output)?;
+        Some(item.get(kind.output_id)?.as_str()?.to_owned())
+    };
+    output.iter().filter_map(id).collect()
+}
+
+/// Returns the call that such an output answers, where this is one and these calls hold that.
+pub(super) fn asked<'a>(
+    item: &Fields<'_>,
+    mut calls: impl Iterator<Item = &'a ToolCall>,
+) -> Option<(&'static Kind, &'a ToolCall)> {
+    let kind = KINDS.iter().find(|kind| item.peek("type") == Some(kind.output))?;
+    let id = item.peek(kind.output_id)?;
+    let call = calls.find(|call| call.id == id && of(call).is_some())?;
+    Some((kind, call))
+}
+
+/// Reads the output of such a call.
+pub(super) fn result(kind: &Kind, call: &ToolCall, mut fields: Fields<'_>) -> Result<ToolMessage> {
+    let value = fields.required(kind.holds)?;
+    let content = match value {
+        Value::String(text) => Content::Text(text),
+        value => match screenshot(&value) {
+            Some(media) => Content::from(vec![Part::Image(media)]),
+            None => Content::Text(value.to_string()),
+        },
+    };
+    let is_error = fields.peek("status") == Some("failed");
+    fields.take(kind.output_id);
+    fields.take("type");
+    let message = ToolMessage::new(&call.id, &call.name, content).with_error(is_error);
+    let rest = fields.rest();
+    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
+}
+
+fn screenshot(output: &Value) -> Option<Media> {
+    let fields = output.as_object().filter(|fields| fields.len() == 2)?;
+    if fields.get("type")? != "computer_screenshot" {
+        return None;
+    }
+    let url = fields.get("image_url").and_then(Value::as_str);
+    let id = || Some(Media::file_id(fields.get("file_id")?.as_str()?));
+    url.map_or_else(id, |url| {
+        Some(match DataUrl::parse(url) {
+            Some(DataUrl { media_type, data }) => Media::base64(media_type, data),
+            None => Media::url(url),
+        })
+    })
+}
+
+/// Returns the kind of a call, where it is of one and its item is here.
+pub(super) fn of(call: &ToolCall) -> Option<(&'static Kind, &Attributes)> {
+    let kept = kept(FORMAT, &call.extra)?;
+    let name = kept.get("type")?.as_str()?;
+    let kind = KINDS.iter().find(|kind| kind.call == name)?;
+    Some((kind, kept.get("item")?.as_object()?))
+}
+
+/// Writes the item of a call again, under the id that it has by now.
+pub(super) fn write_call<M: SerializeMap>(
+    map: &mut M,
+    kind: &Kind,
+    item: &Attributes,
+    id: &str,
+) -> Result<(), M::Error> {
+    for (key, value) in item {
+        if key == kind.id {
+            map.serialize_entry(key, id)?;
+        } else {
+            map.serialize_entry(key, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the output of such a call.
+pub(super) fn write_result<M: SerializeMap>(
+    map: &mut M,
+    kind: &Kind,
+    result: &ToolMessage,
+) -> Result<(), M::Error> {
+    map.serialize_entry("type", kind.output)?;
+    map.serialize_entry(kind.output_id, result.call_id())?;
+    let text = result.content().text();
+    let read = || serde_json::from_str::<Value>(&text).ok();
+    let mut own = vec!["type", kind.output_id, kind.holds];
+    let holds = match kind.tool {
+        "shell" => read().filter(Value::is_array).unwrap_or_else(|| {
+            let outcome = json!({"type": "exit", "exit_code": i32::from(result.is_error())});
+            json!([{"stdout": text, "stderr": "", "outcome": outcome}])
+        }),
+        "computer" => {
+            let image = result.content().parts().iter().find_map(Part::as_media);
+            image.map_or_else(|| read().unwrap_or_else(|| Value::from(&*text)), seen)
+        }
+        "tool_search" => read().filter(Value::is_array).unwrap_or_else(|| json!([])),
+        "mcp_approval" => {
+            let word = text.trim().to_ascii_lowercase();
+            Value::from(["true", "yes", "approve", "approved"].contains(&word.as_str()))
+        }
+        _ => Value::from(&*text),
+    };
+    map.serialize_entry(kind.holds, &holds)?;
+    let kept = kept(ATTRIBUTE, result.attributes());
+    if kind.tool == "apply_patch" {
+        own.push("status");
+        map.serialize_entry("status", if result.is_error() { "failed" } else { "completed" })?;
+    }
+    if kind.tool == "tool_search" && kept.is_none() {
+        map.serialize_entry("execution", "client")?;
+        map.serialize_entry("status", "completed")?;
+    }
+    crate::wire::common::write_kept(map, kept, &own)
+}
+
+fn seen(image: &Media) -> Value {
+    match (inline(image), &image.source) {
+        (Some(url), _) => json!({"type": "computer_screenshot", "image_url": url.to_string()}),
+        (None, Source::FileId(id)) => json!({"type": "computer_screenshot", "file_id": id}),
+        (None, Source::Url(url) | Source::Base64(url)) => {
+            json!({"type": "computer_screenshot", "image_url": url})
+        }
+    }
+}
