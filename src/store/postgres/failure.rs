@@ -104,5 +104,5 @@ pub(super) fn describe_connecting(error: &driver::Error, security: &Security) ->
     let text = describe(error);
     let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
     // The server says so in its own language, but for the name of its file.
-    if refused && text.contains("pg_hba.conf") { security.advise(text) } else { text }
+    if refused && text.contains("pg_hba.conf") { security.advise(&text) } else { text }
 }

@@ -60,10 +60,10 @@ impl Security {
     }
 
     /// Adds what to do about a server that wants an encrypted connection, where there is none.
-    pub(super) fn advise(&self, text: String) -> String {
+    pub(super) fn advise(&self, text: &str) -> String {
         match self {
             #[cfg(feature = "postgres-tls")]
-            Self::Tls(_) => text,
+            Self::Tls(_) => text.to_owned(),
             Self::Plain if cfg!(feature = "postgres-tls") => {
                 format!("{text}; if it wants TLS: write `sslmode=require` in the address")
             }
