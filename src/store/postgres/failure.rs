@@ -103,9 +103,6 @@ fn is_of_the_network(error: &driver::Error) -> bool {
 pub(super) fn describe_connecting(error: &driver::Error, security: &Security) -> String {
     let text = describe(error);
     let refused = error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION);
-    match security.advice() {
-        // The server says so in its own language, but for the name of its file.
-        Some(advice) if refused && text.contains("pg_hba.conf") => format!("{text}; if {advice}"),
-        _ => text,
-    }
+    // The server says so in its own language, but for the name of its file.
+    if refused && text.contains("pg_hba.conf") { security.advise(&text) } else { text }
 }

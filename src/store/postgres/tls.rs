@@ -59,17 +59,17 @@ impl Security {
         };
     }
 
-    /// Returns what to do about a server that wants an encrypted connection, where there is none.
-    pub(super) fn advice(&self) -> Option<&'static str> {
+    /// Adds what to do about a server that wants an encrypted connection, where there is none.
+    pub(super) fn advise(&self, text: &str) -> String {
         match self {
             #[cfg(feature = "postgres-tls")]
-            Self::Tls(_) => None,
+            Self::Tls(_) => text.to_owned(),
             Self::Plain if cfg!(feature = "postgres-tls") => {
-                Some("it wants TLS: write `sslmode=require` in the address")
+                format!("{text}; if it wants TLS: write `sslmode=require` in the address")
             }
-            Self::Plain => Some(
-                "it wants TLS: switch on the feature `postgres-tls`, and write `sslmode=require` in \
-                 the address",
+            Self::Plain => format!(
+                "{text}; if it wants TLS: switch on the feature `postgres-tls`, and write \
+                 `sslmode=require` in the address"
             ),
         }
     }
