@@ -54,7 +54,10 @@
 //! and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
 //! tells in a [`Report`] what it left out and why.
 //!
-//! It does not call a model, run tools, summarise or retry.
+//! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
+//! [`Conversation`], which asks the model and runs the tools that it is handed.
+//!
+//! It does not plan, summarise or retry.
 //!
 //! # Which window when
 //!
@@ -128,6 +131,7 @@
 //! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
 //!   prompt as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
+//! - **`schemars`** adds `Tool::takes`, what a tool takes as a type of yours says it.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
 //! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
@@ -152,6 +156,7 @@ pub mod compose;
 mod composed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod conversation;
 pub mod error;
 #[cfg(feature = "inspect")]
 pub mod inspect;
@@ -174,6 +179,7 @@ pub use compose::{Budget, Composer, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
+pub use conversation::Conversation;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 #[doc(inline)]
