@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     /// What is asked where no query was given, and what was said right before.
     pub(crate) question: String,
     pub(crate) before: String,
+    /// The position of the question, where it is a record.
+    pub(crate) asks: Option<u64>,
     /// The positions that are sent, or must not be.
     pub(crate) not_these: HashSet<u64>,
     /// The tokens that the prompt has left; none where it has no budget.
@@ -213,7 +215,7 @@ impl<'a> Search<'a> {
             return;
         }
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights);
+        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
         let best = self.best(&index, &scores, LEARNED_FROM);
         drop(index);
         if !best.is_empty() {
@@ -269,7 +271,7 @@ impl<'a> Search<'a> {
     fn rank(&mut self) -> Result<()> {
         let most = self.most_hits();
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights);
+        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
         let mut hits: BTreeMap<u64, Hit> = BTreeMap::new();
         let mut put = |hit: Hit| {
             let known = hits.entry(hit.seq).or_insert(hit);
