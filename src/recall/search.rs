@@ -162,7 +162,8 @@ impl<'a> Search<'a> {
         let last = last.and_then(|last| asked.newest.find(last));
         let is_other = index.rules != self.recall.rules()
             || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
-            || index.end > asked.held.end
+            // Another prompt may have seen more of the same conversation.
+            || (index.end > asked.held.end && asked.incarnation.is_none())
             || index.start > asked.held.start
             || last.is_some_and(|record| hash_of(record.message()) != index.last);
         if is_other {
@@ -264,7 +265,8 @@ impl<'a> Search<'a> {
     }
 
     fn may_be_sent(&self, index: &RecallIndex, doc: Doc) -> bool {
-        !self.asked.not_these.contains(&index.position(doc))
+        let position = index.position(doc);
+        self.asked.held.contains(&position) && !self.asked.not_these.contains(&position)
     }
 
     /// Decides what to quote: the best hits, and what stands around them.
@@ -505,7 +507,7 @@ const LEARNED_WEIGHT: f32 = 0.15;
 const MOST_LEARNED: usize = 1024;
 /// The part of a hit's score by which the messages before and behind it stand in line: an answer
 /// more often tells what is sought than a question.
-const NEIGHBOURS: [f32; 2] = [0.7, 0.9];
+const NEIGHBOURS: [f32; 2] = [0.6, 0.9];
 /// A question of fewer words is taken to go on with what was said before.
 const FEW: usize = 4;
 const CONTEXT: f32 = 0.3;
