@@ -312,7 +312,7 @@ impl<'a> Search<'a> {
     fn add_candidates(&self, best: &mut Vec<Hit>, most: usize) -> Result<()> {
         let Some(candidates) = &self.recall.candidates else { return Ok(()) };
         let query = self.recall.query.as_deref().unwrap_or(&self.asked.question);
-        let top = best.first().map_or(self.recall.least.max(1.0), |hit| hit.score);
+        let top = best.first().map_or_else(|| self.recall.least.max(1.0), |hit| hit.score);
         for offered in candidates.candidates(&self.asked.id, query, most)?.into_iter().take(most) {
             let seq = offered.seq;
             if !self.asked.held.contains(&seq) || self.asked.not_these.contains(&seq) {
