@@ -181,7 +181,7 @@ pub(super) fn write(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// Reads what [`write`] writes; `None` at the end, or where it is no such number.
+/// Reads what [`write()`] writes; `None` at the end, or where it is no such number.
 pub(super) fn read(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..63).step_by(7) {
