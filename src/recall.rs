@@ -257,11 +257,11 @@ impl Recall {
 
     /// Takes an index that was kept. One that does not fit the conversation or these settings is
     /// made anew when it is needed.
-    pub fn set_index(&self, id: MemoryId, index: RecallIndex) {
+    pub fn set_index(&self, id: &MemoryId, index: RecallIndex) {
         let bytes = index.bytes();
         let kept = Kept { index: Arc::new(Mutex::new(index)), bytes, used: 0 };
         self.indexes.lock().known.insert(id.clone(), kept);
-        self.keep_within(&id, bytes);
+        self.keep_within(id, bytes);
     }
 
     /// Returns whether tokens are kept free for it, and how many.

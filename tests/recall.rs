@@ -281,7 +281,7 @@ fn how_the_index_came_about_changes_nothing() {
         let bytes = grown.index(memory.id()).unwrap().to_bytes();
         let index = RecallIndex::from_bytes(&bytes).unwrap();
         assert_eq!(index.to_bytes(), bytes);
-        read.set_index(memory.id().clone(), index);
+        read.set_index(memory.id(), index);
         assert_eq!(build(&read), fresh);
     }
 }
@@ -296,7 +296,7 @@ fn an_index_of_other_rules_or_another_conversation_is_made_anew() {
     other.preview().unwrap();
     let foreign = kept.index(other.memory().id()).unwrap();
     let recall = Recall::words();
-    recall.set_index(prompt.memory().id().clone(), foreign);
+    recall.set_index(prompt.memory().id(), foreign);
     assert_eq!(prompt.recall(recall).preview().unwrap(), right);
     other.set_recall(None);
     assert!(other.build().unwrap().report().recalled.is_empty());
@@ -320,7 +320,7 @@ fn bytes_that_are_no_index_are_refused() {
             if let Ok(index) = RecallIndex::from_bytes(&damaged) {
                 let _ = index.to_bytes();
                 if i % 41 == 0 {
-                    recall.set_index(prompt.memory().id().clone(), index);
+                    recall.set_index(prompt.memory().id(), index);
                     prompt.preview().unwrap();
                 }
             }

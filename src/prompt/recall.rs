@@ -58,7 +58,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
             .chain(dropped)
             .collect();
         let mut newest = snapshot.records.iter().rev().skip_while(|it| !it.message().is_user());
-        let mut question = newest.next().map(|it| it.message().text().into_owned());
+        let asking = newest.next();
+        let asks = asking.map(|record| record.seq());
+        let mut question = asking.map(|record| record.message().text().into_owned());
         if question.is_none() {
             let asked = self.temporaries.iter().rev().find(|it| it.is_user());
             question = asked.map(|message| message.text().into_owned());
@@ -76,6 +78,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
             newest: snapshot.records.clone(),
             question: question.unwrap_or_default(),
             before: before.join("\n"),
+            asks,
             not_these,
             left: budget.map(|(_, tokens)| tokens.saturating_sub(total + margin)),
             counter: budget.map(|(counter, _)| Arc::clone(counter)),

@@ -23,7 +23,7 @@ impl RecallIndex {
     /// let bytes = recall.index(&"u1".into()).map(|index| index.to_bytes()).unwrap_or_default();
     /// // In another process:
     /// let recall = Recall::words();
-    /// recall.set_index("u1".into(), RecallIndex::from_bytes(&bytes)?);
+    /// recall.set_index(&"u1".into(), RecallIndex::from_bytes(&bytes)?);
     /// assert_eq!(recall.index(&"u1".into()).map(|index| index.end()), Some(1));
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```

@@ -165,7 +165,7 @@ impl fmt::Debug for RecallIndex {
             .field("positions", &(self.start..self.end))
             .field("messages", &self.docs.len())
             .field("bytes", &self.bytes())
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

@@ -77,7 +77,15 @@ pub(super) fn rarity(having: usize, all: usize) -> f32 {
 
 /// Scores every message: a function of what the memory holds now, whatever it held when the index
 /// was made.
-pub(super) fn score(index: &RecallIndex, question: &Question, weights: Weights) -> Scores {
+///
+/// The message at `asks` is the question, which would lift what stands beside it.
+pub(super) fn score(
+    index: &RecallIndex,
+    question: &Question,
+    weights: Weights,
+    asks: Option<u64>,
+) -> Scores {
+    let asks = asks.and_then(|position| index.doc_at(position));
     let (first, end) = (index.first(), index.docs());
     let all = (end - first) as usize;
     let mut scores = vec![0.0_f32; all];
@@ -91,18 +99,21 @@ pub(super) fn score(index: &RecallIndex, question: &Question, weights: Weights) 
         };
         at(Some(place)) + near * (at(place.checked_sub(1)) + at(Some(place + 1)))
     };
+    let having =
+        |word| index.having(word, first).filter(move |(doc, _)| asks.is_none_or(|it| it != *doc));
     // Words that stand everywhere say little and cost most: they count where there are no others.
-    let counts = question.words().map(|(word, _)| index.having(word, first).count());
+    let counts = question.words().map(|(word, _)| having(word).count());
     let counts: Vec<usize> = counts.collect();
     let is_common = |having: usize| having > all / 4;
-    let only_common = counts.iter().all(|having| *having == 0 || is_common(*having));
+    let own = question.words().zip(&counts).filter(|((_, weight), _)| *weight >= 1.0);
+    let only_common = own.map(|(_, having)| *having).all(|it| it == 0 || is_common(it));
     let mut spread = Vec::new();
-    for ((word, weight), having) in question.words().zip(counts) {
-        if having == 0 || (is_common(having) && !only_common) {
+    for ((word, weight), count) in question.words().zip(counts) {
+        if count == 0 || (is_common(count) && !only_common) {
             continue;
         }
         spread.clear();
-        for (doc, times) in index.having(word, first) {
+        for (doc, times) in having(word) {
             let (place, times) = ((doc - first) as usize, times as f32);
             if near > 0.0 && place > 0 {
                 add(&mut spread, place - 1, near * times);
@@ -112,7 +123,7 @@ pub(super) fn score(index: &RecallIndex, question: &Question, weights: Weights) 
                 add(&mut spread, place + 1, near * times);
             }
         }
-        let weight = weight * rarity(having, all) * (weights.k1 + 1.0);
+        let weight = weight * rarity(count, all) * (weights.k1 + 1.0);
         for (place, times) in &spread {
             let long = 1.0 - weights.b + weights.b * length(*place) / average;
             scores[*place] += weight * times / (times + weights.k1 * long);

@@ -38,6 +38,8 @@ pub(crate) struct Asked {
     /// What is asked where no query was given, and what was said right before.
     pub(crate) question: String,
     pub(crate) before: String,
+    /// The position of the question, where it is a record.
+    pub(crate) asks: Option<u64>,
     /// The positions that are sent, or must not be.
     pub(crate) not_these: HashSet<u64>,
     /// The tokens that the prompt has left; none where it has no budget.
@@ -160,7 +162,8 @@ impl<'a> Search<'a> {
         let last = last.and_then(|last| asked.newest.find(last));
         let is_other = index.rules != self.recall.rules()
             || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
-            || index.end > asked.held.end
+            // Another prompt may have seen more of the same conversation.
+            || (index.end > asked.held.end && asked.incarnation.is_none())
             || index.start > asked.held.start
             || last.is_some_and(|record| hash_of(record.message()) != index.last);
         if is_other {
@@ -213,7 +216,7 @@ impl<'a> Search<'a> {
             return;
         }
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights);
+        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
         let best = self.best(&index, &scores, LEARNED_FROM);
         drop(index);
         if !best.is_empty() {
@@ -262,14 +265,15 @@ impl<'a> Search<'a> {
     }
 
     fn may_be_sent(&self, index: &RecallIndex, doc: Doc) -> bool {
-        !self.asked.not_these.contains(&index.position(doc))
+        let position = index.position(doc);
+        self.asked.held.contains(&position) && !self.asked.not_these.contains(&position)
     }
 
     /// Decides what to quote: the best hits, and what stands around them.
     fn rank(&mut self) -> Result<()> {
         let most = self.most_hits();
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights);
+        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
         let mut hits: BTreeMap<u64, Hit> = BTreeMap::new();
         let mut put = |hit: Hit| {
             let known = hits.entry(hit.seq).or_insert(hit);
@@ -308,7 +312,7 @@ impl<'a> Search<'a> {
     fn add_candidates(&self, best: &mut Vec<Hit>, most: usize) -> Result<()> {
         let Some(candidates) = &self.recall.candidates else { return Ok(()) };
         let query = self.recall.query.as_deref().unwrap_or(&self.asked.question);
-        let top = best.first().map_or(self.recall.least.max(1.0), |hit| hit.score);
+        let top = best.first().map_or_else(|| self.recall.least.max(1.0), |hit| hit.score);
         for offered in candidates.candidates(&self.asked.id, query, most)?.into_iter().take(most) {
             let seq = offered.seq;
             if !self.asked.held.contains(&seq) || self.asked.not_these.contains(&seq) {
@@ -503,7 +507,7 @@ const LEARNED_WEIGHT: f32 = 0.15;
 const MOST_LEARNED: usize = 1024;
 /// The part of a hit's score by which the messages before and behind it stand in line: an answer
 /// more often tells what is sought than a question.
-const NEIGHBOURS: [f32; 2] = [0.7, 0.9];
+const NEIGHBOURS: [f32; 2] = [0.6, 0.9];
 /// A question of fewer words is taken to go on with what was said before.
 const FEW: usize = 4;
 const CONTEXT: f32 = 0.3;

@@ -121,18 +121,18 @@ impl Segment {
             };
             let mut last = self.first;
             if self.words.get(i) == Some(&word) {
-                let list = self.at(i);
-                last = Postings::new(list, self.first).last().map_or(last, |(doc, _)| doc);
-                all.lists.extend_from_slice(list);
+                let part = self.at(i);
+                last = Postings::new(part, self.first).last().map_or(last, |(doc, _)| doc);
+                all.lists.extend_from_slice(part);
                 i += 1;
             }
             if next.words.get(k) == Some(&word) {
                 // Only the first number is told from another one than before.
-                let mut list = next.at(k);
-                if let Some(gap) = read(&mut list) {
+                let mut part = next.at(k);
+                if let Some(gap) = read(&mut part) {
                     let doc = next.first.saturating_add(gap_of(gap));
                     write(u64::from(doc.saturating_sub(last)) << 1 | gap & 1, &mut all.lists);
-                    all.lists.extend_from_slice(list);
+                    all.lists.extend_from_slice(part);
                 }
                 k += 1;
             }
@@ -181,7 +181,7 @@ pub(super) fn write(mut number: u64, to: &mut Vec<u8>) {
     to.push(number as u8);
 }
 
-/// Reads what [`write`] writes; `None` at the end, or where it is no such number.
+/// Reads what [`write()`] writes; `None` at the end, or where it is no such number.
 pub(super) fn read(from: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..63).step_by(7) {

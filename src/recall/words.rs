@@ -65,6 +65,7 @@ pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Wor
 const PARTICLES: &str = "的了着过過吗嗎呢吧啊呀嘛はがをにでとのもへ";
 
 /// Characters side by side in a script without spaces: the last of them.
+#[derive(Clone, Copy)]
 struct Run {
     start: usize,
     end: usize,
