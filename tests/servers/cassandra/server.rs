@@ -23,6 +23,8 @@ struct Seat {
     /// Where it asks who else there is.
     seed: &'static str,
     heap: &'static str,
+    /// How long it looks for the others, in milliseconds: on a busy machine they take their time.
+    ring_delay: u32,
     memtables: &'static str,
 }
 
@@ -32,7 +34,10 @@ impl Node {
         let [storage, native] = [free_port(), free_port()];
         let (host, seed) = ("127.0.0.1", "127.0.0.1");
         let (heap, memtables) = ("-Xmx1g", "256MiB");
-        Self::at(&Seat { host, storage, native, token: 0, seed, heap, memtables }, more)
+        Self::at(
+            &Seat { host, storage, native, token: 0, seed, heap, ring_delay: 100, memtables },
+            more,
+        )
     }
 
     /// A cluster of three nodes, each on a loopback address of its own with a third of the ring.
@@ -52,6 +57,7 @@ impl Node {
             token,
             seed: HOSTS[0],
             heap: "-Xmx512m",
+            ring_delay: 60_000,
             memtables: "64MiB",
         };
         // The others find the first one there.
@@ -77,10 +83,12 @@ impl Node {
         fs::write(place.join("logback.xml"), include_str!("logback.xml")).unwrap();
 
         let (home, heap) = (place.clone(), seat.heap);
+        let ring_delay = format!("-Dcassandra.ring_delay_ms={}", seat.ring_delay);
         let command = move || {
             let mut java = Command::new("java");
             java.args(include_str!("flags").lines())
                 .arg(heap)
+                .arg(&ring_delay)
                 .arg(format!("-Dcassandra.config=file://{}/cassandra.yaml", home.display()))
                 .arg(format!("-Dcassandra.storagedir={}", home.display()))
                 .arg(format!("-Dlogback.configurationFile={}/logback.xml", home.display()))

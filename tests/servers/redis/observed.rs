@@ -34,8 +34,11 @@ fn retries_reconnects_and_drops_are_told_without_text() {
                 server.restart();
                 appending.await.unwrap();
             }
+            server.freeze();
             let dropped = memory.add(Message::user("secret f"));
-            let _ = tokio::time::timeout(Duration::ZERO, dropped).await;
+            let dropped = tokio::time::timeout(Duration::from_millis(50), dropped).await;
+            assert!(dropped.is_err(), "nobody answers");
+            server.thaw();
             let figures = store.figures();
             assert_eq!((figures.connections, figures.under_way), (1, 0));
             assert!(figures.retries > 0 && figures.reconnects == 1, "{figures:?}");
