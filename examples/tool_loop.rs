@@ -5,7 +5,7 @@
 //! With `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` it is the same, and what is
 //! kept here over a dropped turn is kept over a killed process.
 
-use memory_prompt::turn::{Ask, Call, Done, Keep, Next, Tool, ToolError, Turn};
+use memory_prompt::turn::{Ask, Call, Done, Next, OnInterrupt, Tool, ToolError, Turn};
 use memory_prompt::{ChatMemoryExt, InMemoryStore, MemoryPrompt, Message, Result, ToolCall};
 use serde_json::json;
 
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
     // Whoever finds out what became of the booking ends the turn. Nobody knows yet: a late result will do.
     for unfinished in alan.unfinished()? {
         let mut turn = alan.adopt(&unfinished)?;
-        turn.interrupt(Keep::Said);
+        turn.interrupt(OnInterrupt::Keep);
         finish(&mut turn, &alan)?;
     }
     alan.add(Message::tool("c1", "book_room", "booked for 2 nights, reference 8QP"))?;

@@ -128,6 +128,7 @@
 //! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
 //!   prompt as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
+//! - **`schemars`** adds `Tool::takes`, what a tool takes as a type of yours says it.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
 //! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers

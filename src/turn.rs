@@ -60,6 +60,8 @@
 
 mod document;
 mod machine;
+mod owner;
+mod reply;
 mod shell;
 mod tool;
 mod unfinished;
@@ -70,15 +72,16 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::codec::Codec;
 use crate::compose::ComposerCache;
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
-use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
+use crate::message::{AiMessage, Message, ToolCall};
 use crate::record::{Records, Snapshot};
+use crate::wire::{Stop, Usage};
 use document::{Document, Seen};
 pub use machine::Step;
+pub use reply::Reply;
 pub use tool::{Call, Tool, ToolError};
 pub use unfinished::{Begun, Unfinished};
 
@@ -98,7 +101,6 @@ pub struct Turn {
     wanted: usize,
     /// The messages that stand behind it, as records.
     staged: Records,
-    temporaries: Vec<Arc<Message>>,
     cache: ComposerCache,
     /// True where somebody else may have the slot.
     is_lost: bool,
@@ -106,6 +108,8 @@ pub struct Turn {
     is_committing: bool,
     /// True where what is to be stored now was to be stored before.
     is_again: bool,
+    /// Why the newest answer ended, where its provider told.
+    stop: Option<Stop>,
     done: Option<Done>,
 }
 
@@ -157,6 +161,10 @@ pub struct Done {
     pub ended: Ended,
     /// True where the memory recognises the append, should it come again after a lost answer.
     pub recognised: bool,
+    /// The sum of what its answers cost, as far as their providers told.
+    pub usage: Usage,
+    /// Why the last answer ended, where its provider told and this owner of the turn took it.
+    pub stop: Option<Stop>,
 }
 
 impl fmt::Debug for Done {
@@ -167,6 +175,8 @@ impl fmt::Debug for Done {
             .field("messages", &self.messages.len())
             .field("ended", &self.ended)
             .field("recognised", &self.recognised)
+            .field("usage", &self.usage)
+            .field("stop", &self.stop)
             .finish()
     }
 }
@@ -194,8 +204,9 @@ pub enum Ended {
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
-    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it. What it found out since was
-    /// appended as late results; the rest of its messages is here and nowhere else.
+    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it, or has stored a turn of the same
+    /// [id](Turn::with_id). What it found out since was appended as late results; the rest of its
+    /// messages is here and nowhere else.
     Adopted,
 }
 
@@ -227,16 +238,17 @@ pub enum Checkpoint {
     Required,
 }
 
-/// The part that is kept of a turn that is interrupted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The rule for a turn that is [interrupted](Turn::interrupt).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Keep {
-    /// Everything that was said so far. Calls without a result are closed: a tool that may have run
-    /// has an unknown outcome, which a late result replaces.
-    Said,
-    /// Nothing, if nothing has happened: where a tool that is not repeatable may have run, what was
-    /// said is kept all the same.
-    Nothing,
+pub enum OnInterrupt {
+    /// Everything that was said so far is stored. Calls without a result are closed: a tool that may
+    /// have run has an unknown outcome, which a late result replaces.
+    #[default]
+    Keep,
+    /// Nothing is stored, if nothing has happened: where a tool that is not repeatable may have run,
+    /// what was said is kept all the same.
+    Forget,
 }
 
 impl Turn {
@@ -249,8 +261,6 @@ impl Turn {
     }
 
     fn of(document: Document) -> Self {
-        let temporaries = document.note.iter().chain(&document.temporaries);
-        let temporaries = temporaries.cloned().map(Arc::new).collect();
         Self {
             document,
             tools: Arc::from([]),
@@ -259,11 +269,11 @@ impl Turn {
             base: None,
             wanted: 0,
             staged: Records::default(),
-            temporaries,
             cache: ComposerCache::default(),
             is_lost: false,
             is_committing: false,
             is_again: false,
+            stop: None,
             done: None,
         }
     }
@@ -282,10 +292,7 @@ impl Turn {
     /// them.
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
-        for message in messages {
-            self.temporaries.push(Arc::new(message.clone()));
-            self.document.temporaries.push(message);
-        }
+        self.document.temporaries.extend(messages);
         self
     }
 
@@ -310,6 +317,33 @@ impl Turn {
         self
     }
 
+    /// The turn under an id of your own, so that a request which comes twice is stored once.
+    ///
+    /// Ids are recognised within a conversation: see [`Append::with_id`](crate::Append::with_id). A
+    /// turn of an id that was stored before stores nothing and says [`Ended::Adopted`], unless it was
+    /// written to a slot, before a tool that is not repeatable: it is stored then under another id.
+    ///
+    /// ```
+    /// use memory_prompt::turn::{Ended, Next, Turn};
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// for ended in [Ended::Answered, Ended::Adopted] {
+    ///     let mut turn = Turn::new(Message::user("Hi.")).with_id("update 4711");
+    ///     turn.next(&prompt)?;
+    ///     turn.answer("Hello.")?;
+    ///     let Next::Done(done) = turn.next(&prompt)? else { unreachable!() };
+    ///     assert_eq!((done.ended, done.positions), (ended, 0..2));
+    /// }
+    /// assert_eq!(prompt.memory().end()?, 2);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn with_id(mut self, id: impl Into<String>) -> Self {
+        self.document.id = id.into();
+        self
+    }
+
     /// The id by which the memory recognises the append of this turn.
     pub fn id(&self) -> &str {
         &self.document.id
@@ -320,134 +354,15 @@ impl Turn {
         &self.document.messages
     }
 
+    /// Returns the sum of what its answers cost, as far as their providers told.
+    pub fn usage(&self) -> Usage {
+        self.document.usage
+    }
+
     /// The temporaries of a turn that comes to nothing, for the next one.
     #[must_use]
     pub fn into_temporaries(self) -> Vec<Message> {
         self.document.temporaries
-    }
-
-    /// Takes the answer of the model.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where it is not the answer of a model, and where the model was not to
-    /// be asked: calls wait for their results, or the turn is over.
-    pub fn answer(&mut self, answer: impl Into<Message>) -> Result<()> {
-        let Message::Ai(answer) = answer.into() else {
-            return Err(Error::invalid("answer", "it is not the message of a model"));
-        };
-        if self.is_over() || self.document.messages.last().is_some_and(|it| it.as_ai().is_some()) {
-            return Err(Error::invalid("answer", "the turn did not ask"));
-        }
-        if self.open().next().is_some() {
-            return Err(Error::invalid("answer", "calls wait for their results"));
-        }
-        let calls = answer.has_tool_calls();
-        self.document.messages.push(Message::Ai(answer));
-        self.document.is_called = false;
-        self.document.is_adopted = false;
-        if !calls {
-            if self.document.steers.is_empty() {
-                self.document.ended = Some(Ended::Answered);
-            }
-            return Ok(());
-        }
-        if self.document.rounds >= self.document.most_rounds {
-            let most = self.document.most_rounds;
-            self.close(&format!("Not run: a turn has at most {most} rounds of calls."));
-            self.document.ended = Some(Ended::Rounds);
-            return Ok(());
-        }
-        self.document.rounds += 1;
-        self.refuse_unknown();
-        Ok(())
-    }
-
-    /// Takes what came of a call: of the first with this id that waits.
-    ///
-    /// A result that is too large for the memory becomes an error for the model that says so.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where no call of this id waits.
-    pub fn result(
-        &mut self,
-        call_id: &str,
-        outcome: Result<impl Into<Content>, ToolError>,
-    ) -> Result<()> {
-        let call = self.open().find(|call| call.id == call_id).cloned();
-        let Some(call) = call.filter(|_| !self.is_over()) else {
-            let text = format!("no call {call_id:?} waits for its result");
-            return Err(Error::invalid("result", text));
-        };
-        let result = match outcome {
-            Ok(content) => ToolMessage::new(&call.id, &call.name, content),
-            Err(error) => {
-                ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
-            }
-        };
-        self.stage_result(result);
-        Ok(())
-    }
-
-    /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where no call of this id waits.
-    pub fn error(&mut self, call_id: &str, text: impl Into<String>) -> Result<()> {
-        self.result(call_id, Err::<&str, _>(ToolError::new(text)))
-    }
-
-    /// Adds a message of the user to the running turn. The model is told at the next place where
-    /// that is possible: with the results of the calls that run, or instead of the end.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Invalid`] where the turn is over: ask again.
-    pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
-        if self.is_over() {
-            return Err(Error::invalid("steer", "the turn is over"));
-        }
-        self.document.steers.push(Message::User(UserMessage::new(content).steered()));
-        Ok(())
-    }
-
-    /// Ends the turn: the next step stores what is kept of it.
-    ///
-    /// What a broken stream has brought of an answer can be handed to [`answer`](Self::answer)
-    /// before.
-    pub fn interrupt(&mut self, keep: Keep) {
-        if self.is_over() {
-            return;
-        }
-        let keeps = keep == Keep::Said || self.has_happened();
-        self.document.ended = Some(Ended::Interrupted);
-        if !keeps {
-            self.document.messages.clear();
-            return;
-        }
-        if self.document.is_called {
-            for call in self.open().cloned().collect::<Vec<_>>() {
-                let result = ToolMessage::new(&call.id, &call.name, OUTCOME_UNKNOWN);
-                let result = result.with_error(true).stand_in();
-                self.document.messages.push(Message::Tool(result));
-            }
-        } else {
-            self.close("Not run: the turn was interrupted.");
-        }
-        self.document.messages.append(&mut self.document.steers);
-    }
-
-    /// Returns whether a tool that is not repeatable may have run.
-    fn has_happened(&self) -> bool {
-        let messages = &self.document.messages;
-        let newest = messages.iter().rposition(Message::has_tool_calls);
-        let asked =
-            messages.iter().enumerate().flat_map(|(i, it)| it.tool_calls().map(move |c| (i, c)));
-        let mut others = asked.filter(|(_, call)| !self.is_repeatable(call));
-        self.document.kept.is_some()
-            || others.any(|(i, _)| Some(i) != newest || self.document.is_called)
     }
 
     /// Sets what the memory takes at most: [`ChatMemory::limits`](crate::ChatMemory::limits). For
@@ -460,9 +375,19 @@ impl Turn {
         self.document.ended.is_some() || self.done.is_some()
     }
 
-    /// The calls that wait for results.
-    fn open(&self) -> impl Iterator<Item = &ToolCall> {
-        waiting(&self.document.messages).into_iter()
+    /// The calls that wait for results, with their places among the newest calls.
+    fn open(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
+        self.document.waiting().into_iter()
+    }
+
+    fn is_unapproved(&self, place: usize) -> bool {
+        self.document.unapproved.contains(&place)
+    }
+
+    /// The temporaries as they are sent: behind the note about other turns.
+    fn sent_temporaries(&self) -> Vec<Arc<Message>> {
+        let messages = self.document.note.iter().chain(&self.document.temporaries);
+        messages.cloned().map(Arc::new).collect()
     }
 
     fn is_repeatable(&self, call: &ToolCall) -> bool {
@@ -473,77 +398,10 @@ impl Turn {
         self.tools.iter().find(|tool| tool.name() == call.name)
     }
 
-    /// Answers the calls of tools that there are not.
-    fn refuse_unknown(&mut self) {
-        if self.tools.is_empty() {
-            return;
-        }
-        let unknown = self.open().filter(|call| self.tool(call).is_none());
-        for call in unknown.cloned().collect::<Vec<_>>() {
-            let text = format!("There is no tool {:?}.", call.name);
-            self.stage_result(ToolMessage::new(&call.id, &call.name, text).with_error(true));
-        }
-    }
-
-    /// Answers all calls that wait with this error.
-    fn close(&mut self, text: &str) {
-        for call in self.open().cloned().collect::<Vec<_>>() {
-            let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
-            self.document.messages.push(Message::Tool(result));
-        }
-    }
-
-    /// Stages a result, or says in its place that it is too large.
-    fn stage_result(&mut self, result: ToolMessage) {
-        let (id, name) = (result.call_id().to_owned(), result.tool_name().to_owned());
-        let message = Message::Tool(result);
-        let message = match self.excess_of(self.document.messages.iter().chain([&message])) {
-            None => message,
-            Some(text) => {
-                let text = format!("The result is too large: {text}.");
-                Message::Tool(ToolMessage::new(id, name, text).with_error(true))
-            }
-        };
-        self.document.messages.push(message);
-    }
-
-    /// Says why the memory can't take these messages at once; `None` where it can.
-    fn excess_of<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> Option<String> {
-        let Limits { message: most, batch, .. } = self.limits;
-        if most == usize::MAX && batch == usize::MAX {
-            return None;
-        }
-        let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
-        let (mut largest, mut all) = (0, 0_usize);
-        for bytes in messages.into_iter().map(size) {
-            largest = bytes.max(largest);
-            all = all.saturating_add(bytes);
-        }
-        if largest > most {
-            return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
-        }
-        (all > batch).then(|| format!("the turn has {all} bytes, and the memory takes {batch}"))
-    }
-
     fn seen(&self) -> Option<Seen> {
         self.document.seen
     }
 }
-
-/// The calls without results among these messages.
-fn waiting(messages: &[Message]) -> Vec<&ToolCall> {
-    let Some(last) = messages.iter().rposition(Message::has_tool_calls) else { return Vec::new() };
-    let mut calls: Vec<&ToolCall> = messages[last].tool_calls().collect();
-    for result in messages[last + 1..].iter().filter_map(Message::as_tool) {
-        if let Some(i) = calls.iter().position(|call| call.is_answered_by(result)) {
-            calls.remove(i);
-        }
-    }
-    calls
-}
-
-const OUTCOME_UNKNOWN: &str =
-    "The outcome of this call is not known: it may have been done, and may still be under way.";
 
 impl Serialize for Turn {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
@@ -560,7 +418,9 @@ impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(from)?;
         // Whoever wrote it may have run what it was handed.
-        document.is_adopted |= document.is_called || document.is_saving;
+        if document.is_called || document.is_saving {
+            document.calls_may_have_run();
+        }
         let is_committing = document.ended.is_some();
         Ok(Self { is_committing, ..Self::of(document) })
     }

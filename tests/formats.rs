@@ -13,7 +13,9 @@ use memory_prompt::message::{
     AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, OtherPart, Part, Reasoning,
     SystemMessage, ToolMessage, UserMessage,
 };
-use memory_prompt::{Message, ToolCall};
+use memory_prompt::turn::{OnInterrupt, Tool, ToolError};
+use memory_prompt::wire::Usage;
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Turn};
 use serde_json::json;
 
 fn folder() -> PathBuf {
@@ -164,6 +166,58 @@ fn every_file_reads_as_it_always_did() {
     }
 }
 
+/// A turn that booked a room and waits for the approval of a payment, as its owner keeps it.
+fn parked(prompt: &mut MemoryPrompt) -> Turn {
+    prompt.add_temporary(Message::user("Today is Friday."));
+    let pay = Tool::new("pay", "Pays.").needing_approval();
+    let tools = [Tool::new("book", "Books."), Tool::new("look", "Looks.").repeatable(), pay];
+    let mut turn = prompt.turn(Message::user("Book and pay.")).tools(tools).with_id("update 4711");
+    turn.next(prompt).unwrap();
+    let calls = ["book", "look", "pay"];
+    let calls = calls.map(|tool| ToolCall::new(format!("c_{tool}"), tool, r#"{"n":1}"#));
+    turn.answer(Message::ai_calls(calls)).unwrap();
+    turn.steer("Quickly.").unwrap();
+    turn.next(prompt).unwrap();
+    turn.result("c_book", Ok::<_, ToolError>("ref 7XK")).unwrap();
+    turn
+}
+
+/// A turn that was written by this or an earlier version goes on for ever.
+#[test]
+fn every_turn_goes_on() {
+    for entry in fs::read_dir(folder().join("turns")).unwrap() {
+        let bytes = fs::read(entry.unwrap().path()).unwrap();
+        let mut turn: Turn = serde_json::from_slice(&bytes).unwrap();
+        assert_eq!((turn.id(), turn.messages().len()), ("update 4711", 3));
+        assert_eq!(turn.usage(), Usage::default());
+        turn.approve("c_pay").unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+        assert_eq!(turn.messages().len(), 6);
+        let texts: Vec<_> = turn.messages()[2..].iter().map(|it| it.text()).collect();
+        assert_eq!((texts[0].as_ref(), texts[3].as_ref()), ("ref 7XK", "Quickly."));
+        assert!(texts[1].contains("not known") && texts[2].contains("not known"));
+        let Message::User(steered) = &turn.messages()[5] else { panic!("it is the user's") };
+        assert!(steered.is_steered());
+        assert_eq!(turn.into_temporaries(), [Message::user("Today is Friday.")]);
+    }
+}
+
+/// What is written anew has the fields of the newest file, no more and no less.
+#[test]
+fn a_turn_is_written_as_the_newest_file() {
+    let file: serde_json::Value =
+        serde_json::from_slice(&fs::read(folder().join("turns/1.json")).unwrap()).unwrap();
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let mut turn = serde_json::to_value(parked(&mut prompt)).unwrap();
+    assert_eq!(turn["slot"].as_str().map(str::len), file["slot"].as_str().map(str::len));
+    // These are other ones each time.
+    for key in ["slot", "kept", "seen"] {
+        assert!(turn[key] != json!(null), "{key}");
+        turn[key] = file[key].clone();
+    }
+    assert_eq!(turn, file);
+}
+
 #[test]
 fn writing_gives_the_same_bytes_for_ever() {
     // Where another crate of the build has switched on serde_json's `preserve_order`, maps are written in
@@ -186,6 +240,7 @@ fn every_file_is_looked_at() {
         .into_iter()
         .map(|(name, ..)| name)
         .chain(VARIANTS.map(|(name, _)| name.to_owned()))
+        .chain(["turns".to_owned()])
         .collect();
     let there: BTreeSet<String> = fs::read_dir(folder())
         .unwrap()
@@ -204,5 +259,10 @@ fn write_new_files() {
             file.write_all(&bytes).unwrap();
             println!("new: {name}");
         }
+    }
+    if let Ok(mut file) = fs::File::create_new(folder().join("turns/1.json")) {
+        let turn = parked(&mut MemoryPrompt::new(DefaultChatMemory::new()));
+        file.write_all(&serde_json::to_vec(&turn).unwrap()).unwrap();
+        println!("new: turns/1.json");
     }
 }

@@ -12,8 +12,9 @@ use counted::{cases, counted};
 use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
-    Ask, Call, Checkpoint, Done, Ended, Keep, Next, OnConflict, Tool, ToolError, Turn,
+    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Tool, ToolError, Turn,
 };
+use memory_prompt::wire::{Stop, anthropic, ollama};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
     MemoryPrompt, Message, Provider, Result, ToolCall, Window,
@@ -180,7 +181,7 @@ fn the_first_owner_of_an_adopted_turn_appends_late_results() {
     assert_eq!(memory.next_position().unwrap(), 0);
 
     call(&mut second, &prompt);
-    second.interrupt(Keep::Said);
+    second.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut second, &prompt).ended, Ended::Interrupted);
     let before = prompt.build().unwrap();
     assert!(before[2].text().contains("not known"));
@@ -272,20 +273,20 @@ fn an_interrupted_turn_denies_nothing() {
     let (memory, mut prompt) = shared();
     let mut turn = prompt.turn(Message::user("q"));
     ask(&mut turn, &prompt);
-    turn.interrupt(Keep::Nothing);
+    turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
     assert_eq!(memory.next_position().unwrap(), 0);
 
     // What was said is kept, and the calls that were not handed out are closed.
     let mut turn = booking(&mut prompt);
-    turn.interrupt(Keep::Said);
+    turn.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut turn, &prompt).positions, 0..3);
     assert!(texts(&*memory)[2].starts_with("Not run"));
 
     // A tool may have run, so nothing is not enough.
     let mut turn = booking(&mut prompt);
     call(&mut turn, &prompt);
-    turn.interrupt(Keep::Nothing);
+    turn.interrupt(OnInterrupt::Forget);
     assert_eq!(done(&mut turn, &prompt).positions, 3..6);
     assert!(texts(&*memory)[5].contains("not known"));
     assert!(memory.slots().unwrap().is_empty());
@@ -452,7 +453,7 @@ fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
         assert!(turn.next(&prompt).is_err());
         if is_over {
             // Nothing was handed out, and the slot is there.
-            turn.interrupt(Keep::Said);
+            turn.interrupt(OnInterrupt::Keep);
             assert_eq!(done(&mut turn, &prompt).positions, 0..3);
             assert!(prompt.unfinished().unwrap().is_empty());
             continue;
@@ -485,7 +486,7 @@ fn a_turn_of_which_all_was_evicted_can_be_ended() {
     memory.add_all((0..20).map(|i| Message::user(i.to_string()))).unwrap();
     memory.evict(10).unwrap();
     let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
-    turn.interrupt(Keep::Said);
+    turn.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut turn, &prompt).positions, 22..25);
     assert!(prompt.unfinished().unwrap().is_empty());
 }
@@ -552,6 +553,132 @@ fn what_waits_for_approval_is_written_down() {
     ask(&mut turn, &prompt);
     turn.answer(Message::ai("sorry")).unwrap();
     assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
+/// The slot of a refund that waited for approval looked like one that ran: the next model was told that its
+/// outcome was not known, and whoever adopted it had to find out whether it had been paid.
+#[test]
+fn a_call_that_waits_for_approval_has_not_run() {
+    let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Pay and book.")).tools(pay());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "pay"), ("c2", "book"), ("c1", "pay")])).unwrap();
+    assert_eq!(call(&mut turn, &prompt).len(), 3);
+    assert_eq!(turn.result("c1", ok("paid")).unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(turn.approve("c2").is_err());
+    drop(turn);
+
+    let mut next = prompt.turn(Message::user("And?"));
+    let note = ask(&mut next, &prompt).prompt()[1].text().into_owned();
+    assert_eq!(note.matches("has not run, it waits for somebody's approval").count(), 2, "{note}");
+    assert_eq!(note.matches("its outcome is not known yet").count(), 1, "{note}");
+
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let waits: Vec<_> = unfinished.begun().iter().map(|it| it.needs_approval).collect();
+    assert_eq!(waits, [true, false, true]);
+    let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
+    turn.approve("c1").unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    let told = |it: &Call| (it.needs_approval(), it.may_have_run());
+    assert_eq!(
+        handed_out.iter().map(told).collect::<Vec<_>>(),
+        [(false, false), (false, true), (true, false)]
+    );
+    drop(turn);
+
+    // It died again: that one was approved, so it may have run.
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let waits: Vec<_> = unfinished.begun().iter().map(|it| it.needs_approval).collect();
+    assert_eq!(waits, [false, false, true]);
+    let mut turn = prompt.adopt(&unfinished).unwrap().tools(pay());
+    assert!(call(&mut turn, &prompt)[0].may_have_run());
+    turn.interrupt(OnInterrupt::Keep);
+    done(&mut turn, &prompt);
+    let stored = texts(&*memory);
+    assert!(stored[2].contains("not known") && stored[3].contains("not known"), "{stored:?}");
+    assert_eq!(stored[4], "Not run: the turn was interrupted.");
+}
+
+/// A webhook came twice, and both times its question was stored and answered.
+#[test]
+fn a_turn_of_an_id_that_was_stored_stores_only_what_has_happened() {
+    let (memory, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Hi.")).with_id("update 1");
+    ask(&mut turn, &prompt);
+    turn.answer("Hello.").unwrap();
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Answered);
+
+    // Nothing has happened.
+    let mut turn = prompt.turn(Message::user("Hi.")).with_id("update 1");
+    ask(&mut turn, &prompt);
+    turn.answer("Hello again.").unwrap();
+    let again = done(&mut turn, &prompt);
+    assert_eq!((again.ended, again.positions), (Ended::Adopted, 0..2));
+    assert_eq!(memory.end().unwrap(), 2);
+
+    // It has booked.
+    let mut turn = booking(&mut prompt).with_id("update 1");
+    call(&mut turn, &prompt);
+    turn.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer("Booked.").unwrap();
+    let booked = done(&mut turn, &prompt);
+    assert_eq!((booked.ended, booked.positions), (Ended::Answered, 2..6));
+    assert!(prompt.unfinished().unwrap().is_empty());
+}
+
+#[test]
+fn what_answers_cost_is_summed() {
+    let body = |said: &str| {
+        let usage = r#""usage": {"input_tokens": 10, "output_tokens": 2}"#;
+        let body = format!(r#"{{"content": [{said}], "stop_reason": "end_turn", {usage}}}"#);
+        anthropic::answer(&body).unwrap()
+    };
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    turn.answer(body(r#"{"type": "tool_use", "id": "c1", "name": "look", "input": {}}"#)).unwrap();
+    turn.result("c1", ok("x")).unwrap();
+    let written = serde_json::to_vec(&turn).unwrap();
+    let mut turn: Turn = serde_json::from_slice(&written).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(body(r#"{"type": "text", "text": "a"}"#)).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.usage.input, done.usage.output), (Some(20), Some(4)));
+    assert_eq!(done.stop, Some(Stop::End));
+}
+
+/// The answer to a broken stream was stored like a whole one, and its last call was run.
+#[test]
+fn an_answer_that_broke_off_ends_the_turn_and_is_marked() {
+    let (memory, mut prompt) = shared();
+    let mut stream = ollama::Stream::new();
+    stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#).unwrap();
+    let mut turn = prompt.turn(Message::user("q"));
+    ask(&mut turn, &prompt);
+    turn.answer(stream.broken()).unwrap();
+    let done = done(&mut turn, &prompt);
+    assert_eq!((done.ended, done.stop), (Ended::Interrupted, Some(Stop::Broken)));
+    let stored = memory.all().unwrap();
+    let answer = stored.messages().last().unwrap().as_ai().unwrap();
+    assert_eq!(answer.text(), "Hel");
+    assert_eq!(answer.attributes().get("turn:broken"), Some(&true.into()));
+}
+
+#[test]
+fn a_late_result_takes_the_place_of_an_unknown_outcome() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    turn.unknown("c1", "Timed out after 5 seconds.").unwrap();
+    assert!(turn.unknown("c1", "again").is_err());
+    let sent = ask(&mut turn, &prompt);
+    assert!(sent.prompt()[2].text().starts_with("Timed out after 5 seconds. The outcome"));
+    turn.answer("I don't know.").unwrap();
+    done(&mut turn, &prompt);
+    memory.add(Message::tool("c1", "book", "ref 7XK")).unwrap();
+    assert_eq!(prompt.build().unwrap()[2].text(), "ref 7XK");
 }
 
 #[test]

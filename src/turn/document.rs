@@ -6,8 +6,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Checkpoint, Ended, OnConflict};
-use crate::message::Message;
+use crate::message::{Message, ToolCall};
 use crate::record::{Incarnation, SlotVersion};
+use crate::wire::Usage;
 
 /// The version of what is written. One that is newer is refused.
 const VERSION: u32 = 1;
@@ -58,9 +59,18 @@ pub(super) struct Document {
     /// True where the calls that wait were handed out.
     #[serde(default)]
     pub(super) is_called: bool,
-    /// True where that was to an earlier owner.
+    /// The places, among the newest calls, of those that wait for somebody's approval.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) unapproved: BTreeSet<usize>,
+    /// The places of those that were handed out to an earlier owner.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) begun_before: BTreeSet<usize>,
+    /// True where more is known of the calls than the slot says.
     #[serde(default)]
-    pub(super) is_adopted: bool,
+    pub(super) is_stale: bool,
+    /// What its answers cost so far.
+    #[serde(default)]
+    pub(super) usage: Usage,
     /// The way in which it ended, where it did: what is left is to append it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Ended>,
@@ -80,7 +90,7 @@ pub(super) const PREFIX: &str = "turn:";
 
 impl Document {
     pub(super) fn new(question: Message) -> Self {
-        let id = Incarnation::random().to_string(); // 64 random bits
+        let id = own_id();
         Self {
             version: VERSION,
             slot: format!("{PREFIX}{id}"),
@@ -100,10 +110,40 @@ impl Document {
             checkpoint: Checkpoint::default(),
             repeatable: BTreeSet::new(),
             is_called: false,
-            is_adopted: false,
+            unapproved: BTreeSet::new(),
+            begun_before: BTreeSet::new(),
+            is_stale: false,
+            usage: Usage::default(),
             ended: None,
         }
     }
+
+    /// The calls without results, with their places among the newest calls.
+    pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
+        let messages = &self.messages;
+        let Some(last) = messages.iter().rposition(Message::has_tool_calls) else {
+            return Vec::new();
+        };
+        let mut calls: Vec<_> = messages[last].tool_calls().enumerate().collect();
+        for result in messages[last + 1..].iter().filter_map(Message::as_tool) {
+            if let Some(i) = calls.iter().position(|(_, call)| call.is_answered_by(result)) {
+                calls.remove(i);
+            }
+        }
+        calls
+    }
+
+    /// Notes that an earlier owner may have run the calls that wait, but for those that nobody has
+    /// approved of.
+    pub(super) fn calls_may_have_run(&mut self) {
+        let places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
+        self.begun_before.extend(places.into_iter().filter(|i| !self.unapproved.contains(i)));
+    }
+}
+
+/// An id that no other turn has.
+pub(super) fn own_id() -> String {
+    Incarnation::random().to_string() // 64 random bits
 }
 
 fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{PREFIX, Seen};
-use super::unfinished::{Unfinished, told};
-use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Tool, Turn, adopted_error};
+use super::document::{Document, PREFIX, Seen, own_id};
+use super::unfinished::{Unfinished, note_about};
+use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Result};
@@ -117,7 +117,8 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
-        (self.document.is_saving, self.is_again) = (false, false);
+        (self.document.is_saving, self.document.is_stale) = (false, false);
+        self.is_again = false;
     }
 
     /// Takes the outcome of a [`Step::Append`].
@@ -135,6 +136,8 @@ impl Turn {
             messages,
             ended: ended.unwrap_or(Ended::Interrupted),
             recognised: appended.recognised,
+            usage: self.document.usage,
+            stop: self.stop,
         });
     }
 
@@ -147,11 +150,10 @@ impl Turn {
 
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
-        let calls: Vec<_> = self.open().cloned().collect();
-        let needs_approval = |call| self.tool(call).is_some_and(Tool::needs_approval);
-        let harmless = |call| self.is_repeatable(call) && !needs_approval(call);
-        let harmless = calls.iter().all(harmless);
-        let is_written = self.document.kept_messages >= self.document.messages.len();
+        let harmless = |(i, call)| self.is_repeatable(call) && !self.is_unapproved(i);
+        let harmless = self.open().all(harmless);
+        let is_written =
+            !self.document.is_stale && self.document.kept_messages >= self.document.messages.len();
         if !harmless && !is_written {
             if let Some(save) = self.save()? {
                 return Ok(save);
@@ -163,11 +165,12 @@ impl Turn {
             }
         }
         self.document.is_called = true;
-        let handed_out = calls.into_iter().map(|call| Call {
-            needs_approval: self.tool(&call).is_some_and(Tool::needs_approval),
+        let begun_before = &self.document.begun_before;
+        let handed_out = self.open().map(|(i, call)| Call {
+            made: call.clone(),
+            needs_approval: self.is_unapproved(i),
             is_kept: is_written && self.document.kept.is_some(),
-            may_have_run: self.document.is_adopted && !self.is_repeatable(&call),
-            made: call,
+            may_have_run: begun_before.contains(&i) && !self.is_repeatable(call),
         });
         Ok(Step::Call(handed_out.collect()))
     }
@@ -205,7 +208,7 @@ impl Turn {
         }
         let mut document = self.document.clone();
         document.is_called = true; // whoever reads it can't know better
-        document.is_saving = false;
+        (document.is_saving, document.is_stale) = (false, false);
         let content = serde_json::to_vec(&document).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
         })?;
@@ -221,9 +224,7 @@ impl Turn {
     fn commit(&mut self) -> Step {
         if self.document.messages.is_empty() {
             // Nothing has happened, and nothing is kept.
-            let ended = Ended::Interrupted;
-            let (positions, messages) = (0..0, Vec::new());
-            return Step::Done(Done { positions, messages, ended, recognised: false });
+            return Step::Done(self.done_without_append(Ended::Interrupted));
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
         append.id = Some(format!("{PREFIX}{}", self.document.id));
@@ -234,6 +235,12 @@ impl Turn {
             append = append.remove_slot(self.document.slot.as_str(), Expected::Is(version));
         }
         Step::Append(self.on_what_was_seen(append))
+    }
+
+    fn done_without_append(&self, ended: Ended) -> Done {
+        let (usage, stop) = (self.document.usage, self.stop);
+        let messages = self.document.messages.clone();
+        Done { positions: 0..0, messages, ended, recognised: false, usage, stop }
     }
 
     /// The append, only if the conversation goes on that the turn has seen.
@@ -275,7 +282,8 @@ impl Turn {
             self.document.before_temporaries = staged;
         }
         let behind = end + self.document.before_temporaries as u64;
-        let temporaries = Temporaries::before(&self.temporaries, behind);
+        let temporaries = self.sent_temporaries();
+        let temporaries = Temporaries::before(&temporaries, behind);
         match composer.compose_with(snapshot, temporaries, Some(cache))? {
             Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
             Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),
@@ -300,10 +308,7 @@ impl Turn {
     /// Tells the model what other turns of the conversation have begun and not ended.
     fn tell_under_way(&mut self, snapshot: &Snapshot) {
         let turns = snapshot.slots().iter().filter_map(Unfinished::of);
-        if let Some(note) = told(turns) {
-            self.document.note = Some(note.clone());
-            self.temporaries.insert(0, Arc::new(note));
-        }
+        self.document.note = note_about(turns);
     }
 
     /// Returns what is left to do of a turn that somebody else has.
@@ -316,11 +321,11 @@ impl Turn {
         let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
         let late: Vec<_> = new.iter().filter(|it| it.is_tool()).cloned().collect();
         if late.is_empty() {
-            let (positions, messages) = (0..0, self.document.messages.clone());
-            let ended = Ended::Adopted;
-            return Step::Done(Done { positions, messages, ended, recognised: false });
+            return Step::Done(self.done_without_append(Ended::Adopted));
         }
-        Step::Append(Append::new(late).with_id(format!("{PREFIX}{}:late", self.document.id)))
+        // Two turns may have been given one id, but not one slot.
+        let Document { slot, id, .. } = &self.document;
+        Step::Append(Append::new(late).with_id(format!("{slot}:{id}:late")))
     }
 
     fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {
@@ -332,9 +337,17 @@ impl Turn {
             let own = Unfinished::of(slot).filter(|it| it.document.id == self.document.id);
             let own = own.ok_or_else(adopted_error)?;
             // A save was done though its answer got lost; or by somebody who was given the same turn.
-            self.document.is_adopted |= !self.is_again;
+            if !self.is_again {
+                self.document.calls_may_have_run();
+            }
+            if self.document.ended.is_some() && self.document.kept == Some(own.version) {
+                // Another turn of this id was stored. What has happened in this one was not.
+                self.document.id = own_id();
+                self.is_committing = false;
+            }
             self.document.kept = Some(own.version);
             self.document.kept_messages = own.document.messages.len();
+            self.document.is_stale = own.document.unapproved != self.document.unapproved;
             (self.document.is_saving, self.is_lost) = (false, false);
             return Ok(());
         }

@@ -6,7 +6,7 @@ mod asynchronous;
 use super::document::PREFIX;
 use super::{Next, Step, Turn, Unfinished, adopted_error};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory, Expected, Read};
+use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 
@@ -44,7 +44,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was
     /// faster; and as [`ChatMemory::append_with`].
     pub fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-        let (mut turn, mut take) = taken(unfinished)?;
+        let (mut turn, mut take) = adoption(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take)?);
         Ok(turn)
     }
@@ -69,14 +69,12 @@ impl Turn {
             match step {
                 Step::List => self.listed(&memory.slots()?),
                 Step::Read(read) => self.read(memory.read_with(&read)?)?,
-                Step::Save(mut append) => match memory.append_with(&mut append) {
-                    Ok(appended) => self.saved(&appended),
-                    Err(error) => self.failed(error)?,
-                },
-                Step::Append(mut append) => match memory.append_with(&mut append) {
-                    Ok(appended) => self.appended(&appended),
-                    Err(error) => self.failed(error)?,
-                },
+                Step::Save(mut append) => {
+                    self.wrote(memory.append_with(&mut append), Self::saved)?
+                }
+                Step::Append(mut append) => {
+                    self.wrote(memory.append_with(&mut append), Self::appended)?;
+                }
                 Step::Ask(ask) => return Ok(Next::Ask(ask)),
                 Step::Call(calls) => return Ok(Next::Call(calls)),
                 Step::Done(done) => return Ok(Next::Done(done)),
@@ -84,21 +82,20 @@ impl Turn {
         }
     }
 
-    /// Goes on where the slot was lost to somebody else.
-    fn failed(&mut self, error: Error) -> Result<()> {
-        match error.kind() {
-            ErrorKind::SlotConflict if !self.is_lost => {
-                self.lose();
-                Ok(())
-            }
-            ErrorKind::SlotConflict => Err(adopted_error()),
-            _ => Err(error),
+    /// Takes what came of an append, and goes on where the slot was lost to somebody else.
+    fn wrote(&mut self, outcome: Result<Appended>, take: fn(&mut Self, &Appended)) -> Result<()> {
+        match outcome {
+            Ok(appended) => take(self, &appended),
+            Err(error) if error.kind() != ErrorKind::SlotConflict => return Err(error),
+            Err(_) if self.is_lost => return Err(adopted_error()),
+            Err(_) => self.lose(),
         }
+        Ok(())
     }
 }
 
 /// The turn in the hands of a new owner, and the append that makes it so.
-fn taken(unfinished: &Unfinished) -> Result<(Turn, Append)> {
+fn adoption(unfinished: &Unfinished) -> Result<(Turn, Append)> {
     let version = unfinished.version;
     let turn = unfinished.adopted();
     let slot = turn.document.slot.as_str();

@@ -52,6 +52,40 @@ impl Tool {
         self
     }
 
+    /// The tool with what it takes, as a type says it. A description of a field is its
+    /// documentation.
+    ///
+    /// ```
+    /// use memory_prompt::turn::Tool;
+    ///
+    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
+    /// struct Weather {
+    ///     /// The city's name, in English.
+    ///     city: String,
+    /// }
+    ///
+    /// let weather = Tool::new("weather", "The weather of a city.").takes::<Weather>();
+    /// assert_eq!(weather.schema()["properties"]["city"]["type"], "string");
+    /// assert_eq!(weather.schema()["required"][0], "city");
+    /// ```
+    #[cfg(feature = "schemars")]
+    #[must_use]
+    pub fn takes<T: schemars::JsonSchema>(mut self) -> Self {
+        self.parameters = schemars::generate::SchemaSettings::draft07()
+            .with(|settings| {
+                settings.inline_subschemas = true; // few providers follow a reference
+                settings.meta_schema = None;
+            })
+            .into_generator()
+            .into_root_schema_for::<T>()
+            .to_value();
+        // The name of a Rust type says nothing to a model.
+        if let Value::Object(schema) = &mut self.parameters {
+            schema.remove("title");
+        }
+        self
+    }
+
     /// The tool, which may be run again for the same call: nothing is written down before it runs.
     #[must_use]
     pub fn repeatable(mut self) -> Self {

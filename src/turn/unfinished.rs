@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use super::document::Document;
-use super::{Turn, waiting};
+use super::Turn;
+use super::document::{Document, own_id};
 use crate::message::{Message, ToolMessage};
-use crate::record::{Incarnation, Slot, SlotVersion};
+use crate::record::{Slot, SlotVersion};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
 pub struct Unfinished {
@@ -15,7 +15,7 @@ pub struct Unfinished {
     adopter: String,
 }
 
-/// A call of an unfinished turn, of a tool that is not repeatable.
+/// A call of an unfinished turn, of a tool that is not repeatable or that needs approval.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Begun {
@@ -25,6 +25,8 @@ pub struct Begun {
     pub tool: String,
     /// The arguments that the model handed to the tool.
     pub arguments: String,
+    /// True where it waits for somebody's approval, and has not run.
+    pub needs_approval: bool,
     /// The result, where the turn has written that down.
     pub result: Option<String>,
 }
@@ -44,8 +46,7 @@ impl Unfinished {
     /// The turn in this slot; `None` where it is none that this version can read.
     pub(super) fn of(slot: &Slot) -> Option<Self> {
         let document = serde_json::from_slice::<Document>(slot.content()).ok()?;
-        let adopter = Incarnation::random().to_string(); // 64 random bits
-        Some(Self { document, version: slot.version(), adopter })
+        Some(Self { document, version: slot.version(), adopter: own_id() })
     }
 
     /// The id of the turn.
@@ -58,22 +59,26 @@ impl Unfinished {
         &self.document.messages
     }
 
-    /// The calls that were begun, of tools that are not repeatable.
+    /// The calls that were begun of tools that are not repeatable, and those that wait for approval.
     pub fn begun(&self) -> Vec<Begun> {
         let messages = &self.document.messages;
+        let newest = messages.iter().rposition(Message::has_tool_calls);
         let mut begun = Vec::new();
-        for (i, message) in messages.iter().enumerate() {
-            let behind = || messages[i + 1..].iter().take_while(|it| !it.has_tool_calls());
-            for call in message.tool_calls() {
-                if self.document.repeatable.contains(&call.name) {
-                    continue;
-                }
+        for (at, message) in messages.iter().enumerate() {
+            let behind = || messages[at + 1..].iter().take_while(|it| !it.has_tool_calls());
+            for (i, call) in message.tool_calls().enumerate() {
                 let result =
                     behind().filter_map(Message::as_tool).find(|it| call.is_answered_by(it));
+                let needs_approval =
+                    Some(at) == newest && result.is_none() && self.document.unapproved.contains(&i);
+                if self.document.repeatable.contains(&call.name) && !needs_approval {
+                    continue;
+                }
                 begun.push(Begun {
                     call_id: call.id.clone(),
                     tool: call.name.clone(),
                     arguments: call.arguments.clone(),
+                    needs_approval,
                     result: result.map(|it: &ToolMessage| it.content().text().into_owned()),
                 });
             }
@@ -85,15 +90,15 @@ impl Unfinished {
     pub(super) fn adopted(&self) -> Turn {
         let mut document = self.document.clone();
         document.kept_messages = document.messages.len();
-        document.is_adopted = !waiting(&document.messages).is_empty();
+        document.calls_may_have_run();
         document.kept = Some(self.version);
         (document.id, document.ended) = (self.adopter.clone(), None);
         Turn::of(document)
     }
 }
 
-/// Returns what the model is told of the calls of these turns; `None` where there are none.
-pub(super) fn told(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
+/// The note to the model about the calls of these turns; `None` where there are none.
+pub(super) fn note_about(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
     let lines: Vec<String> = turns.flat_map(|turn| turn.begun()).map(|call| call.line()).collect();
     if lines.is_empty() {
         return None;
@@ -111,6 +116,7 @@ impl fmt::Debug for Begun {
         f.debug_struct("Begun")
             .field("call_id", &self.call_id)
             .field("tool", &self.tool)
+            .field("needs_approval", &self.needs_approval)
             .field("has_result", &self.result.is_some())
             .finish_non_exhaustive()
     }
@@ -118,9 +124,12 @@ impl fmt::Debug for Begun {
 
 impl Begun {
     fn line(&self) -> String {
-        let Self { tool, arguments, result, .. } = self;
+        let Self { tool, arguments, needs_approval, result, .. } = self;
         let (tool, arguments) = (one_line(tool), one_line(arguments));
         match result {
+            None if *needs_approval => {
+                format!("- {tool} {arguments}: has not run, it waits for somebody's approval")
+            }
             None => format!("- {tool} {arguments}: its outcome is not known yet"),
             Some(result) => {
                 format!("- {tool} {arguments}: done, with the result {:?}", short(result))

@@ -1,7 +1,7 @@
 //! The same over an async memory.
 
 use super::super::{Next, Step, Turn, Unfinished};
-use super::{names, taken};
+use super::{adoption, names};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, Read};
 use crate::prompt::MemoryPrompt;
@@ -30,7 +30,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) where it has gone on or ended
     /// meanwhile, or somebody else was faster; and as [`AsyncChatMemory::append_with`].
     pub async fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
-        let (mut turn, mut take) = taken(unfinished)?;
+        let (mut turn, mut take) = adoption(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take).await?);
         Ok(turn)
     }
@@ -58,14 +58,14 @@ impl Turn {
                     let snapshot = memory.read_with(&read).await?;
                     self.read(snapshot)?;
                 }
-                Step::Save(mut append) => match memory.append_with(&mut append).await {
-                    Ok(appended) => self.saved(&appended),
-                    Err(error) => self.failed(error)?,
-                },
-                Step::Append(mut append) => match memory.append_with(&mut append).await {
-                    Ok(appended) => self.appended(&appended),
-                    Err(error) => self.failed(error)?,
-                },
+                Step::Save(mut append) => {
+                    let outcome = memory.append_with(&mut append).await;
+                    self.wrote(outcome, Self::saved)?;
+                }
+                Step::Append(mut append) => {
+                    let outcome = memory.append_with(&mut append).await;
+                    self.wrote(outcome, Self::appended)?;
+                }
                 Step::Ask(ask) => return Ok(Next::Ask(ask)),
                 Step::Call(calls) => return Ok(Next::Call(calls)),
                 Step::Done(done) => return Ok(Next::Done(done)),

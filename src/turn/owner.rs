@@ -1,0 +1,268 @@
+//! What the owner of a turn tells it: answers, results, approvals, and that it is to end.
+
+use std::collections::BTreeSet;
+
+use super::reply::Reply;
+use super::{Ended, OnInterrupt, Tool, ToolError, Turn};
+use crate::codec::Codec;
+use crate::error::{Error, Result};
+use crate::memory::Limits;
+use crate::message::{Content, Message, ToolCall, ToolMessage, UserMessage};
+use crate::wire::Stop;
+
+impl Turn {
+    /// Takes the answer of the model, and counts what it cost.
+    ///
+    /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
+    /// `turn:broken`, and what it called is not run.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model, and where the
+    /// model was not to be asked: calls wait for their results, or the turn is over.
+    pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
+        let Reply { message, usage, stop } = answer.into();
+        let Message::Ai(mut answer) = message else {
+            return Err(Error::invalid("answer", "it is not the message of a model"));
+        };
+        if self.is_over() || self.document.messages.last().is_some_and(|it| it.as_ai().is_some()) {
+            return Err(Error::invalid("answer", "the turn did not ask"));
+        }
+        if self.open().next().is_some() {
+            return Err(Error::invalid("answer", "calls wait for their results"));
+        }
+        let is_broken = stop == Some(Stop::Broken);
+        if is_broken {
+            answer = answer.with_attribute(BROKEN, true);
+        }
+        let needs_approval = |call: &ToolCall| self.tool(call).is_some_and(Tool::needs_approval);
+        let asked = answer.tool_calls().enumerate();
+        self.document.unapproved =
+            asked.filter(|(_, call)| needs_approval(call)).map(|(i, _)| i).collect();
+        self.document.begun_before = BTreeSet::new();
+        self.document.is_called = false;
+        self.document.usage += usage;
+        self.stop = stop;
+        let calls = answer.has_tool_calls();
+        self.document.messages.push(Message::Ai(answer));
+        if is_broken {
+            self.close("Not run: the answer broke off.");
+            self.end(Ended::Interrupted);
+        } else if !calls {
+            if self.document.steers.is_empty() {
+                self.end(Ended::Answered);
+            }
+        } else if self.document.rounds >= self.document.most_rounds {
+            let most = self.document.most_rounds;
+            self.close(&format!("Not run: a turn has at most {most} rounds of calls."));
+            self.end(Ended::Rounds);
+        } else {
+            self.document.rounds += 1;
+            self.refuse_unknown();
+        }
+        Ok(())
+    }
+
+    /// Says that a call may run which [needs approval](Tool::needing_approval): the next step writes
+    /// that down and hands it out once more. One that may not run gets an [error](Self::error).
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits for approval.
+    pub fn approve(&mut self, call_id: &str) -> Result<()> {
+        let waits = self.open().find(|(i, call)| call.id == call_id && self.is_unapproved(*i));
+        let Some((place, _)) = waits.filter(|_| !self.is_over()) else {
+            let text = format!("no call {call_id:?} waits for approval");
+            return Err(Error::invalid("approve", text));
+        };
+        self.document.unapproved.remove(&place);
+        self.document.is_stale = true;
+        Ok(())
+    }
+
+    /// Takes what came of a call: of the first with this id that waits.
+    ///
+    /// A result that is too large for the memory becomes an error for the model that says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits, and where it has a
+    /// result though nobody has [approved](Self::approve) of it.
+    pub fn result(
+        &mut self,
+        call_id: &str,
+        outcome: Result<impl Into<Content>, ToolError>,
+    ) -> Result<()> {
+        let (place, call) = self.open_call(call_id)?;
+        if outcome.is_ok() && self.is_unapproved(place) {
+            let text = format!("nobody has approved of the call {call_id:?}");
+            return Err(Error::invalid("result", text));
+        }
+        let result = match outcome {
+            Ok(content) => ToolMessage::new(&call.id, &call.name, content),
+            Err(error) => {
+                ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
+            }
+        };
+        self.stage_result(result);
+        Ok(())
+    }
+
+    /// Takes the failure of a call: [`result`](Self::result) with a [`ToolError`] of this text.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
+    pub fn error(&mut self, call_id: &str, text: impl Into<String>) -> Result<()> {
+        self.result(call_id, Err::<&str, _>(ToolError::new(text)))
+    }
+
+    /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
+    /// still be under way. A [late result](ToolMessage::stand_in) takes the place of that.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
+    pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
+        let (_, call) = self.open_call(call_id)?;
+        self.document.messages.push(outcome_unknown(&call, why));
+        Ok(())
+    }
+
+    /// Adds a message of the user to the running turn. The model is told at the next place where
+    /// that is possible: with the results of the calls that run, or instead of the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again.
+    pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
+        if self.is_over() {
+            return Err(Error::invalid("steer", "the turn is over"));
+        }
+        self.document.steers.push(Message::User(UserMessage::new(content).steered()));
+        Ok(())
+    }
+
+    /// Ends the turn: the next step stores what is kept of it.
+    pub fn interrupt(&mut self, keep: OnInterrupt) {
+        if self.is_over() {
+            return;
+        }
+        let keeps = keep == OnInterrupt::Keep || self.has_happened();
+        self.end(Ended::Interrupted);
+        if !keeps {
+            self.document.messages.clear();
+            return;
+        }
+        for (place, call) in self.open_calls() {
+            let message = if self.document.is_called && !self.is_unapproved(place) {
+                outcome_unknown(&call, "")
+            } else {
+                not_run(&call, "Not run: the turn was interrupted.")
+            };
+            self.document.messages.push(message);
+        }
+        self.document.messages.append(&mut self.document.steers);
+    }
+
+    /// Returns whether a tool that is not repeatable may have run.
+    fn has_happened(&self) -> bool {
+        let messages = &self.document.messages;
+        let newest = messages.iter().rposition(Message::has_tool_calls);
+        let may_have_run = |(at, message): (usize, &Message)| {
+            message.tool_calls().enumerate().any(|(i, call)| {
+                let is_waiting =
+                    Some(at) == newest && (!self.document.is_called || self.is_unapproved(i));
+                !self.is_repeatable(call) && !is_waiting
+            })
+        };
+        self.document.kept.is_some() || messages.iter().enumerate().any(may_have_run)
+    }
+
+    fn end(&mut self, ended: Ended) {
+        self.document.ended = Some(ended);
+    }
+
+    /// The call of this id that waits for its result.
+    fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
+        let call = self.open().find(|(_, call)| call.id == call_id).filter(|_| !self.is_over());
+        call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
+            Error::invalid("result", format!("no call {call_id:?} waits for its result"))
+        })
+    }
+
+    fn open_calls(&self) -> Vec<(usize, ToolCall)> {
+        self.open().map(|(i, call)| (i, call.clone())).collect()
+    }
+
+    /// Answers the calls of tools that there are not.
+    fn refuse_unknown(&mut self) {
+        if self.tools.is_empty() {
+            return;
+        }
+        for (_, call) in self.open_calls() {
+            if self.tool(&call).is_none() {
+                let text = format!("There is no tool {:?}.", call.name);
+                self.stage_result(ToolMessage::new(&call.id, &call.name, text).with_error(true));
+            }
+        }
+    }
+
+    /// Answers all calls that wait with this error.
+    fn close(&mut self, text: &str) {
+        for (_, call) in self.open_calls() {
+            self.document.messages.push(not_run(&call, text));
+        }
+    }
+
+    /// Stages a result, or says in its place that it is too large.
+    fn stage_result(&mut self, result: ToolMessage) {
+        let (id, name) = (result.call_id().to_owned(), result.tool_name().to_owned());
+        let message = Message::Tool(result);
+        let message = match self.excess_of(self.document.messages.iter().chain([&message])) {
+            None => message,
+            Some(text) => {
+                let text = format!("The result is too large: {text}.");
+                Message::Tool(ToolMessage::new(id, name, text).with_error(true))
+            }
+        };
+        self.document.messages.push(message);
+    }
+
+    /// Says why the memory can't take these messages at once; `None` where it can.
+    pub(super) fn excess_of<'a>(
+        &self,
+        messages: impl IntoIterator<Item = &'a Message>,
+    ) -> Option<String> {
+        let Limits { message: most, batch, .. } = self.limits;
+        if most == usize::MAX && batch == usize::MAX {
+            return None;
+        }
+        let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
+        let (mut largest, mut all) = (0, 0_usize);
+        for bytes in messages.into_iter().map(size) {
+            largest = bytes.max(largest);
+            all = all.saturating_add(bytes);
+        }
+        if largest > most {
+            return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
+        }
+        (all > batch).then(|| format!("the turn has {all} bytes, and the memory takes {batch}"))
+    }
+}
+
+fn not_run(call: &ToolCall, text: &str) -> Message {
+    Message::Tool(ToolMessage::new(&call.id, &call.name, text).with_error(true))
+}
+
+fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
+    let text = format!("{why}{}{OUTCOME_UNKNOWN}", if why.is_empty() { "" } else { " " });
+    let result = ToolMessage::new(&call.id, &call.name, text);
+    Message::Tool(result.with_error(true).stand_in())
+}
+
+const OUTCOME_UNKNOWN: &str =
+    "The outcome of this call is not known: it may have been done, and may still be under way.";
+
+/// The attribute of an answer that broke off.
+const BROKEN: &str = "turn:broken";

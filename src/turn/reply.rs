@@ -1,0 +1,49 @@
+//! What a turn takes of a model: a message, and beside it what it cost.
+
+use crate::message::{AiMessage, Message};
+use crate::wire::{Answer, Stop, Usage};
+
+/// What a model said, as a [turn](super::Turn::answer) takes it.
+///
+/// Whoever reads answers with [`wire`](crate::wire) hands them over as they are. A message alone will
+/// do, and so will a text: nothing is known then of what it cost.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Reply {
+    /// The message, of a model if all is well.
+    pub message: Message,
+    /// The tokens that were counted, as far as anybody told.
+    pub usage: Usage,
+    /// Why it ended, where anybody told.
+    pub stop: Option<Stop>,
+}
+
+impl From<Message> for Reply {
+    fn from(message: Message) -> Self {
+        Self { message, usage: Usage::default(), stop: None }
+    }
+}
+
+impl From<AiMessage> for Reply {
+    fn from(message: AiMessage) -> Self {
+        Message::Ai(message).into()
+    }
+}
+
+impl From<Answer> for Reply {
+    fn from(answer: Answer) -> Self {
+        Self { message: Message::Ai(answer.message), usage: answer.usage, stop: Some(answer.stop) }
+    }
+}
+
+impl From<&str> for Reply {
+    fn from(text: &str) -> Self {
+        Message::ai(text).into()
+    }
+}
+
+impl From<String> for Reply {
+    fn from(text: String) -> Self {
+        Message::ai(text).into()
+    }
+}
