@@ -80,6 +80,11 @@ pub enum ErrorKind {
     /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it was
     /// cleared or evicted. Nothing was changed.
     Forgotten,
+    /// A model failed: the cause is what it said.
+    Model,
+    /// Another question of this [`Conversation`](crate::conversation::Conversation) is being answered.
+    /// Nothing was changed.
+    Busy,
     /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet. Nothing was
     /// changed.
     Adopted,

@@ -153,6 +153,7 @@ pub mod compose;
 mod composed;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+pub mod conversation;
 pub mod error;
 #[cfg(feature = "inspect")]
 pub mod inspect;
@@ -175,6 +176,15 @@ pub use compose::{Budget, Composer, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
+#[cfg(feature = "tokio")]
+pub use adapt::{Blocking, Unblock};
+pub use codec::Codec;
+pub use compose::{Budget, Composer, Composition, Placement};
+pub use composed::{
+    Adapted, Break, How, Iter, LeftOut, Moved, Origin, Prompt, Repaired, Report, SharedPrefix,
+    SystemSource, Tokens, Truncated, Why,
+};
+pub use conversation::Conversation;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 #[doc(inline)]

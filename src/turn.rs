@@ -204,6 +204,8 @@ pub enum Ended {
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
+    /// It has not: it waits for [approval](Turn::approve), in its slot.
+    Parked,
     /// Somebody else has [adopted](crate::MemoryPrompt::adopt) it, or has stored a turn of the same
     /// [id](Turn::with_id). What it found out since was appended as late results; the rest of its
     /// messages is here and nowhere else.
@@ -282,10 +284,14 @@ impl Turn {
     /// for the model; where no tools are set, every call is handed out.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
-        self.tools = tools.into_iter().collect();
+        self.set_tools(tools.into_iter().collect());
+        self
+    }
+
+    pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
+        self.tools = tools;
         let repeatable = self.tools.iter().filter(|tool| tool.is_repeatable());
         self.document.repeatable = repeatable.map(|tool| tool.name().to_owned()).collect();
-        self
     }
 
     /// The turn with more messages for its own prompts only. They stay where its first prompt has
@@ -400,6 +406,24 @@ impl Turn {
 
     fn seen(&self) -> Option<Seen> {
         self.document.seen
+    }
+}
+
+impl<Q: Into<Message>> From<Q> for Turn {
+    fn from(question: Q) -> Self {
+        Self::new(question)
+    }
+}
+
+impl From<&str> for Turn {
+    fn from(question: &str) -> Self {
+        Self::new(Message::user(question))
+    }
+}
+
+impl From<String> for Turn {
+    fn from(question: String) -> Self {
+        Self::new(Message::user(question))
     }
 }
 

@@ -17,6 +17,7 @@ const FLOORS: &[&[&str]] = &[
     &["conformance"],
     &["prompt"],
     &["inspect", "turn"],
+    &["conversation"],
     &["client"],
 ];
 

@@ -224,7 +224,7 @@ impl Turn {
     fn commit(&mut self) -> Step {
         if self.document.messages.is_empty() {
             // Nothing has happened, and nothing is kept.
-            return Step::Done(self.done_without_append(Ended::Interrupted));
+            return Step::Done(self.outcome(Ended::Interrupted));
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
         append.id = Some(format!("{PREFIX}{}", self.document.id));
@@ -237,7 +237,8 @@ impl Turn {
         Step::Append(self.on_what_was_seen(append))
     }
 
-    fn done_without_append(&self, ended: Ended) -> Done {
+    /// The outcome of a turn that has appended nothing.
+    pub(crate) fn outcome(&self, ended: Ended) -> Done {
         let (usage, stop) = (self.document.usage, self.stop);
         let messages = self.document.messages.clone();
         Done { positions: 0..0, messages, ended, recognised: false, usage, stop }
@@ -321,7 +322,7 @@ impl Turn {
         let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
         let late: Vec<_> = new.iter().filter(|it| it.is_tool()).cloned().collect();
         if late.is_empty() {
-            return Step::Done(self.done_without_append(Ended::Adopted));
+            return Step::Done(self.outcome(Ended::Adopted));
         }
         // Two turns may have been given one id, but not one slot.
         let Document { slot, id, .. } = &self.document;

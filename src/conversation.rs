@@ -1,0 +1,421 @@
+//! Conversations: the loop around a [turn](crate::turn), with a model and tools.
+//!
+//! ```
+//! use memory_prompt::conversation::{Conversation, Scripted};
+//! use memory_prompt::turn::Tool;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//! use serde_json::json;
+//!
+//! #[derive(serde::Deserialize)]
+//! struct Cancel {
+//!     booking: u32,
+//! }
+//!
+//! // Stands for a model, in tests and in the first minute.
+//! let model = Scripted::new().calls("cancel", json!({"booking": 7})).says("It is cancelled.");
+//! let prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("You are a receptionist.");
+//! let conversation = Conversation::new(prompt, model).tool(
+//!     Tool::new("cancel", "Cancels a booking.").parameters(json!({
+//!         "type": "object",
+//!         "properties": {"booking": {"type": "integer"}},
+//!         "required": ["booking"],
+//!     })),
+//!     |Cancel { booking }| Ok(format!("booking {booking} is cancelled")),
+//! );
+//!
+//! let done = conversation.say("Cancel my booking, please.")?;
+//! assert_eq!(done.text(), "It is cancelled.");
+//! assert_eq!(done.positions, 0..4); // the question, the call, its result and the answer
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! Any closure is a [`Model`]; one that streams [tells](Asking::tell) what comes:
+//!
+//! ```
+//! use memory_prompt::conversation::{Asking, Conversation, ModelError};
+//! use memory_prompt::wire::Event;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+//!
+//! let model = |ask: &Asking<'_>| -> Result<String, ModelError> {
+//!     let mut said = String::new();
+//!     for piece in ["You said ", "something."] {
+//!         ask.tell(Event::Text(piece.into()))?; // an error where the user has stopped it
+//!         said += piece;
+//!     }
+//!     Ok(said) // or an answer of `wire`, with what it cost
+//! };
+//! let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model);
+//!
+//! let mut shown = String::new();
+//! conversation.stream("hi", |event| {
+//!     if let Event::Text(piece) = event {
+//!         shown += &piece;
+//!     }
+//! })?;
+//! assert_eq!(shown, "You said something.");
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! # Who waits for what
+//!
+//! Threads can share a conversation: by default two turns at once are both stored whole, one behind
+//! the other; [`Conversation::at_once`] makes the second wait. A call can have a
+//! [time](Conversation::timeout), and those of one answer can run [at once](Conversation::parallel). A
+//! call that needs [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve`], or
+//! parks its turn.
+//!
+//! Over an async memory it is the same with `await`:
+//!
+//! ```
+//! # #[cfg(all(feature = "async", feature = "tokio"))]
+//! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
+//! use std::time::Duration;
+//!
+//! use memory_prompt::conversation::{Asking, Conversation, ModelError};
+//! use memory_prompt::turn::Tool;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Unblock};
+//!
+//! let prompt = MemoryPrompt::new_async(Unblock::new(DefaultChatMemory::new()));
+//! let model = |ask: Asking<'static>| async move {
+//!     Ok::<_, ModelError>(format!("I was sent {} messages.", ask.prompt().len()))
+//! };
+//! let conversation = Conversation::new_async(prompt, model)
+//!     .tool_async(Tool::new("now", "The time.").repeatable(), |()| async { Ok("noon") })
+//!     .timeout_by(Duration::from_secs(5), tokio::time::sleep);
+//! assert_eq!(conversation.say("hi").await?.text(), "I was sent 1 messages.");
+//! # Ok::<(), memory_prompt::Error>(())
+//! # })?;
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+//!
+//! A future that is dropped is a turn that comes to nothing: only what a tool has done is kept.
+//!
+//! # What goes wrong
+//!
+//! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
+//! error for the model, and the turn goes on. Where the model fails the turn comes to nothing, and
+//! nothing is stored but what [has happened](crate::turn#what-happened-is-never-denied): the same
+//! question can be asked again. Whoever wants to go on in the middle keeps the [`Turn`] and
+//! [runs](Conversation::run) it again.
+
+#[cfg(feature = "async")]
+mod asynchronous;
+mod blocking;
+#[cfg(feature = "async")]
+mod gate;
+mod model;
+mod scripted;
+mod tools;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::ChatMemory;
+use crate::message::Message;
+use crate::prompt::MemoryPrompt;
+use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
+#[cfg(feature = "async")]
+pub use model::AsyncModel;
+pub use model::{Asking, Model, ModelError, Stopped};
+pub use scripted::Scripted;
+pub use tools::Kind;
+
+/// A conversation with a model that can call tools, over any memory.
+///
+/// It can be shared by threads. Over an async memory it is made by
+/// [`new_async`](Conversation::new_async), and `say`, `stream` and `run` are async functions.
+pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
+    prompt: MemoryPrompt<M>,
+    model: Arc<M::Model>,
+    tools: Arc<[Tool]>,
+    /// What runs each of them, in the same order.
+    handlers: Vec<Arc<M::Handler>>,
+    temporaries: Mutex<Vec<Message>>,
+    settings: Settings,
+    stops: Arc<AtomicU64>,
+    gate: M::Gate,
+}
+
+/// All that can be set.
+#[derive(Default)]
+struct Settings {
+    at_once: AtOnce,
+    is_parallel: bool,
+    timeout: Option<Duration>,
+    #[cfg(feature = "async")]
+    sleep: Option<Box<asynchronous::Sleep>>,
+    on_interrupt: OnInterrupt,
+    approver: Option<Box<dyn Fn(&Call) -> Approval + Send + Sync>>,
+}
+
+/// The rule for a question that comes while another one of the same [`Conversation`] is answered.
+///
+/// Other values and other processes are not known here: between them it is always
+/// [`Behind`](Self::Behind).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AtOnce {
+    /// Both are answered at once, neither knows of the other, and both are stored whole, one behind
+    /// the other.
+    #[default]
+    Behind,
+    /// The second one waits until the first is stored, and knows it.
+    Wait,
+    /// The second one is an [`ErrorKind::Busy`].
+    Busy,
+}
+
+/// What somebody says to a call that needs approval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Approval {
+    /// It may run.
+    Yes,
+    /// It may not, and the model is told so in these words.
+    No(String),
+    /// Nobody knows yet. The turn is [parked](Ended::Parked): whoever has the answer
+    /// [adopts](MemoryPrompt::adopt) it, [approves](Turn::approve) and [runs](Conversation::run) it.
+    Later,
+}
+
+/// Stops the answers of a [`Conversation`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Arc<AtomicU64>);
+
+impl Stopper {
+    /// Stops all turns that run now. What was said is kept, marked, or nothing: see
+    /// [`Conversation::on_interrupt`].
+    pub fn stop(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl<M: ?Sized + Kind> Conversation<M> {
+    fn over(mut prompt: MemoryPrompt<M>, model: Arc<M::Model>) -> Self {
+        let temporaries = Mutex::new(prompt.take_temporaries());
+        Self {
+            prompt,
+            model,
+            tools: Arc::from([]),
+            handlers: Vec::new(),
+            temporaries,
+            settings: Settings::default(),
+            stops: Arc::default(),
+            gate: M::Gate::default(),
+        }
+    }
+
+    fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {
+        self.tools = self.tools.iter().cloned().chain([tool]).collect();
+        self.handlers.push(handler);
+        self
+    }
+
+    /// Sets what becomes of a question that comes while another one is answered.
+    #[must_use]
+    pub fn at_once(mut self, at_once: AtOnce) -> Self {
+        self.settings.at_once = at_once;
+        self
+    }
+
+    /// Runs the calls of one answer at the same time; one after the other unless set.
+    #[must_use]
+    pub fn parallel(mut self) -> Self {
+        self.settings.is_parallel = true;
+        self
+    }
+
+    /// Sets what becomes of a turn that is [stopped](Self::stopper).
+    #[must_use]
+    pub fn on_interrupt(mut self, on_interrupt: OnInterrupt) -> Self {
+        self.settings.on_interrupt = on_interrupt;
+        self
+    }
+
+    /// Asks this of each call that [needs approval](Tool::needing_approval). Unless set the answer
+    /// is [`Later`](Approval::Later).
+    #[must_use]
+    pub fn approve(mut self, approver: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Self {
+        self.settings.approver = Some(Box::new(approver));
+        self
+    }
+
+    /// Adds a message for the next turn only: see [`MemoryPrompt::add_temporary`].
+    pub fn add_temporary(&self, message: impl Into<Message>) {
+        self.temporaries.lock().push(message.into());
+    }
+
+    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns.
+    pub fn prompt(&self) -> &MemoryPrompt<M> {
+        &self.prompt
+    }
+
+    /// Returns the prompt, to configure it or to put another memory in. Temporaries that are added
+    /// to it are for its own builds; those of turns are [added here](Self::add_temporary).
+    pub fn prompt_mut(&mut self) -> &mut MemoryPrompt<M> {
+        &mut self.prompt
+    }
+
+    /// Returns a handle that stops answers from another thread.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(Arc::clone(&self.stops))
+    }
+
+    /// The turn with the temporaries that wait for one.
+    fn begin(&self, turn: Turn) -> Begun<'_> {
+        let waiting = std::mem::take(&mut *self.temporaries.lock());
+        let turn = turn.temporaries(waiting.iter().cloned());
+        Begun { turn, waiting, back: &self.temporaries }
+    }
+
+    /// The turn in the hands of this conversation.
+    fn equip(&self, turn: &mut Turn) {
+        if !self.tools.is_empty() {
+            turn.set_tools(Arc::clone(&self.tools));
+        }
+    }
+
+    fn handler(&self, call: &Call) -> Option<&Arc<M::Handler>> {
+        let place = self.tools.iter().position(|tool| tool.name() == call.name())?;
+        self.handlers.get(place)
+    }
+
+    /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
+    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>) -> Result<ToRun<M>> {
+        let (waiting, mut ready): (Vec<_>, Vec<_>) =
+            calls.into_iter().partition(Call::needs_approval);
+        if ready.is_empty() {
+            return self.ask_approval(turn, &waiting);
+        }
+        let mut jobs = Vec::new();
+        for call in ready.drain(..) {
+            if call.may_have_run() {
+                turn.unknown(call.id(), "")?;
+            } else if let Some(handler) = self.handler(&call) {
+                jobs.push((call, Arc::clone(handler)));
+            } else {
+                turn.error(call.id(), format!("There is no tool {:?}.", call.name()))?;
+            }
+        }
+        Ok(ToRun::Jobs(jobs))
+    }
+
+    fn ask_approval(&self, turn: &mut Turn, waiting: &[Call]) -> Result<ToRun<M>> {
+        let mut is_parked = true;
+        for call in waiting {
+            let approver = self.settings.approver.as_ref();
+            match approver.map_or(Approval::Later, |approver| approver(call)) {
+                Approval::Yes => turn.approve(call.id())?,
+                Approval::No(why) => turn.error(call.id(), why)?,
+                Approval::Later if call.is_kept() => continue,
+                Approval::Later => {
+                    let text = "this memory can't keep a call that waits for approval";
+                    return Err(Error::new(ErrorKind::Unsupported, "say", text));
+                }
+            }
+            is_parked = false;
+        }
+        Ok(if is_parked { ToRun::Parked } else { ToRun::Jobs(Vec::new()) })
+    }
+
+    /// Takes what came of asking the model.
+    fn asked(
+        &self,
+        turn: &mut Turn,
+        asking: &Asking<'_>,
+        reply: Result<Reply, ModelError>,
+    ) -> Result<()> {
+        match reply {
+            Ok(reply) => {
+                asking.tell_whole(&reply);
+                turn.answer(reply)
+            }
+            Err(_) if asking.is_stopped() => {
+                if let Some(said) = asking.said()
+                    && self.settings.on_interrupt == OnInterrupt::Keep
+                {
+                    turn.answer(said)?;
+                }
+                turn.interrupt(self.settings.on_interrupt);
+                Ok(())
+            }
+            Err(error) => Err(model_error(error)),
+        }
+    }
+}
+
+/// A turn and the temporaries that it was given. They go back where it comes to nothing.
+struct Begun<'a> {
+    turn: Turn,
+    waiting: Vec<Message>,
+    back: &'a Mutex<Vec<Message>>,
+}
+
+impl Begun<'_> {
+    fn spend(mut self, done: Done) -> Done {
+        self.waiting.clear();
+        done
+    }
+
+    /// The turn that failed. What has happened in it is left to be stored.
+    fn fail(&mut self) -> &mut Turn {
+        self.give_back();
+        self.turn.interrupt(OnInterrupt::Forget);
+        &mut self.turn
+    }
+
+    fn give_back(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        if !self.turn.messages().iter().any(|message| message.as_ai().is_some()) {
+            let mut back = self.back.lock();
+            waiting.append(&mut back);
+            *back = waiting;
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// What there is to do with calls.
+enum ToRun<M: ?Sized + Kind> {
+    Jobs(Vec<(Call, Arc<M::Handler>)>),
+    /// All of them wait for approval.
+    Parked,
+}
+
+/// Returns the outcome of a turn whose loop failed and that was ended for it.
+fn ended(next: Result<Next>, error: Error) -> Result<Done> {
+    match next {
+        // Only its last append had failed, and now it is stored.
+        Ok(Next::Done(done)) if matches!(done.ended, Ended::Answered | Ended::Rounds) => Ok(done),
+        _ => Err(error),
+    }
+}
+
+fn model_error(error: ModelError) -> Error {
+    match error.downcast::<Error>() {
+        Ok(error) => *error,
+        Err(error) => Error::new(ErrorKind::Model, "say", "the model failed").with_source(error),
+    }
+}
+
+fn busy_error() -> Error {
+    Error::new(ErrorKind::Busy, "say", "another question of this conversation is being answered")
+}
+
+impl<M: ?Sized + Kind> fmt::Debug for Conversation<M> {
+    /// Says what it is over and what the model can call, not what was said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.tools.iter().map(Tool::name).collect();
+        f.debug_struct("Conversation").field("tools", &names).finish_non_exhaustive()
+    }
+}

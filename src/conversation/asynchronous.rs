@@ -1,0 +1,257 @@
+//! Conversations over async memories.
+
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+
+use super::gate::{Gate, Place};
+use super::model::{Asking, AsyncModel, Heard};
+use super::tools::{Kind, Outcome, panicked, timed_out};
+use super::{AtOnce, Conversation, ToRun, busy_error, ended};
+use crate::error::Result;
+use crate::memory::{AsyncChatMemory, BoxFuture};
+use crate::message::Content;
+use crate::prompt::MemoryPrompt;
+use crate::turn::{Call, Done, Ended, Next, Tool, ToolError, Turn};
+use crate::wire::Event;
+
+/// Ends after some time.
+pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
+
+impl Kind for dyn AsyncChatMemory {
+    type Model = dyn AsyncModel;
+    type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
+    type Gate = Gate;
+}
+
+/// The methods of a `Conversation` over a blocking memory, as async functions.
+impl Conversation<dyn AsyncChatMemory> {
+    /// A conversation of this prompt with this model.
+    pub fn new_async(
+        prompt: MemoryPrompt<dyn AsyncChatMemory>,
+        model: impl AsyncModel + 'static,
+    ) -> Self {
+        Self::over(prompt, Arc::new(model))
+    }
+
+    /// Lets the model call this tool, which is handed what its arguments say. It runs on the
+    /// executor, so it must not take long.
+    #[must_use]
+    pub fn tool<T, R>(
+        self,
+        tool: Tool,
+        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Into<Content>,
+    {
+        self.tool_call(tool, move |call| {
+            let outcome = call.parse().and_then(&run).map(Into::into);
+            async { outcome }
+        })
+    }
+
+    /// Lets the model call this tool, which is handed what its arguments say.
+    #[must_use]
+    pub fn tool_async<T, R, A>(
+        self,
+        tool: Tool,
+        run: impl Fn(T) -> A + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Into<Content>,
+        A: Future<Output = Result<R, ToolError>> + Send + 'static,
+    {
+        self.tool_call(tool, move |call| {
+            let running = call.parse().map(&run);
+            async { running?.await.map(Into::into) }
+        })
+    }
+
+    /// Lets the model call this tool, which is handed the whole call.
+    #[must_use]
+    pub fn tool_call<A>(self, tool: Tool, run: impl Fn(&Call) -> A + Send + Sync + 'static) -> Self
+    where
+        A: Future<Output = Result<Content, ToolError>> + Send + 'static,
+    {
+        self.with_handler(tool, Arc::new(move |call: &Call| Box::pin(run(call)) as _))
+    }
+
+    /// Bounds the time of each call by a sleep of the executor: `tokio::time::sleep`, say. There is
+    /// no bound unless set.
+    ///
+    /// A future that took too long is dropped. Nobody knows what came of it, and the model is told
+    /// so.
+    #[must_use]
+    pub fn timeout_by<S>(
+        mut self,
+        timeout: Duration,
+        sleep: impl Fn(Duration) -> S + Send + Sync + 'static,
+    ) -> Self
+    where
+        S: Future<Output = ()> + Send + 'static,
+    {
+        self.settings.timeout = Some(timeout);
+        self.settings.sleep = Some(Box::new(move |time| Box::pin(sleep(time))));
+        self
+    }
+
+    /// Asks the model, runs what it calls until it has answered, and stores the whole. To drop the
+    /// future stops it: nothing is stored then but what a tool has done.
+    ///
+    /// # Errors
+    ///
+    /// As `say` over a blocking memory.
+    pub async fn say(&self, question: impl Into<Turn>) -> Result<Done> {
+        self.stream(question, |_| {}).await
+    }
+
+    /// Does what [`say`](Self::say) does, and tells on the way what comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`say`](Self::say).
+    pub async fn stream(
+        &self,
+        question: impl Into<Turn>,
+        on_event: impl FnMut(Event) + Send + 'static,
+    ) -> Result<Done> {
+        let question = question.into();
+        let _held = self.enter().await?;
+        let mut begun = self.begin(question);
+        match self.drive(&mut begun.turn, on_event).await {
+            Ok(done) => Ok(begun.spend(done)),
+            Err(error) => {
+                let turn = begun.fail();
+                ended(turn.next_async(&self.prompt).await, error)
+            }
+        }
+    }
+
+    /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
+    /// the caller wants to keep where this fails or is dropped.
+    ///
+    /// # Errors
+    ///
+    /// As [`say`](Self::say). The turn stays where it was, and can be run again.
+    pub async fn run(
+        &self,
+        turn: &mut Turn,
+        on_event: impl FnMut(Event) + Send + 'static,
+    ) -> Result<Done> {
+        let _held = self.enter().await?;
+        self.drive(turn, on_event).await
+    }
+
+    async fn enter(&self) -> Result<Option<Place<'_>>> {
+        match self.settings.at_once {
+            AtOnce::Behind => Ok(None),
+            AtOnce::Wait => Ok(Some(self.gate.enter().await)),
+            AtOnce::Busy => self.gate.try_enter().map(Some).ok_or_else(busy_error),
+        }
+    }
+
+    async fn drive(
+        &self,
+        turn: &mut Turn,
+        on_event: impl FnMut(Event) + Send + 'static,
+    ) -> Result<Done> {
+        self.equip(turn);
+        let heard: Arc<Mutex<Heard<'static>>> = Heard::by(on_event);
+        let before = self.stops.load(Ordering::Relaxed);
+        loop {
+            match turn.next_async(&self.prompt).await? {
+                Next::Ask(ask) => {
+                    let asking = Asking::new(ask, &heard, &self.stops, before);
+                    if asking.is_stopped() {
+                        turn.interrupt(self.settings.on_interrupt);
+                        continue;
+                    }
+                    let reply = self.model.ask(asking.clone()).await;
+                    self.asked(turn, &asking, reply)?;
+                }
+                Next::Call(calls) => match self.to_run(turn, calls)? {
+                    ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
+                    ToRun::Jobs(jobs) => self.call(turn, jobs).await?,
+                },
+                Next::Done(done) => return Ok(done),
+            }
+        }
+    }
+
+    async fn call(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
+        let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
+        if self.settings.is_parallel {
+            for (call, outcome) in all(runs.map(|run| Box::pin(run) as _).collect()).await {
+                take(turn, &call, outcome)?;
+            }
+        } else {
+            for run in runs {
+                let (call, outcome) = run.await;
+                take(turn, &call, outcome)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Runs a tool; `Err` with what the model is told where it took too long.
+    async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
+        let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
+        let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
+        let begin = || catch_unwind(AssertUnwindSafe(|| handler(&call)));
+        let mut running = match begin() {
+            Ok(running) => running,
+            Err(panic) => return (call, Ok(Err(panicked(&*panic)))),
+        };
+        let outcome = poll_fn(|context| {
+            let poll = || running.as_mut().poll(context);
+            match catch_unwind(AssertUnwindSafe(poll)) {
+                Ok(Poll::Ready(outcome)) => return Poll::Ready(Ok(outcome)),
+                Err(panic) => return Poll::Ready(Ok(Err(panicked(&*panic)))),
+                Ok(Poll::Pending) => {}
+            }
+            let Some((timeout, sleep)) = &mut time else { return Poll::Pending };
+            sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
+        });
+        let outcome = outcome.await;
+        (call, outcome)
+    }
+}
+
+type Handler = <dyn AsyncChatMemory as Kind>::Handler;
+type Jobs = Vec<(Call, Arc<Handler>)>;
+
+fn take(turn: &mut Turn, call: &Call, outcome: Result<Outcome, String>) -> Result<()> {
+    match outcome {
+        Ok(outcome) => turn.result(call.id(), outcome),
+        Err(why) => turn.unknown(call.id(), &why),
+    }
+}
+
+/// Waits for all of them at once.
+async fn all<T>(mut running: Vec<BoxFuture<'_, T>>) -> Vec<T> {
+    let mut ready: Vec<Option<T>> = running.iter().map(|_| None).collect();
+    let waits = poll_fn(|context| {
+        let mut is_ready = true;
+        for (place, future) in ready.iter_mut().zip(&mut running) {
+            if place.is_none() {
+                match future.as_mut().poll(context) {
+                    Poll::Ready(value) => *place = Some(value),
+                    Poll::Pending => is_ready = false,
+                }
+            }
+        }
+        if is_ready { Poll::Ready(()) } else { Poll::Pending }
+    });
+    pin!(waits).await;
+    ready.into_iter().flatten().collect()
+}

@@ -1,0 +1,177 @@
+//! Conversations over blocking memories.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
+use serde::de::DeserializeOwned;
+
+use super::model::{Asking, Heard, Model};
+use super::tools::{Running, run, timed_out};
+use super::{AtOnce, Conversation, ToRun, busy_error, ended};
+use crate::error::Result;
+use crate::memory::ChatMemory;
+use crate::message::Content;
+use crate::prompt::MemoryPrompt;
+use crate::turn::{Call, Done, Ended, Next, Tool, ToolError, Turn};
+use crate::wire::Event;
+
+impl Conversation {
+    /// A conversation of this prompt with this model.
+    pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
+        Self::over(prompt, Arc::new(model))
+    }
+
+    /// Lets the model call this tool, which is handed what its arguments say.
+    #[must_use]
+    pub fn tool<T, R>(
+        self,
+        tool: Tool,
+        run: impl Fn(T) -> Result<R, ToolError> + Send + Sync + 'static,
+    ) -> Self
+    where
+        T: DeserializeOwned,
+        R: Into<Content>,
+    {
+        self.tool_call(tool, move |call| run(call.parse()?))
+    }
+
+    /// Lets the model call this tool, which is handed the whole call: its id is a good one for a
+    /// request that must not be made twice.
+    #[must_use]
+    pub fn tool_call<R: Into<Content>>(
+        self,
+        tool: Tool,
+        run: impl Fn(&Call) -> Result<R, ToolError> + Send + Sync + 'static,
+    ) -> Self {
+        self.with_handler(tool, Arc::new(move |call: &Call| run(call).map(Into::into)))
+    }
+
+    /// Bounds the time of each call; there is no bound unless set.
+    ///
+    /// A closure can't be stopped, so it goes on, on its thread. The model is told that its outcome
+    /// is not known, and its result, when it comes, is appended behind the turn: it takes that place
+    /// in later prompts.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.settings.timeout = Some(timeout);
+        self
+    }
+
+    /// Asks the model, runs what it calls until it has answered, and stores the whole.
+    ///
+    /// A text is a question of the user; a [`Turn`] brings settings of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
+    /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not repeatable.
+    /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::at_once). And those of
+    /// [`Turn::next`].
+    pub fn say(&self, question: impl Into<Turn>) -> Result<Done> {
+        self.stream(question, |_| {})
+    }
+
+    /// Does what [`say`](Self::say) does, and tells on the way what comes.
+    ///
+    /// # Errors
+    ///
+    /// As [`say`](Self::say).
+    pub fn stream(
+        &self,
+        question: impl Into<Turn>,
+        on_event: impl FnMut(Event) + Send,
+    ) -> Result<Done> {
+        let _held = self.enter()?;
+        let mut begun = self.begin(question.into());
+        match self.drive(&mut begun.turn, on_event) {
+            Ok(done) => Ok(begun.spend(done)),
+            Err(error) => ended(begun.fail().next(&self.prompt), error),
+        }
+    }
+
+    /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
+    /// the caller wants to keep where this fails.
+    ///
+    /// # Errors
+    ///
+    /// As [`say`](Self::say). The turn stays where it was, and can be run again.
+    pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
+        let _held = self.enter()?;
+        self.drive(turn, on_event)
+    }
+
+    fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
+        match self.settings.at_once {
+            AtOnce::Behind => Ok(None),
+            AtOnce::Wait => Ok(Some(self.gate.lock())),
+            AtOnce::Busy => self.gate.try_lock().map(Some).ok_or_else(busy_error),
+        }
+    }
+
+    fn drive(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
+        self.equip(turn);
+        let heard: Arc<Mutex<Heard<'_>>> = Heard::by(on_event);
+        let before = self.stops.load(Ordering::Relaxed);
+        let mut late = Vec::new();
+        let done = loop {
+            match turn.next(&self.prompt)? {
+                Next::Ask(ask) => {
+                    let asking = Asking::new(ask, &heard, &self.stops, before);
+                    if asking.is_stopped() {
+                        turn.interrupt(self.settings.on_interrupt);
+                        continue;
+                    }
+                    let reply = self.model.ask(&asking);
+                    self.asked(turn, &asking, reply)?;
+                }
+                Next::Call(calls) => match self.to_run(turn, calls)? {
+                    ToRun::Parked => break turn.outcome(Ended::Parked),
+                    ToRun::Jobs(jobs) => self.call(turn, jobs, &mut late)?,
+                },
+                Next::Done(done) => break done,
+            }
+        };
+        for running in late {
+            running.append_late(Arc::clone(self.prompt.memory()));
+        }
+        Ok(done)
+    }
+
+    /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
+    /// this one or run at once.
+    fn call(&self, turn: &mut Turn, jobs: Jobs, late: &mut Vec<Running>) -> Result<()> {
+        let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
+        let mut all = Vec::new();
+        for (call, handler) in jobs {
+            if timeout.is_none() && !is_parallel {
+                turn.result(call.id(), run(&*handler, &call))?;
+                continue;
+            }
+            match Running::begin(call, handler) {
+                Ok(running) if is_parallel => all.push(running),
+                Ok(running) => take(turn, running, timeout, late)?,
+                Err((call, error)) => turn.result(call.id(), Err::<&str, _>(error))?,
+            }
+        }
+        all.into_iter().try_for_each(|running| take(turn, running, timeout, late))
+    }
+}
+
+type Jobs = Vec<(Call, Arc<<dyn ChatMemory as super::Kind>::Handler>)>;
+
+/// Waits for what comes of a call; where the time is up it becomes a late one.
+fn take(
+    turn: &mut Turn,
+    running: Running,
+    timeout: Option<Duration>,
+    late: &mut Vec<Running>,
+) -> Result<()> {
+    if let Some(outcome) = running.wait(timeout) {
+        return turn.result(running.call.id(), outcome);
+    }
+    turn.unknown(running.call.id(), &timed_out(timeout.unwrap_or_default()))?;
+    late.push(running);
+    Ok(())
+}

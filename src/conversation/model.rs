@@ -1,0 +1,176 @@
+//! Models: whatever answers a prompt.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+#[cfg(feature = "async")]
+use crate::memory::BoxFuture;
+use crate::message::{AiMessage, Message};
+use crate::turn::{Ask, Reply};
+use crate::wire::{Event, Stop};
+
+/// Why a model did not answer: any error.
+pub type ModelError = Box<dyn StdError + Send + Sync>;
+
+/// Something that answers a prompt.
+///
+/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests.
+pub trait Model: Send + Sync {
+    /// Answers, and [tells](Asking::tell) on the way what comes, if it streams.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The turn comes to nothing then.
+    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError>;
+}
+
+impl<F, R> Model for F
+where
+    F: Fn(&Asking<'_>) -> Result<R, ModelError> + Send + Sync,
+    R: Into<Reply>,
+{
+    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
+        self(ask).map(Into::into)
+    }
+}
+
+/// Something that answers a prompt, asynchronously.
+///
+/// Closures that return futures are such models, and so is a [`Scripted`](super::Scripted) one for
+/// tests.
+#[cfg(feature = "async")]
+pub trait AsyncModel: Send + Sync {
+    /// Answers, and [tells](Asking::tell) on the way what comes, if it streams. A future that is
+    /// dropped is a turn that comes to nothing.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. The turn comes to nothing then.
+    fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>>;
+}
+
+#[cfg(feature = "async")]
+impl<F, R, A> AsyncModel for F
+where
+    F: Fn(Asking<'static>) -> A + Send + Sync,
+    A: Future<Output = Result<R, ModelError>> + Send + 'static,
+    R: Into<Reply>,
+{
+    fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>> {
+        let answer = self(ask);
+        Box::pin(async move { answer.await.map(Into::into) })
+    }
+}
+
+/// An [`Ask`] to a model, and a place for what it says on the way.
+#[derive(Clone)]
+pub struct Asking<'a> {
+    ask: Ask,
+    heard: Arc<Mutex<Heard<'a>>>,
+    stops: Arc<AtomicU64>,
+    /// The number of stops when the turn began.
+    before: u64,
+}
+
+/// What a model has told so far, and who listens.
+pub(super) struct Heard<'a> {
+    said: String,
+    has_told: bool,
+    on_event: Box<dyn FnMut(Event) + Send + 'a>,
+}
+
+impl<'a> Heard<'a> {
+    pub(super) fn by(on_event: impl FnMut(Event) + Send + 'a) -> Arc<Mutex<Self>> {
+        let on_event = Box::new(on_event);
+        Arc::new(Mutex::new(Self { said: String::new(), has_told: false, on_event }))
+    }
+}
+
+impl<'a> Asking<'a> {
+    pub(super) fn new(
+        ask: Ask,
+        heard: &Arc<Mutex<Heard<'a>>>,
+        stops: &Arc<AtomicU64>,
+        before: u64,
+    ) -> Self {
+        let mut listener = heard.lock();
+        (listener.said, listener.has_told) = (String::new(), false);
+        drop(listener);
+        Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
+    }
+
+    /// Tells what has come of the answer, to be shown.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped`] where nobody wants the rest: return it, and what was told so far is kept.
+    pub fn tell(&self, event: Event) -> Result<(), Stopped> {
+        let mut heard = self.heard.lock();
+        heard.has_told = true;
+        if let Event::Text(piece) | Event::Refusal(piece) = &event {
+            heard.said.push_str(piece);
+        }
+        (heard.on_event)(event);
+        drop(heard);
+        if self.is_stopped() { Err(Stopped(())) } else { Ok(()) }
+    }
+
+    /// Returns true where nobody wants the answer any more.
+    pub fn is_stopped(&self) -> bool {
+        self.stops.load(Ordering::Relaxed) != self.before
+    }
+
+    /// Tells a whole answer of which the model has told nothing.
+    pub(super) fn tell_whole(&self, reply: &Reply) {
+        let mut heard = self.heard.lock();
+        if heard.has_told {
+            return;
+        }
+        let text = reply.message.text();
+        if !text.is_empty() {
+            (heard.on_event)(Event::Text(text.into_owned()));
+        }
+        let calls = reply.message.has_tool_calls();
+        let stop = reply.stop.unwrap_or(if calls { Stop::Calls } else { Stop::End });
+        (heard.on_event)(Event::Done(stop));
+    }
+
+    /// What was said before it was stopped, as an answer that broke off.
+    pub(super) fn said(&self) -> Option<Reply> {
+        let said = std::mem::take(&mut self.heard.lock().said);
+        let mut reply = Reply::from(Message::Ai(AiMessage::new(said.as_str())));
+        reply.stop = Some(Stop::Broken);
+        (!said.is_empty()).then_some(reply)
+    }
+}
+
+impl Deref for Asking<'_> {
+    type Target = Ask;
+
+    fn deref(&self) -> &Ask {
+        &self.ask
+    }
+}
+
+impl fmt::Debug for Asking<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asking").field("ask", &self.ask).finish_non_exhaustive()
+    }
+}
+
+/// The error of a model that was [stopped](super::Stopper::stop).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stopped(());
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the answer was stopped")
+    }
+}
+
+impl StdError for Stopped {}

@@ -1,0 +1,105 @@
+//! A model that says what it was told to say.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use super::model::{Asking, Model, ModelError};
+use crate::composed::Prompt;
+use crate::message::{AiMessage, AiPart, ToolCall};
+use crate::turn::Reply;
+use crate::wire::Event;
+
+/// A model for tests and for the first minute: it answers by a script, and remembers what it was
+/// sent. Clones share both.
+///
+/// ```
+/// use memory_prompt::conversation::{Conversation, Scripted};
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+///
+/// let model = Scripted::new().says("Hello.").fails("overloaded");
+/// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+/// let conversation = Conversation::new(prompt, model.clone());
+/// assert_eq!(conversation.say("Hi.")?.text(), "Hello.");
+/// assert!(conversation.say("How are you?").is_err());
+/// assert_eq!(model.asked()[1].len(), 3); // the first turn, and the second question
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Scripted(Arc<Mutex<Script>>);
+
+#[derive(Debug, Default)]
+struct Script {
+    steps: VecDeque<Result<Reply, String>>,
+    calls: usize,
+    asked: Vec<Prompt>,
+}
+
+impl Scripted {
+    /// A model with nothing to say: to ask it more often than the script is long is an error.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The model, which answers this next: a text, a message or an answer of `wire`.
+    #[must_use]
+    pub fn says(self, reply: impl Into<Reply>) -> Self {
+        self.then(Ok(reply.into()))
+    }
+
+    /// The model, which calls this tool next.
+    #[must_use]
+    pub fn calls(self, tool: impl Into<String>, arguments: impl Into<Value>) -> Self {
+        let number = {
+            let mut script = self.0.lock();
+            script.calls += 1;
+            script.calls
+        };
+        let call = ToolCall::new(format!("call_{number}"), tool, arguments.into().to_string());
+        self.says(AiMessage::from_parts([AiPart::from(call)]))
+    }
+
+    /// The model, which fails next in these words.
+    #[must_use]
+    pub fn fails(self, text: impl Into<String>) -> Self {
+        self.then(Err(text.into()))
+    }
+
+    /// Returns the prompts that it was sent.
+    pub fn asked(&self) -> Vec<Prompt> {
+        self.0.lock().asked.clone()
+    }
+
+    fn then(self, step: Result<Reply, String>) -> Self {
+        self.0.lock().steps.push_back(step);
+        self
+    }
+
+    fn next(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
+        let step = {
+            let mut script = self.0.lock();
+            script.asked.push(ask.prompt().clone());
+            script.steps.pop_front()
+        };
+        let reply = step.ok_or("the script of the model is over")??;
+        for piece in reply.message.text().split_inclusive(' ') {
+            ask.tell(Event::Text(piece.to_owned()))?;
+        }
+        Ok(reply)
+    }
+}
+
+impl Model for Scripted {
+    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
+        self.next(ask)
+    }
+}
+
+#[cfg(feature = "async")]
+impl super::AsyncModel for Scripted {
+    fn ask(&self, ask: Asking<'static>) -> crate::memory::BoxFuture<'_, Result<Reply, ModelError>> {
+        Box::pin(async move { self.next(&ask) })
+    }
+}

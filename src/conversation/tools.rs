@@ -1,0 +1,120 @@
+//! What differs between blocking and async conversations, and how blocking tools are run.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::model::Model;
+use crate::memory::{Append, ChatMemory};
+use crate::message::{Content, Message, ToolMessage};
+use crate::turn::{Call, ToolError};
+
+/// The kind of a conversation: over a blocking memory or over an async one. There are no others.
+pub trait Kind: sealed::Sealed {
+    /// What its models are.
+    #[doc(hidden)]
+    type Model: ?Sized;
+    /// What runs a tool of it.
+    #[doc(hidden)]
+    type Handler: ?Sized;
+    /// What lets one turn run at a time.
+    #[doc(hidden)]
+    type Gate: Default;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for dyn crate::memory::ChatMemory {}
+    #[cfg(feature = "async")]
+    impl Sealed for dyn crate::memory::AsyncChatMemory {}
+}
+
+/// What came of a call.
+pub(super) type Outcome = Result<Content, ToolError>;
+
+impl Kind for dyn ChatMemory {
+    type Model = dyn Model;
+    type Handler = dyn Fn(&Call) -> Outcome + Send + Sync;
+    type Gate = parking_lot::Mutex<()>;
+}
+
+type Handler = <dyn ChatMemory as Kind>::Handler;
+
+/// Runs a tool here and now. One that panics has failed.
+pub(super) fn run(handler: &Handler, call: &Call) -> Outcome {
+    catch_unwind(AssertUnwindSafe(|| handler(call))).unwrap_or_else(|panic| Err(panicked(&*panic)))
+}
+
+/// The error of a tool that panicked. Its words may be about anything, so they are not repeated.
+pub(super) fn panicked(_: &dyn Any) -> ToolError {
+    ToolError::new("the tool panicked")
+}
+
+/// A call that runs on a thread of its own.
+pub(super) struct Running {
+    pub(super) call: Call,
+    outcome: Receiver<Outcome>,
+    since: Instant,
+}
+
+impl Running {
+    /// Begins it; an error where the system has no thread for it.
+    pub(super) fn begin(call: Call, handler: Arc<Handler>) -> Result<Self, (Call, ToolError)> {
+        let (to, outcome) = channel();
+        let job = {
+            let call = call.clone();
+            move || {
+                // Nobody may listen any more.
+                let _ = to.send(run(&*handler, &call));
+            }
+        };
+        match thread::Builder::new().name("tool".to_owned()).spawn(job) {
+            Ok(_) => Ok(Self { call, outcome, since: Instant::now() }),
+            Err(error) => Err((call, error.into())),
+        }
+    }
+
+    /// Waits for what comes of it; `None` where the time is up.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
+        let outcome = match timeout {
+            None => self.outcome.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(timeout) => {
+                self.outcome.recv_timeout(timeout.saturating_sub(self.since.elapsed()))
+            }
+        };
+        match outcome {
+            Ok(outcome) => Some(outcome),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Err(ToolError::new("the tool ended"))),
+        }
+    }
+
+    /// Appends what comes of it when it comes, if the conversation is still there by then.
+    pub(super) fn append_late(self, memory: Arc<dyn ChatMemory>) {
+        let Ok(seen) = memory.read(None, 0) else { return };
+        let wait = move || {
+            let Ok(outcome) = self.outcome.recv() else { return };
+            let (id, name) = (self.call.id(), self.call.name());
+            let result = match outcome {
+                Ok(content) => ToolMessage::new(id, name, content),
+                Err(error) => ToolMessage::new(id, name, error.to_string()).with_error(true),
+            };
+            let mut append = Append::new([Message::Tool(result)]);
+            if memory.limits().ids > 0 {
+                append = append.since(&seen);
+            }
+            // Where this fails its outcome stays unknown, as the memory says.
+            let _ = memory.append_with(&mut append);
+        };
+        // Without a thread for it the outcome stays unknown too.
+        let _ = thread::Builder::new().name("late result".to_owned()).spawn(wait);
+    }
+}
+
+/// What the model is told of a call that took too long.
+pub(super) fn timed_out(timeout: Duration) -> String {
+    format!("It took longer than {timeout:?}.")
+}
