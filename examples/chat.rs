@@ -109,7 +109,7 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn main() -> Result<(), Box<dyn Error>> {
+pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).unwrap_or_else(|| "chat.db".to_owned());
     let memory = SqliteStore::open(file)?.memory("chat")?;
     let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.");

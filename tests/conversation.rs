@@ -1,0 +1,321 @@
+//! Conversations: tools, threads and stops, whatever goes wrong in them, and the terminal chat.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+#![cfg_attr(not(feature = "sqlite"), allow(dead_code))]
+
+#[cfg(feature = "sqlite")]
+#[path = "../examples/chat.rs"]
+mod chat;
+#[path = "common/counted.rs"]
+mod counted;
+#[cfg(feature = "sqlite")]
+#[path = "common/folder.rs"]
+mod folder;
+#[cfg(feature = "sqlite")]
+#[path = "conversation/kills.rs"]
+mod kills;
+#[path = "conversation/many.rs"]
+mod many;
+#[path = "provider/setups.rs"]
+mod setups;
+#[path = "provider/validators.rs"]
+mod validators;
+
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
+use memory_prompt::turn::{Ended, OnInterrupt, Tool, ToolError, Turn};
+use memory_prompt::wire::Event;
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
+};
+use serde_json::json;
+
+fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(100);
+    (memory, prompt)
+}
+
+fn texts(memory: &DefaultChatMemory) -> Vec<String> {
+    memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect()
+}
+
+fn nothing(_: serde_json::Value) -> Result<&'static str, ToolError> {
+    Ok("nothing")
+}
+
+/// A model that waits for the word on this channel, if it is asked `slow`.
+fn slow() -> (impl Fn(&Asking<'_>) -> Result<String, ModelError>, std::sync::mpsc::Sender<()>) {
+    let (go, wait) = channel();
+    let wait = Mutex::new(wait);
+    let model = move |ask: &Asking<'_>| {
+        let last = ask.prompt().iter().last().unwrap().text().into_owned();
+        if last == "slow" {
+            wait.lock().unwrap().recv().unwrap();
+        }
+        Ok(format!("{last}, of {}", ask.prompt().len()))
+    };
+    (model, go)
+}
+
+/// Waits for what another thread does.
+fn until(holds: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !holds() {
+        assert!(since.elapsed() < Duration::from_secs(30), "it takes too long");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A model failed after a booking, and the next question's model knew nothing of it.
+#[test]
+fn a_model_that_fails_leaves_only_what_has_happened() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().fails("overloaded").calls("book", json!({})).fails("overloaded");
+    let conversation =
+        Conversation::new(prompt, model.clone()).tool(Tool::new("book", "Books."), nothing);
+    conversation.add_temporary(Message::user("Today is Friday."));
+    let error = conversation.say("Book.").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.to_string().as_str()),
+        (ErrorKind::Model, "say: the model failed")
+    );
+    assert_eq!(memory.end().unwrap(), 0);
+    assert!(conversation.say("Book.").is_err());
+    assert_eq!(model.asked()[1].len(), 2, "the temporary message came back");
+    assert_eq!(texts(&memory), ["Book.", "", "nothing"]);
+    assert!(conversation.prompt().unfinished().unwrap().is_empty());
+}
+
+/// What a provider says about a refusal was wrapped, so that nobody could tell when to try again.
+#[test]
+fn an_error_of_a_provider_stays_what_it_is() {
+    let (_, prompt) = shared();
+    let model = |_: &Asking<'_>| {
+        let body = r#"{"error": {"type": "rate_limit_error", "message": "slow down"}}"#;
+        Ok(memory_prompt::wire::anthropic::answer(body)?)
+    };
+    let error = Conversation::new(prompt, model).say("q").unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Refused { retryable: true, .. }), "{error}");
+}
+
+#[test]
+fn whatever_a_tool_does_the_model_is_told() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new()
+        .calls("fail", json!({}))
+        .calls("panic", json!({}))
+        .calls("typed", json!({"n": "x"}))
+        .calls("fly", json!({}))
+        .says("Oh.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("fail", ""), |_: serde_json::Value| Err::<&str, _>(ToolError::new("dark")))
+        .tool(Tool::new("panic", ""), |_: serde_json::Value| -> Result<&str, ToolError> {
+            panic!("a secret")
+        })
+        .tool(Tool::new("typed", ""), |_: std::collections::BTreeMap<String, u32>| Ok("never"));
+    assert_eq!(conversation.say("q").unwrap().text(), "Oh.");
+    let texts = texts(&memory);
+    assert_eq!((texts[2].as_str(), texts[4].as_str()), ("dark", "the tool panicked"));
+    assert!(texts[6].starts_with("arguments: invalid type"), "{}", texts[6]);
+    assert_eq!(texts[8], "There is no tool \"fly\".");
+}
+
+/// A payment took too long. Its result was thrown away, and the model went on to pay again.
+#[test]
+fn the_result_of_a_slow_tool_comes_late() {
+    let (memory, prompt) = shared();
+    let (go, wait) = channel();
+    let wait = Mutex::new(wait);
+    let pay = move |_: serde_json::Value| {
+        wait.lock().unwrap().recv()?;
+        Ok("paid")
+    };
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .timeout(Duration::from_millis(20));
+    assert_eq!(conversation.say("Pay.").unwrap().text(), "I don't know.");
+    let unknown = texts(&memory).swap_remove(2);
+    assert!(unknown.starts_with("It took longer than 20ms. The outcome of this call"), "{unknown}");
+    go.send(()).unwrap();
+    until(|| memory.end().unwrap() == 5);
+    assert_eq!(conversation.prompt().preview().unwrap()[2].text(), "paid");
+}
+
+/// The conversation was cleared while a tool ran on, and its result stood in the next one.
+#[test]
+fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
+    let (memory, prompt) = shared();
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let pay = move |_: serde_json::Value| {
+        let _ = wait.lock().unwrap().recv();
+        Ok("paid")
+    };
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    memory.clear().unwrap();
+    conversation.say("hi").unwrap();
+    drop(go);
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(texts(&memory), ["hi", "Hello."]);
+}
+
+#[test]
+fn calls_of_one_answer_run_at_once_where_they_may() {
+    let (memory, prompt) = shared();
+    let meet = Arc::new(std::sync::Barrier::new(2));
+    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Met.");
+    let conversation = Conversation::new(prompt, model).parallel().tool_call(
+        Tool::new("meet", "Waits for the other one."),
+        move |call| {
+            meet.wait();
+            Ok(call.id().to_owned())
+        },
+    );
+    assert_eq!(conversation.say("Meet.").unwrap().text(), "Met.");
+    assert_eq!(texts(&memory)[2..4], ["c1", "c2"]);
+}
+
+/// Three questions at once gave 200, 409, 409, and lost two answers that were paid for.
+#[test]
+fn two_questions_at_once_are_answered_as_is_set() {
+    for at_once in [AtOnce::Behind, AtOnce::Wait, AtOnce::Busy] {
+        let (memory, prompt) = shared();
+        let (model, go) = slow();
+        let conversation = Conversation::new(prompt, model).at_once(at_once);
+        thread::scope(|scope| {
+            let first = scope.spawn(|| conversation.say("slow").unwrap());
+            thread::sleep(Duration::from_millis(20));
+            let second = scope.spawn(|| conversation.say("fast"));
+            if at_once != AtOnce::Wait {
+                until(|| second.is_finished());
+            }
+            go.send(()).unwrap();
+            first.join().unwrap();
+            let second = second.join().unwrap();
+            match at_once {
+                AtOnce::Behind => assert_eq!(texts(&memory)[..2], ["fast", "fast, of 1"]),
+                AtOnce::Wait => assert_eq!(texts(&memory)[2..], ["fast", "fast, of 3"]),
+                _ => assert_eq!(second.unwrap_err().kind(), ErrorKind::Busy),
+            }
+        });
+        assert_eq!(memory.end().unwrap(), if at_once == AtOnce::Busy { 2 } else { 4 });
+    }
+}
+
+#[test]
+fn what_was_said_before_a_stop_is_kept_and_marked() {
+    for (on_interrupt, stored) in [(OnInterrupt::Keep, 2), (OnInterrupt::Forget, 0)] {
+        let (memory, prompt) = shared();
+        let model = Scripted::new().says("one two three");
+        let conversation = Conversation::new(prompt, model).on_interrupt(on_interrupt);
+        let stopper = conversation.stopper();
+        let mut shown = String::new();
+        let done = conversation.stream("Count.", |event| {
+            if let Event::Text(piece) = event {
+                shown += &piece;
+                if piece == "two " {
+                    stopper.stop();
+                }
+            }
+        });
+        assert_eq!(done.unwrap().ended, Ended::Interrupted);
+        assert_eq!(shown, "one two ");
+        assert_eq!(memory.end().unwrap(), stored);
+        if let Some(answer) = memory.all().unwrap().messages().last() {
+            assert_eq!(answer.text(), "one two ");
+            assert_eq!(answer.as_ai().unwrap().attributes().get("turn:broken"), Some(&true.into()));
+        }
+    }
+}
+
+#[test]
+fn a_call_that_needs_approval_asks_or_parks_its_turn() {
+    let tool = || Tool::new("pay", "Pays.").needing_approval();
+    for approval in [Approval::Yes, Approval::No("too dear".into()), Approval::Later] {
+        let (memory, prompt) = shared();
+        let model = Scripted::new().calls("pay", json!({})).says("Done.");
+        let said = approval.clone();
+        let conversation =
+            Conversation::new(prompt, model).tool(tool(), nothing).approve(move |_| said.clone());
+        let done = conversation.say("Pay.").unwrap();
+        if approval == Approval::Later {
+            assert_eq!((done.ended, memory.end().unwrap()), (Ended::Parked, 0));
+            // Days later.
+            let waits = conversation.prompt().unfinished().unwrap().remove(0);
+            let mut turn: Turn = conversation.prompt().adopt(&waits).unwrap();
+            turn.approve(&waits.begun()[0].call_id).unwrap();
+            conversation.run(&mut turn, |_| {}).unwrap();
+        }
+        let result = if let Approval::No(why) = &approval { why } else { "nothing" };
+        assert_eq!(texts(&memory), ["Pay.", "", result, "Done."]);
+    }
+}
+
+/// A turn that its caller keeps goes on where the model has failed.
+#[test]
+fn a_turn_can_be_run_again() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().calls("book", json!({})).fails("overloaded").says("Booked.");
+    let conversation = Conversation::new(prompt, model).tool(Tool::new("book", "Books."), nothing);
+    let mut turn = Turn::from("Book.");
+    assert!(conversation.run(&mut turn, |_| {}).is_err());
+    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
+}
+
+/// Not a test of its own: the chat that the next one talks to. Its file is the first argument.
+#[cfg(feature = "sqlite")]
+#[test]
+#[ignore = "reads its input"]
+fn the_chat_itself() {
+    chat::main().unwrap();
+}
+
+/// The chat as its users have it, without network and key: it knows what it is sent, and nothing else.
+#[cfg(feature = "sqlite")]
+#[test]
+fn the_terminal_chat_recalls_only_what_it_is_sent() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let folder = folder::Folder::new();
+    let (one, other) = (folder.file("one.db"), folder.file("other.db"));
+    let talk = |lines: &[&str]| {
+        let mut chat = Command::new(std::env::current_exe().unwrap())
+            .arg(&one)
+            .args(["the_chat_itself", "--exact", "--ignored", "--nocapture"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        chat.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+        let output = chat.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = talk(&["I am Ada", "What is 6 * 7 ?", "What is the time?", "What is 1 / 0 ?"]);
+    assert!(said.contains("The calculator says 42."), "{said}");
+    assert!(said.contains("The clock says") && said.contains("can't be calculated"), "{said}");
+    // Another process, another day.
+    assert!(talk(&["/window 20", "What is my name?"]).contains("You are Ada"));
+    let said = talk(&["/window 1", "What is my name?", "/report", "/prompt"]);
+    assert!(said.contains("I was not told.") && !said.contains("Ada"), "{said}");
+    assert!(
+        said.contains("before the window") && said.contains("System: You are a terse"),
+        "{said}"
+    );
+    assert!(talk(&["/memory"]).contains("0 User: I am Ada"));
+    let switch = format!("/switch {}", other.display());
+    assert!(talk(&["/window 99", &switch, "What is my name?"]).contains("I was not told."));
+    assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
+}

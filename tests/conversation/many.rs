@@ -1,0 +1,106 @@
+//! Many conversations at once, and many turns at once on one.
+
+use std::sync::Arc;
+use std::thread;
+
+use memory_prompt::conversation::{Asking, Conversation, ModelError};
+use memory_prompt::turn::{Reply, Tool, ToolError};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Message, Result,
+    ToolCall,
+};
+
+/// Calls a tool with the question, and answers with what that said.
+fn model(ask: &Asking<'_>) -> Result<Reply, ModelError> {
+    // Behind the question there may be a note about what the other turns have begun.
+    let is_note = |it: &&Message| it.text().starts_with("(Begun earlier");
+    let last = ask.prompt().iter().filter(|it| !is_note(it)).last();
+    let last = last.ok_or("there is no question")?;
+    Ok(match last.as_tool() {
+        Some(result) => format!("answer: {}", result.content().text()).into(),
+        None => {
+            let arguments = serde_json::to_string(&*last.text())?;
+            Message::ai_calls([ToolCall::new(last.text(), "book", arguments)]).into()
+        }
+    })
+}
+
+fn conversation(memory: impl ChatMemory + 'static) -> Conversation {
+    let book = |text: String| Ok::<_, ToolError>(format!("booked {text}"));
+    let prompt = MemoryPrompt::new(memory);
+    Conversation::new(prompt, model).tool(Tool::new("book", "Books."), book)
+}
+
+/// Each question is there once, with all that followed it right behind.
+fn check(memory: &(impl ChatMemory + ?Sized), mut questions: Vec<String>) {
+    let all = memory.all().unwrap();
+    let texts: Vec<_> = all.messages().map(|it| it.text().into_owned()).collect();
+    for turn in texts.chunks(4) {
+        let question = &turn[0];
+        assert_eq!(turn[2], format!("booked {question}"));
+        assert_eq!(turn[3], format!("answer: booked {question}"));
+        let place = questions.iter().position(|it| it == question);
+        questions.swap_remove(place.unwrap_or_else(|| panic!("{question} is here twice")));
+    }
+    assert!(questions.is_empty(), "{questions:?} are lost");
+    assert!(memory.slots().unwrap().is_empty());
+}
+
+fn two_hundred<M: ChatMemory + 'static>(memory: impl Fn(usize) -> M) {
+    let conversations: Vec<_> = (0..200).map(|i| conversation(memory(i))).collect();
+    let ask = |i: usize, turn: usize| {
+        conversations[i].say(format!("{i} asks {turn}")).unwrap();
+    };
+    // All of them are under way at once, on eight threads.
+    thread::scope(|scope| {
+        for worker in 0..8 {
+            let ask = &ask;
+            scope.spawn(move || {
+                for turn in 0..2 {
+                    (worker..200).step_by(8).for_each(|i| ask(i, turn));
+                }
+            });
+        }
+    });
+    for i in 0..200 {
+        check(&memory(i), (0..2).map(|turn| format!("{i} asks {turn}")).collect());
+    }
+}
+
+fn eight(memory: impl ChatMemory + 'static) {
+    let conversation = conversation(memory);
+    thread::scope(|scope| {
+        for i in 0..8 {
+            let conversation = &conversation;
+            scope.spawn(move || {
+                for turn in 0..5 {
+                    conversation.say(format!("{i} asks {turn}")).unwrap();
+                }
+            });
+        }
+    });
+    let questions = (0..8).flat_map(|i| (0..5).map(move |turn| format!("{i} asks {turn}")));
+    check(&**conversation.prompt().memory(), questions.collect());
+}
+
+#[test]
+fn two_hundred_conversations_at_once_are_not_mixed() {
+    let store = InMemoryStore::new();
+    two_hundred(|i| store.memory(format!("c{i}")).unwrap());
+}
+
+#[test]
+fn eight_turns_at_once_on_one_conversation_are_kept_whole() {
+    eight(Arc::new(DefaultChatMemory::new()));
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn the_same_holds_in_sqlite() {
+    let folder = crate::folder::Folder::new();
+    let options = memory_prompt::SqliteStore::options();
+    let options = options.durability(memory_prompt::Durability::Process);
+    let store = options.open(folder.file("chat.db")).unwrap();
+    two_hundred(|i| store.memory(format!("c{i}")).unwrap());
+    eight(store.memory("one").unwrap());
+}
