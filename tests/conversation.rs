@@ -8,6 +8,9 @@
 mod chat;
 #[path = "common/counted.rs"]
 mod counted;
+#[cfg(feature = "async")]
+#[path = "conversation/faults.rs"]
+mod faults;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;

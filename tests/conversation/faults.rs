@@ -1,0 +1,569 @@
+//! Whatever goes wrong in turns, what is stored is whole, and the next one works.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::future::{pending, poll_fn};
+use std::ops::Range;
+use std::panic::resume_unwind;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError};
+use memory_prompt::turn::{
+    Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
+};
+use memory_prompt::wire::{self, Event};
+use memory_prompt::{
+    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, ChatMemoryExt, DefaultChatMemory,
+    ErrorKind, Limits, MemoryId, MemoryPrompt, Message, Prompt, Provider, Read, Result,
+    SlotVersion, Snapshot, ToolCall, Window,
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::counted::{cases, counted};
+use crate::setups::{PROVIDERS, request};
+use crate::validators;
+
+/// What a model does when it is asked.
+#[derive(Clone, Debug)]
+enum Step {
+    Calls(Vec<Called>),
+    Fails,
+    /// A limit of the rate, as a provider says it.
+    Limited,
+    /// What it sends is no JSON.
+    Garbage,
+    /// Its stream breaks off.
+    Cut,
+    /// Its stream stands still for ever.
+    Stalls,
+    /// Before it answers, another tab appends.
+    Other,
+    /// Before it answers, the conversation is cleared and begun anew.
+    Clears,
+    /// Before it answers, somebody adopts the turn and ends it.
+    Adopted,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Called {
+    Look,
+    Book,
+    Fail,
+    Panic,
+    Silent,
+    Unknown,
+    BadArguments,
+    Large,
+    /// Needs approval.
+    Pay,
+}
+
+#[derive(Clone, Debug)]
+struct Plan {
+    steps: Vec<Step>,
+    /// The future is dropped after so many polls: at any await.
+    drop_after: Option<usize>,
+    rounds: u32,
+    on_conflict: OnConflict,
+    approval: Approval,
+    /// What is left over is adopted after a restart.
+    goes_on: bool,
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    use Called::{BadArguments, Book, Fail, Large, Look, Panic, Pay, Silent, Unknown};
+    let called = proptest::sample::select(vec![
+        Look,
+        Book,
+        Book,
+        Fail,
+        Panic,
+        Silent,
+        Unknown,
+        BadArguments,
+        Large,
+        Pay,
+    ]);
+    let step = prop_oneof![
+        8 => proptest::collection::vec(called, 1..4).prop_map(Step::Calls),
+        1 => Just(Step::Fails),
+        1 => Just(Step::Limited),
+        1 => Just(Step::Garbage),
+        1 => Just(Step::Cut),
+        1 => Just(Step::Stalls),
+        1 => Just(Step::Other),
+        1 => Just(Step::Clears),
+        1 => Just(Step::Adopted),
+    ];
+    let approval = prop_oneof![
+        Just(Approval::Yes),
+        Just(Approval::Later),
+        Just(Approval::No("too dear".to_owned())),
+    ];
+    let on_conflict = prop_oneof![3 => Just(OnConflict::Behind), 1 => Just(OnConflict::Fail)];
+    let steps = proptest::collection::vec(step, 0..5);
+    let drop_after = proptest::option::weighted(0.4, 0usize..60);
+    (steps, drop_after, 1u32..4, on_conflict, approval, any::<bool>()).prop_map(
+        |(steps, drop_after, rounds, on_conflict, approval, goes_on)| Plan {
+            steps,
+            drop_after,
+            rounds,
+            on_conflict,
+            approval,
+            goes_on,
+        },
+    )
+}
+
+/// A memory that takes its time before and after each change, and no message of more than 2,000 bytes.
+#[derive(Debug)]
+struct Slow(Arc<DefaultChatMemory>);
+
+/// The same for blocking conversations.
+#[derive(Debug)]
+struct Small(Arc<DefaultChatMemory>);
+
+fn limits() -> Limits {
+    DefaultChatMemory::new().limits().with_message(2_000)
+}
+
+async fn one_poll() {
+    let mut waited = false;
+    poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending })
+        .await;
+}
+
+fn slowly<'a, T: Send>(run: impl FnOnce() -> T + Send + 'a) -> BoxFuture<'a, T> {
+    Box::pin(async move {
+        one_poll().await;
+        let done = run();
+        one_poll().await;
+        done
+    })
+}
+
+impl AsyncChatMemory for Slow {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append<'a>(
+        &'a self,
+        batch: &'a mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> BoxFuture<'a, Result<Range<u64>>> {
+        slowly(move || self.0.append(batch, expected))
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
+        slowly(move || self.0.read(before, n))
+    }
+    fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
+        slowly(move || self.0.evict(before))
+    }
+    fn clear(&self) -> BoxFuture<'_, Result<()>> {
+        slowly(move || self.0.clear())
+    }
+    fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
+        slowly(move || self.0.append_with(append))
+    }
+    fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
+        slowly(move || self.0.read_with(read))
+    }
+    fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
+        slowly(move || self.0.slots())
+    }
+    fn limits(&self) -> Limits {
+        limits()
+    }
+}
+
+impl ChatMemory for Small {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
+        self.0.append(batch, expected)
+    }
+    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.0.read(before, n)
+    }
+    fn evict(&self, before: u64) -> Result<u64> {
+        self.0.evict(before)
+    }
+    fn clear(&self) -> Result<()> {
+        self.0.clear()
+    }
+    fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.0.append_with(append)
+    }
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.0.read_with(read)
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.0.slots()
+    }
+    fn limits(&self) -> Limits {
+        limits()
+    }
+}
+
+/// The model, the tools and everybody else.
+#[derive(Clone)]
+struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>);
+
+struct State {
+    steps: VecDeque<Step>,
+    approval: Approval,
+    calls: u64,
+    /// How often each booking and payment has run, by the arguments of its call, since the
+    /// conversation began.
+    ran: BTreeMap<String, u32>,
+    was_cleared: bool,
+    asked: Option<Prompt>,
+}
+
+impl World {
+    fn new() -> Self {
+        let state = State {
+            steps: VecDeque::new(),
+            approval: Approval::Later,
+            calls: 0,
+            ran: BTreeMap::new(),
+            was_cleared: false,
+            asked: None,
+        };
+        Self(Arc::new(Mutex::new(state)), Arc::new(DefaultChatMemory::new()))
+    }
+
+    fn prompt(&self) -> MemoryPrompt {
+        MemoryPrompt::new(Arc::clone(&self.1)).window(Window::all())
+    }
+
+    /// What the model answers; `None` where nothing ever comes.
+    fn reply(&self, prompt: &Prompt) -> Option<Result<Reply, ModelError>> {
+        self.0.lock().unwrap().asked = Some(prompt.clone());
+        loop {
+            let step = self.0.lock().unwrap().steps.pop_front();
+            let Some(step) = step else { return Some(Ok("fine".into())) };
+            return match step {
+                Step::Calls(called) => {
+                    let calls: Vec<_> = called.iter().map(|it| self.call(*it)).collect();
+                    Some(Ok(Message::ai_calls(calls).into()))
+                }
+                Step::Fails => Some(Err("it failed".into())),
+                Step::Limited => {
+                    let body = r#"{"error": {"type": "rate_limit_error", "message": ""}}"#;
+                    Some(Err(wire::anthropic::answer(body).unwrap_err().into()))
+                }
+                Step::Garbage => Some(Err(wire::openai::answer("<html>").unwrap_err().into())),
+                Step::Cut => {
+                    let mut stream = wire::ollama::Stream::new();
+                    stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#).unwrap();
+                    Some(Ok(stream.broken().into()))
+                }
+                Step::Stalls => None,
+                Step::Other => {
+                    self.1.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+                    continue;
+                }
+                Step::Clears => {
+                    self.1.clear().unwrap();
+                    self.1.add_all([Message::user("anew"), Message::ai("yes")]).unwrap();
+                    let mut state = self.0.lock().unwrap();
+                    state.ran.clear();
+                    state.was_cleared = true;
+                    continue;
+                }
+                Step::Adopted => {
+                    self.adopt_and_end();
+                    continue;
+                }
+            };
+        }
+    }
+
+    fn adopt_and_end(&self) {
+        let prompt = self.prompt();
+        for unfinished in prompt.unfinished().unwrap() {
+            let mut turn = prompt.adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
+            turn.interrupt(OnInterrupt::Keep);
+            let Next::Done(_) = turn.next(&prompt).unwrap() else { panic!("it ends") };
+        }
+    }
+
+    fn call(&self, called: Called) -> ToolCall {
+        let mut state = self.0.lock().unwrap();
+        state.calls += 1;
+        let n = state.calls;
+        let name = match called {
+            Called::Look | Called::BadArguments => "look",
+            Called::Book => "book",
+            Called::Fail => "fail",
+            Called::Panic => "panic",
+            Called::Silent => "silent",
+            Called::Unknown => "fly",
+            Called::Large => "large",
+            Called::Pay => "pay",
+        };
+        let arguments = match called {
+            Called::BadArguments => r#"{"n": "#.to_owned(),
+            _ => json!({"n": n}).to_string(),
+        };
+        ToolCall::new(format!("c{n}"), name, arguments)
+    }
+
+    fn ran(&self, n: u64) -> Result<String, ToolError> {
+        let arguments = json!({"n": n}).to_string();
+        *self.0.lock().unwrap().ran.entry(arguments).or_default() += 1;
+        Ok(format!("done {n}"))
+    }
+
+    fn approve(&self) -> Approval {
+        self.0.lock().unwrap().approval.clone()
+    }
+}
+
+#[derive(serde::Deserialize)]
+struct Arguments {
+    n: u64,
+}
+
+fn tools() -> [Tool; 6] {
+    let tool = |name| Tool::new(name, "");
+    [
+        tool("look").repeatable(),
+        tool("book"),
+        tool("fail"),
+        tool("panic").repeatable(),
+        tool("large").repeatable(),
+        tool("pay").needing_approval(),
+    ]
+}
+
+/// Runs a tool by its name; `n` tells the calls apart.
+fn run(world: &World, tool: &str, n: u64) -> Result<String, ToolError> {
+    match tool {
+        "book" | "pay" => world.ran(n),
+        "fail" => Err(ToolError::new("it is dark")),
+        "panic" => resume_unwind(Box::new("the tool's own")), // without a word on the terminal
+        "large" => Ok("x".repeat(3_000)),
+        _ => Ok("seen".to_owned()),
+    }
+}
+
+fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatMemory> {
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&world.1))).window(Window::all());
+    let model = {
+        let world = world.clone();
+        move |ask: Asking<'static>| {
+            let world = world.clone();
+            async move {
+                one_poll().await;
+                let _ = ask.tell(Event::Text("Hel".to_owned()));
+                match world.reply(ask.prompt()) {
+                    Some(reply) => reply,
+                    None => pending().await,
+                }
+            }
+        }
+    };
+    let approver = world.clone();
+    let sleep = |_| async {
+        for _ in 0..10 {
+            one_poll().await;
+        }
+    };
+    let mut conversation = Conversation::new_async(prompt, model)
+        .timeout_by(Duration::from_secs(1), sleep)
+        .approve(move |_| approver.approve())
+        .tool_async(Tool::new("silent", ""), |_: Arguments| pending::<Result<&str, ToolError>>());
+    for tool in tools() {
+        let (world, name) = (world.clone(), tool.name().to_owned());
+        conversation = conversation.tool_async(tool, move |Arguments { n }| {
+            let (world, name) = (world.clone(), name.clone());
+            async move {
+                one_poll().await;
+                let outcome = run(&world, &name, n);
+                one_poll().await;
+                outcome
+            }
+        });
+    }
+    if is_parallel { conversation.parallel() } else { conversation }
+}
+
+fn blocking(world: &World, is_parallel: bool) -> Conversation {
+    let prompt = MemoryPrompt::new(Small(Arc::clone(&world.1))).window(Window::all());
+    let (model, approver) = (world.clone(), world.clone());
+    let model = move |ask: &Asking<'_>| model.reply(ask.prompt()).ok_or("it stands still")?;
+    let mut conversation = Conversation::new(prompt, model)
+        .approve(move |_| approver.approve())
+        .tool(Tool::new("silent", ""), |_: Arguments| Err::<&str, _>(ToolError::new("no")));
+    for tool in tools() {
+        let (world, name) = (world.clone(), tool.name().to_owned());
+        conversation = conversation.tool(tool, move |Arguments { n }| run(&world, &name, n));
+    }
+    if is_parallel { conversation.parallel() } else { conversation }
+}
+
+/// Polls a future to its end; `None` where it is dropped before.
+fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> Option<T> {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..drop_after {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut context) {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// More polls than a turn that goes on needs.
+const ALL: usize = 2_000;
+
+/// A conversation of either kind.
+enum Either {
+    Blocking(Conversation),
+    Async(Conversation<dyn AsyncChatMemory>),
+}
+
+impl Either {
+    fn say(&self, turn: Turn, drop_after: Option<usize>) -> Option<Result<Done>> {
+        match self {
+            Self::Blocking(it) => Some(it.say(turn)),
+            Self::Async(it) => polled(it.say(turn), drop_after.unwrap_or(ALL)),
+        }
+    }
+
+    fn run(&self, turn: &mut Turn) -> Result<Done> {
+        match self {
+            Self::Blocking(it) => it.run(turn, |_| {}),
+            Self::Async(it) => polled(it.run(turn, |_| {}), ALL).unwrap(),
+        }
+    }
+}
+
+fn wrong(provider: Provider, prompt: &Prompt) -> validators::Wrong {
+    let body = request(provider, prompt);
+    match provider {
+        Provider::OpenAi => validators::openai(&body["messages"]),
+        Provider::OpenAiResponses => validators::responses(&body["input"]),
+        Provider::Anthropic => validators::anthropic(&body["messages"]),
+        Provider::Gemini => validators::gemini(&body["contents"]),
+        Provider::Mistral | Provider::StrictTemplate => validators::mistral(&body["messages"]),
+        _ => validators::ollama(&body["messages"]),
+    }
+}
+
+/// What is stored is whole: each call has its result right behind it, each provider takes it all, and
+/// nothing that has happened is denied or was done twice.
+fn check(world: &World) -> Result<(), TestCaseError> {
+    let all: Vec<Message> = world.1.all().unwrap().messages().cloned().collect();
+    for (i, message) in all.iter().enumerate() {
+        let calls: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
+        let results = all[i + 1..].iter().map_while(Message::as_tool).take(calls.len());
+        let mut results: Vec<_> = results.map(|it| it.call_id().to_owned()).collect();
+        for id in &calls {
+            let place = results.iter().position(|it| it == id);
+            prop_assert!(place.is_some(), "the call {id} has no result: {all:#?}");
+            results.remove(place.unwrap());
+        }
+    }
+    for provider in PROVIDERS.into_iter().filter(|_| !all.is_empty()) {
+        let prompt = world.prompt().for_provider(provider).preview().unwrap();
+        let wrong = wrong(provider, &prompt);
+        prop_assert!(wrong.is_empty(), "{wrong:#?}\n{}", prompt.report());
+    }
+    let state = world.0.lock().unwrap();
+    let left = world.prompt().unfinished().unwrap();
+    for (arguments, times) in &state.ran {
+        prop_assert_eq!(*times, 1, "{} ran twice", arguments);
+        let mut stored = all.iter().flat_map(Message::tool_calls);
+        let mut begun = left.iter().flat_map(memory_prompt::turn::Unfinished::begun);
+        let is_known = stored.any(|call| call.arguments == *arguments)
+            || begun.any(|call| call.arguments == *arguments && !call.needs_approval);
+        prop_assert!(is_known, "{} is denied", arguments);
+    }
+    Ok(())
+}
+
+counted! {
+    #![cases(cases(1_000), ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_goes_wrong_what_is_stored_is_whole_and_the_next_turn_works(
+        plans in proptest::collection::vec(plans(), 1..4),
+        is_blocking in proptest::bool::weighted(0.3), is_parallel in proptest::bool::weighted(0.2),
+    ) {
+        let world = World::new();
+        // Where nothing was seen, a clear takes nothing away.
+        world.1.add_all([Message::user("before"), Message::ai("yes")]).unwrap();
+        let conversation = if is_blocking {
+            Either::Blocking(blocking(&world, is_parallel))
+        } else {
+            Either::Async(asynchronous(&world, is_parallel))
+        };
+        for (number, plan) in plans.iter().enumerate() {
+            {
+                let mut state = world.0.lock().unwrap();
+                state.steps = plan.steps.iter().cloned().collect();
+                (state.approval, state.was_cleared) = (plan.approval.clone(), false);
+            }
+            let question = format!("question {number}");
+            let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
+            let said = conversation.say(turn, plan.drop_after);
+            check(&world)?;
+
+            let times = world.1.all().unwrap().messages().filter(|it| it.text() == question).count();
+            let (was_cleared, steps_left) = {
+                let mut state = world.0.lock().unwrap();
+                (state.was_cleared, std::mem::take(&mut state.steps).len())
+            };
+            match &said {
+                Some(Ok(done)) if matches!(done.ended, Ended::Answered | Ended::Rounds) => {
+                    prop_assert!(times == 1 && !was_cleared);
+                }
+                Some(Ok(done)) if done.ended == Ended::Parked => prop_assert_eq!(times, 0),
+                Some(Err(error)) if error.kind() == ErrorKind::Forgotten => {
+                    prop_assert!(was_cleared && times == 0);
+                }
+                _ => prop_assert!(times <= 1),
+            }
+            // Only what can fail does.
+            if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && plan.drop_after.is_none() {
+                prop_assert!(matches!(said, Some(Ok(_))), "{:?}, {} left", said, steps_left);
+            }
+
+            // What others know of calls that were begun, the next model is told.
+            world.0.lock().unwrap().approval = Approval::Later;
+            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(|it| it.begun()).collect();
+            let next = conversation.say(Turn::from(format!("next {number}")), None);
+            prop_assert_eq!(next.unwrap().unwrap().text(), "fine");
+            let asked = world.0.lock().unwrap().asked.take().unwrap();
+            let told: Vec<_> = asked.iter().map(|it| it.text().into_owned()).collect();
+            for call in begun {
+                let line = format!("{} {}:", call.tool, call.arguments);
+                prop_assert!(told.iter().any(|it| it.contains(&line)), "{line} is not in {told:#?}");
+            }
+
+            if plan.goes_on {
+                for unfinished in world.prompt().unfinished().unwrap() {
+                    let mut turn = world.prompt().adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
+                    for call in unfinished.begun().into_iter().filter(|it| it.needs_approval) {
+                        if plan.approval == Approval::Yes {
+                            turn.approve(&call.call_id).unwrap();
+                        } else {
+                            turn.error(&call.call_id, "nobody approved").unwrap();
+                        }
+                    }
+                    let done = conversation.run(&mut turn).unwrap();
+                    prop_assert!(matches!(done.ended, Ended::Answered | Ended::Rounds));
+                }
+                prop_assert!(world.prompt().unfinished().unwrap().is_empty());
+                check(&world)?;
+            }
+        }
+    }
+}
