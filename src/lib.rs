@@ -55,6 +55,10 @@
 //! tells in a [`Report`] what it left out and why.
 //!
 //! It does not call a model, run tools, summarise or retry.
+//! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
+//! [`Conversation`], which asks the model and runs the tools that it is handed.
+//!
+//! It does not plan, summarise, search or retry.
 //!
 //! # Which window when
 //!

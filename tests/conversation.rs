@@ -23,6 +23,9 @@ mod many;
 mod setups;
 #[path = "provider/validators.rs"]
 mod validators;
+#[cfg(feature = "async")]
+#[path = "conversation/waiting.rs"]
+mod waiting;
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -30,6 +30,7 @@ mod sqlite;
 mod stores;
 mod text;
 mod tokens;
+mod turn;
 mod wire;
 
 use std::process::ExitCode;
@@ -51,6 +52,9 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("text: prefix", text::cutting_is_fast),
     ("text: never slower", text::nothing_is_slower),
     ("tokens: window", tokens::appends_recount_nothing),
+    ("turn: memory", turn::a_turn_costs_little),
+    #[cfg(feature = "sqlite")]
+    ("turn: sqlite", turn::a_turn_in_sqlite_costs_one_append),
     ("wire: value", wire::writing_costs_no_more_than_a_value),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),

@@ -54,7 +54,7 @@ impl Conversation<dyn AsyncChatMemory> {
         R: Into<Content>,
     {
         self.tool_call(tool, move |call| {
-            let outcome = call.parse().and_then(&run).map(Into::into);
+            let outcome = call.parse().and_then(&run).map(Into::<Content>::into);
             async { outcome }
         })
     }
@@ -73,17 +73,26 @@ impl Conversation<dyn AsyncChatMemory> {
     {
         self.tool_call(tool, move |call| {
             let running = call.parse().map(&run);
-            async { running?.await.map(Into::into) }
+            async { running?.await.map(Into::<Content>::into) }
         })
     }
 
     /// Lets the model call this tool, which is handed the whole call.
     #[must_use]
-    pub fn tool_call<A>(self, tool: Tool, run: impl Fn(&Call) -> A + Send + Sync + 'static) -> Self
+    pub fn tool_call<R, A>(
+        self,
+        tool: Tool,
+        run: impl Fn(&Call) -> A + Send + Sync + 'static,
+    ) -> Self
     where
-        A: Future<Output = Result<Content, ToolError>> + Send + 'static,
+        R: Into<Content>,
+        A: Future<Output = Result<R, ToolError>> + Send + 'static,
     {
-        self.with_handler(tool, Arc::new(move |call: &Call| Box::pin(run(call)) as _))
+        let handler = move |call: &Call| -> BoxFuture<'static, Outcome> {
+            let running = run(call);
+            Box::pin(async { running.await.map(Into::into) })
+        };
+        self.with_handler(tool, Arc::new(handler))
     }
 
     /// Bounds the time of each call by a sleep of the executor: `tokio::time::sleep`, say. There is

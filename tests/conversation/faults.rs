@@ -120,7 +120,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 
 /// A memory that takes its time before and after each change, and no message of more than 2,000 bytes.
 #[derive(Debug)]
-struct Slow(Arc<DefaultChatMemory>);
+pub(crate) struct Slow(pub(crate) Arc<DefaultChatMemory>);
 
 /// The same for blocking conversations.
 #[derive(Debug)]
@@ -409,7 +409,7 @@ fn blocking(world: &World, is_parallel: bool) -> Conversation {
 }
 
 /// Polls a future to its end; `None` where it is dropped before.
-fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> Option<T> {
+pub(crate) fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..drop_after {
