@@ -25,7 +25,7 @@ use crate::wire::Event;
 /// Ends after some time.
 pub(super) type Sleep = dyn Fn(Duration) -> BoxFuture<'static, ()> + Send + Sync;
 
-impl Kind for dyn AsyncChatMemory {
+impl Kind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;

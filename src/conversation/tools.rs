@@ -27,15 +27,15 @@ pub trait Kind: sealed::Sealed {
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for dyn crate::memory::ChatMemory {}
+    impl Sealed for dyn crate::memory::ChatMemory + '_ {}
     #[cfg(feature = "async")]
-    impl Sealed for dyn crate::memory::AsyncChatMemory {}
+    impl Sealed for dyn crate::memory::AsyncChatMemory + '_ {}
 }
 
 /// What came of a call.
 pub(super) type Outcome = Result<Content, ToolError>;
 
-impl Kind for dyn ChatMemory {
+impl Kind for dyn ChatMemory + '_ {
     type Model = dyn Model;
     type Handler = dyn Fn(&Call) -> Outcome + Send + Sync;
     type Gate = parking_lot::Mutex<()>;
