@@ -27,12 +27,13 @@ pub(super) struct Place<'a> {
 impl Gate {
     /// Goes in; `None` where somebody is inside.
     pub(super) fn try_enter(&self) -> Option<Place<'_>> {
-        self.0.lock().line.is_empty().then(|| self.line_up())
+        let mut queue = self.0.lock();
+        queue.line.is_empty().then(|| self.line_up(&mut queue))
     }
 
     /// Waits until it is the first in the line.
     pub(super) async fn enter(&self) -> Place<'_> {
-        let place = self.line_up();
+        let place = self.line_up(&mut self.0.lock());
         poll_fn(|context| {
             let mut queue = self.0.lock();
             if queue.line.front().is_none_or(|(number, _)| *number == place.number) {
@@ -49,8 +50,7 @@ impl Gate {
         place
     }
 
-    fn line_up(&self) -> Place<'_> {
-        let mut queue = self.0.lock();
+    fn line_up(&self, queue: &mut Queue) -> Place<'_> {
         let number = queue.next;
         queue.next += 1;
         queue.line.push_back((number, None));

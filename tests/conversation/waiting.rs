@@ -19,7 +19,7 @@ type Talk = Conversation<dyn AsyncChatMemory>;
 /// Answers with the number of messages that it was sent; is silent when it is asked to be.
 async fn model(ask: Asking<'static>) -> Result<String, ModelError> {
     let _ = ask.tell(Event::Text("I was ".to_owned()));
-    if ask.prompt().iter().last().is_some_and(|it| it.text() == "silence") {
+    if ask.prompt().iter().any(|it| it.text() == "silence") {
         return pending().await;
     }
     Ok(format!("I was sent {}", ask.prompt().len()))
@@ -42,7 +42,7 @@ fn together<T>(mut futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
             }
         }
     }
-    ready.into_iter().map(|it| it.expect("one waits for ever")).collect()
+    ready.into_iter().map(|it| it.unwrap()).collect()
 }
 
 #[test]
