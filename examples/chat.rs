@@ -65,7 +65,7 @@ fn toy(prompt: &Prompt) -> Reply {
     if text.contains("my name?") {
         let name = |it: &Message| Some(format!("You are {}", it.text().split_once("I am ")?.1));
         let known = prompt.iter().filter(|it| it.is_user()).filter_map(name).last();
-        return known.unwrap_or("I was not told.".to_owned()).into();
+        return known.unwrap_or_else(|| "I was not told.".to_owned()).into();
     }
     format!("I was sent {} messages, the last one of {} words.", prompt.len(), words.len()).into()
 }
@@ -88,7 +88,7 @@ fn show(event: Event) {
 fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
     match line.split_once(' ').unwrap_or((line, "")) {
         ("/prompt", _) => {
-            for message in chat.prompt().preview()?.iter() {
+            for message in &chat.prompt().preview()? {
                 println!("{:?}: {}", message.role(), message.text());
             }
         }
@@ -100,7 +100,7 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
         }
         ("/window", n) => drop(chat.prompt_mut().configure().max_messages(n.parse()?)),
         ("/switch", file) => {
-            drop(chat.prompt_mut().set_memory(SqliteStore::open(file)?.memory("chat")?))
+            drop(chat.prompt_mut().set_memory(SqliteStore::open(file)?.memory("chat")?));
         }
         ("/forget", _) => chat.prompt().memory().clear()?,
         (command, _) if command.starts_with('/') => println!("{HELP}"),

@@ -141,6 +141,8 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
     gate: M::Gate,
 }
 
+type Approver = dyn Fn(&Call) -> Approval + Send + Sync;
+
 /// All that can be set.
 #[derive(Default)]
 struct Settings {
@@ -150,7 +152,7 @@ struct Settings {
     #[cfg(feature = "async")]
     sleep: Option<Box<asynchronous::Sleep>>,
     on_interrupt: OnInterrupt,
-    approver: Option<Box<dyn Fn(&Call) -> Approval + Send + Sync>>,
+    approver: Option<Box<Approver>>,
 }
 
 /// The rule for a question that comes while another one of the same [`Conversation`] is answered.

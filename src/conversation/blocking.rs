@@ -149,10 +149,11 @@ impl Conversation {
                 turn.result(call.id(), run(&*handler, &call))?;
                 continue;
             }
-            match Running::begin(call, handler) {
-                Ok(running) if is_parallel => all.push(running),
-                Ok(running) => take(turn, running, timeout, late)?,
-                Err((call, error)) => turn.result(call.id(), Err::<&str, _>(error))?,
+            let running = Running::begin(call, handler);
+            if is_parallel {
+                all.push(running);
+            } else {
+                take(turn, running, timeout, late)?;
             }
         }
         all.into_iter().try_for_each(|running| take(turn, running, timeout, late))

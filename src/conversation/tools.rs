@@ -61,20 +61,20 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Begins it; an error where the system has no thread for it.
-    pub(super) fn begin(call: Call, handler: Arc<Handler>) -> Result<Self, (Call, ToolError)> {
+    /// Begins it. Where the system has no thread for it, it has failed.
+    pub(super) fn begin(call: Call, handler: Arc<Handler>) -> Self {
         let (to, outcome) = channel();
         let job = {
-            let call = call.clone();
+            let (call, to) = (call.clone(), to.clone());
             move || {
                 // Nobody may listen any more.
                 let _ = to.send(run(&*handler, &call));
             }
         };
-        match thread::Builder::new().name("tool".to_owned()).spawn(job) {
-            Ok(_) => Ok(Self { call, outcome, since: Instant::now() }),
-            Err(error) => Err((call, error.into())),
+        if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
+            let _ = to.send(Err(error.into()));
         }
+        Self { call, outcome, since: Instant::now() }
     }
 
     /// Waits for what comes of it; `None` where the time is up.

@@ -70,7 +70,7 @@ impl Turn {
                 Step::List => self.listed(&memory.slots()?),
                 Step::Read(read) => self.read(memory.read_with(&read)?)?,
                 Step::Save(mut append) => {
-                    self.wrote(memory.append_with(&mut append), Self::saved)?
+                    self.wrote(memory.append_with(&mut append), Self::saved)?;
                 }
                 Step::Append(mut append) => {
                     self.wrote(memory.append_with(&mut append), Self::appended)?;

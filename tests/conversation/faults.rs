@@ -314,10 +314,10 @@ impl World {
         ToolCall::new(format!("c{n}"), name, arguments)
     }
 
-    fn ran(&self, n: u64) -> Result<String, ToolError> {
+    fn ran(&self, n: u64) -> String {
         let arguments = json!({"n": n}).to_string();
         *self.0.lock().unwrap().ran.entry(arguments).or_default() += 1;
-        Ok(format!("done {n}"))
+        format!("done {n}")
     }
 
     fn approve(&self) -> Approval {
@@ -345,7 +345,7 @@ fn tools() -> [Tool; 6] {
 /// Runs a tool by its name; `n` tells the calls apart.
 fn run(world: &World, tool: &str, n: u64) -> Result<String, ToolError> {
     match tool {
-        "book" | "pay" => world.ran(n),
+        "book" | "pay" => Ok(world.ran(n)),
         "fail" => Err(ToolError::new("it is dark")),
         "panic" => resume_unwind(Box::new("the tool's own")), // without a word on the terminal
         "large" => Ok("x".repeat(3_000)),
@@ -481,7 +481,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     for (arguments, times) in &state.ran {
         prop_assert_eq!(*times, 1, "{} ran twice", arguments);
         let mut stored = all.iter().flat_map(Message::tool_calls);
-        let mut begun = left.iter().flat_map(memory_prompt::turn::Unfinished::begun);
+        let mut begun = left.iter().flat_map(Unfinished::begun);
         let is_known = stored.any(|call| call.arguments == *arguments)
             || begun.any(|call| call.arguments == *arguments && !call.needs_approval);
         prop_assert!(is_known, "{} is denied", arguments);
@@ -538,7 +538,7 @@ counted! {
 
             // What others know of calls that were begun, the next model is told.
             world.0.lock().unwrap().approval = Approval::Later;
-            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(|it| it.begun()).collect();
+            let begun: Vec<_> = world.prompt().unfinished().unwrap().iter().flat_map(Unfinished::begun).collect();
             let next = conversation.say(Turn::from(format!("next {number}")), None);
             prop_assert_eq!(next.unwrap().unwrap().text(), "fine");
             let asked = world.0.lock().unwrap().asked.take().unwrap();

@@ -16,13 +16,11 @@ fn model(ask: &Asking<'_>) -> Result<Reply, ModelError> {
     let is_note = |it: &&Message| it.text().starts_with("(Begun earlier");
     let last = ask.prompt().iter().filter(|it| !is_note(it)).last();
     let last = last.ok_or("there is no question")?;
-    Ok(match last.as_tool() {
-        Some(result) => format!("answer: {}", result.content().text()).into(),
-        None => {
-            let arguments = serde_json::to_string(&*last.text())?;
-            Message::ai_calls([ToolCall::new(last.text(), "book", arguments)]).into()
-        }
-    })
+    if let Some(result) = last.as_tool() {
+        return Ok(format!("answer: {}", result.content().text()).into());
+    }
+    let arguments = serde_json::to_string(&*last.text())?;
+    Ok(Message::ai_calls([ToolCall::new(last.text(), "book", arguments)]).into())
 }
 
 fn conversation(memory: impl ChatMemory + 'static) -> Conversation {
