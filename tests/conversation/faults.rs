@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError};
 use memory_prompt::turn::{
-    Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
+    Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{

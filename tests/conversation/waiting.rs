@@ -145,7 +145,7 @@ fn a_stop_keeps_what_was_said_of_an_async_answer() {
 fn async_calls_run_at_once_where_they_may() {
     let count = Arc::new(std::sync::atomic::AtomicU32::new(0));
     let meet = move |(): ()| {
-        let count = Arc::clone(&met);
+        let met = Arc::clone(&count);
         met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         poll_fn(move |_| match met.load(std::sync::atomic::Ordering::Relaxed) {
             2 => Poll::Ready(Ok::<_, ToolError>("met")),
