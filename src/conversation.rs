@@ -73,9 +73,10 @@
 //!
 //! use memory_prompt::conversation::{Asking, Conversation, ModelError};
 //! use memory_prompt::turn::Tool;
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Unblock};
+//! use memory_prompt::adapt::ToAsync;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
 //!
-//! let prompt = MemoryPrompt::new_async(Unblock::new(DefaultChatMemory::new()));
+//! let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
 //! let model = |ask: Asking<'static>| async move {
 //!     Ok::<_, ModelError>(format!("I was sent {} messages.", ask.prompt().len()))
 //! };

@@ -54,11 +54,10 @@
 //! and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
 //! tells in a [`Report`] what it left out and why.
 //!
-//! It does not call a model, run tools, summarise or retry.
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
 //! [`Conversation`], which asks the model and runs the tools that it is handed.
 //!
-//! It does not plan, summarise, search or retry.
+//! It does not plan, summarise or retry.
 //!
 //! # Which window when
 //!
@@ -180,14 +179,6 @@ pub use compose::{Budget, Composer, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
-#[cfg(feature = "tokio")]
-pub use adapt::{Blocking, Unblock};
-pub use codec::Codec;
-pub use compose::{Budget, Composer, Composition, Placement};
-pub use composed::{
-    Adapted, Break, How, Iter, LeftOut, Moved, Origin, Prompt, Repaired, Report, SharedPrefix,
-    SystemSource, Tokens, Truncated, Why,
-};
 pub use conversation::Conversation;
 pub use error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]

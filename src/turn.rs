@@ -325,7 +325,7 @@ impl Turn {
 
     /// The turn under an id of your own, so that a request which comes twice is stored once.
     ///
-    /// Ids are recognised within a conversation: see [`Append::with_id`](crate::Append::with_id). A
+    /// Ids are recognised within a conversation: see [`Append::with_id`](crate::memory::Append::with_id). A
     /// turn of an id that was stored before stores nothing and says [`Ended::Adopted`], unless it was
     /// written to a slot, before a tool that is not repeatable: it is stored then under another id.
     ///

@@ -27,7 +27,8 @@ pub(crate) fn a_turn_costs_little(claims: &mut Claims) {
 
 #[cfg(feature = "sqlite")]
 pub(crate) fn a_turn_in_sqlite_costs_one_append(claims: &mut Claims) {
-    use memory_prompt::{Durability, SqliteStore};
+    use memory_prompt::SqliteStore;
+    use memory_prompt::store::Durability;
 
     let folder = crate::folder::Folder::new();
     let options = SqliteStore::options().durability(Durability::Process);

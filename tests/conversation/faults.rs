@@ -10,14 +10,15 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError};
+use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read};
+use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
     Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
-    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, ChatMemoryExt, DefaultChatMemory,
-    ErrorKind, Limits, MemoryId, MemoryPrompt, Message, Prompt, Provider, Read, Result,
-    SlotVersion, Snapshot, ToolCall, Window,
+    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt,
+    Message, Prompt, Provider, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;

@@ -8,9 +8,10 @@ use std::thread;
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
+use memory_prompt::store::Durability;
 use memory_prompt::turn::{Call, Ended, Reply, Tool, ToolError, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Durability, MemoryPrompt, Message, Result, SqliteStore, ToolCall,
+    ChatMemory, ChatMemoryExt, MemoryPrompt, Message, Result, SqliteStore, ToolCall,
 };
 
 use crate::folder::Folder;

@@ -97,7 +97,7 @@ fn eight_turns_at_once_on_one_conversation_are_kept_whole() {
 fn the_same_holds_in_sqlite() {
     let folder = crate::folder::Folder::new();
     let options = memory_prompt::SqliteStore::options();
-    let options = options.durability(memory_prompt::Durability::Process);
+    let options = options.durability(memory_prompt::store::Durability::Process);
     let store = options.open(folder.file("chat.db")).unwrap();
     two_hundred(|i| store.memory(format!("c{i}")).unwrap());
     eight(store.memory("one").unwrap());

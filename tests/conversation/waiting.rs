@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use memory_prompt::conversation::{Asking, AtOnce, Conversation, ModelError};
+use memory_prompt::memory::BoxFuture;
 use memory_prompt::turn::{Done, Ended, Tool, ToolError};
 use memory_prompt::wire::Event;
 use memory_prompt::{
-    AsyncChatMemory, BoxFuture, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Window,
+    AsyncChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Window,
 };
 
 use crate::faults::{Slow, polled};
