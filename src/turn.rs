@@ -341,7 +341,7 @@ impl Turn {
     ///     let Next::Done(done) = turn.next(&prompt)? else { unreachable!() };
     ///     assert_eq!((done.ended, done.positions), (ended, 0..2));
     /// }
-    /// assert_eq!(prompt.memory().end()?, 2);
+    /// assert_eq!(prompt.memory().next_position()?, 2);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     #[must_use]

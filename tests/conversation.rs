@@ -91,7 +91,7 @@ fn a_model_that_fails_leaves_only_what_has_happened() {
         (error.kind(), error.to_string().as_str()),
         (ErrorKind::Model, "say: the model failed")
     );
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     assert!(conversation.say("Book.").is_err());
     assert_eq!(model.asked()[1].len(), 2, "the temporary message came back");
     assert_eq!(texts(&memory), ["Book.", "", "nothing"]);
@@ -150,7 +150,7 @@ fn the_result_of_a_slow_tool_comes_late() {
     let unknown = texts(&memory).swap_remove(2);
     assert!(unknown.starts_with("It took longer than 20ms. The outcome of this call"), "{unknown}");
     go.send(()).unwrap();
-    until(|| memory.end().unwrap() == 5);
+    until(|| memory.next_position().unwrap() == 5);
     assert_eq!(conversation.prompt().preview().unwrap()[2].text(), "paid");
 }
 
@@ -216,7 +216,7 @@ fn two_questions_at_once_are_answered_as_is_set() {
                 _ => assert_eq!(second.unwrap_err().kind(), ErrorKind::Busy),
             }
         });
-        assert_eq!(memory.end().unwrap(), if at_once == AtOnce::Busy { 2 } else { 4 });
+        assert_eq!(memory.next_position().unwrap(), if at_once == AtOnce::Busy { 2 } else { 4 });
     }
 }
 
@@ -238,7 +238,7 @@ fn what_was_said_before_a_stop_is_kept_and_marked() {
         });
         assert_eq!(done.unwrap().ended, Ended::Interrupted);
         assert_eq!(shown, "one two ");
-        assert_eq!(memory.end().unwrap(), stored);
+        assert_eq!(memory.next_position().unwrap(), stored);
         if let Some(answer) = memory.all().unwrap().messages().last() {
             assert_eq!(answer.text(), "one two ");
             assert_eq!(answer.as_ai().unwrap().attributes().get("turn:broken"), Some(&true.into()));
@@ -257,7 +257,7 @@ fn a_call_that_needs_approval_asks_or_parks_its_turn() {
             Conversation::new(prompt, model).tool(tool(), nothing).approve(move |_| said.clone());
         let done = conversation.say("Pay.").unwrap();
         if approval == Approval::Later {
-            assert_eq!((done.ended, memory.end().unwrap()), (Ended::Parked, 0));
+            assert_eq!((done.ended, memory.next_position().unwrap()), (Ended::Parked, 0));
             // Days later.
             let waits = conversation.prompt().unfinished().unwrap().remove(0);
             let mut turn: Turn = conversation.prompt().adopt(&waits).unwrap();
@@ -277,7 +277,7 @@ fn a_turn_can_be_run_again() {
     let conversation = Conversation::new(prompt, model).tool(Tool::new("book", "Books."), nothing);
     let mut turn = Turn::from("Book.");
     assert!(conversation.run(&mut turn, |_| {}).is_err());
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
 }
 

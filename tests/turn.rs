@@ -615,7 +615,7 @@ fn a_turn_of_an_id_that_was_stored_stores_only_what_has_happened() {
     turn.answer("Hello again.").unwrap();
     let again = done(&mut turn, &prompt);
     assert_eq!((again.ended, again.positions), (Ended::Adopted, 0..2));
-    assert_eq!(memory.end().unwrap(), 2);
+    assert_eq!(memory.next_position().unwrap(), 2);
 
     // It has booked.
     let mut turn = booking(&mut prompt).with_id("update 1");

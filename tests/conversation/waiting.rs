@@ -107,7 +107,7 @@ fn a_future_that_is_dropped_gives_its_temporaries_back() {
     let (memory, talk) = talk();
     talk.add_temporary(Message::user("Today is Friday."));
     assert!(polled(talk.say("silence"), 100).is_none());
-    assert_eq!(memory.end().unwrap(), 0);
+    assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 2");
     assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 3");
 }
