@@ -1,7 +1,5 @@
-//! How do I build a chat that remembers?
-//!
-//! Run it with `cargo run --example chat --features sqlite -- chat.db`. It needs neither network nor key: a
-//! small model of its own answers from what it is sent, and calls a calculator and a clock.
+//! How do I build a chat that remembers? `cargo run --example chat --features sqlite -- chat.db` needs no
+//! network and no key: a small model answers from what it is sent, and calls a calculator and a clock.
 
 use std::error::Error;
 use std::io::{self, BufRead, Write};
@@ -98,7 +96,10 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
                 println!("{} {:?}: {}", it.seq(), it.message().role(), it.message().text());
             }
         }
-        ("/window", n) => drop(chat.prompt_mut().configure().max_messages(n.parse()?)),
+        ("/window", n) => {
+            let n = n.parse()?;
+            chat.prompt_mut().configure(|it| it.max_messages(n));
+        }
         ("/switch", file) => {
             drop(chat.prompt_mut().set_memory(SqliteStore::open(file)?.memory("chat")?));
         }
@@ -113,9 +114,8 @@ pub(crate) fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args().nth(1).unwrap_or_else(|| "chat.db".to_owned());
     let memory = SqliteStore::open(file)?.memory("chat")?;
     let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.");
-    let number = json!({"type": "number"});
     let sum = json!({"type": "object", "required": ["a", "operator", "b"],
-        "properties": {"a": number, "operator": {"enum": ["+", "-", "*", "/"]}, "b": number}});
+        "properties": {"a": {"type": "number"}, "operator": {"enum": ["+", "-", "*", "/"]}, "b": {"type": "number"}}});
     let mut chat = Conversation::new(prompt, model)
         .tool(Tool::new("calculator", "Calculates.").parameters(sum).repeatable(), calculate)
         .tool(Tool::new("clock", "Tells the time.").repeatable(), clock);
