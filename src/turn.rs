@@ -77,9 +77,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
 use crate::record::{Records, Snapshot};
+#[doc(no_inline)]
+pub use crate::tool::Tool;
 use document::{Document, Seen};
 pub use machine::Step;
-pub use tool::{Call, Tool, ToolError};
+pub use tool::{Call, ToolError};
 pub use unfinished::{Begun, Unfinished};
 
 /// A question on its way to an answer.

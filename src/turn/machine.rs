@@ -275,7 +275,7 @@ impl Turn {
             self.document.before_temporaries = staged;
         }
         let behind = end + self.document.before_temporaries as u64;
-        let temporaries = Temporaries::before(&self.temporaries, behind);
+        let temporaries = Temporaries::before(&self.temporaries, behind).with_tools(&self.tools);
         match composer.compose_with(snapshot, temporaries, Some(cache))? {
             Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
             Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),
