@@ -52,6 +52,7 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("text: never slower", text::nothing_is_slower),
     ("tokens: window", tokens::appends_recount_nothing),
     ("wire: value", wire::writing_costs_no_more_than_a_value),
+    ("wire: request", wire::a_request_costs_no_more_than_a_value),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
     ("recall: quick", recall::prompts_with_recall_are_quick),
