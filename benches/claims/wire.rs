@@ -54,7 +54,9 @@ pub(crate) fn a_request_costs_no_more_than_a_value(claims: &mut Claims) {
     let parameters = serde_json::json!({"type": "object", "required": ["city"], "properties": {
         "city": {"type": "string"}, "day": {"type": "integer", "minimum": 0, "maximum": 7}}});
     let tools = [Tool::new("weather", "The weather of a city.").parameters(parameters)];
-    for (kind, prompt) in [("plain", prompt((0..100).map(message))), ("tools", prompt(self::tools()))] {
+    for (kind, prompt) in
+        [("plain", prompt((0..100).map(message))), ("tools", prompt(self::tools()))]
+    {
         let request = || Request::new(black_box(&prompt)).model("m").tools(&tools).max_tokens(500);
         let ready = serde_json::to_value(request()).unwrap();
         let found = claims.compare(

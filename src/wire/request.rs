@@ -105,7 +105,7 @@ pub struct Request<'a> {
     extra: Attributes,
 }
 
-/// What a model may do about the tools that it is given.
+/// A choice that the model has, or has not, about the tools that it is given.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Choice {
@@ -119,7 +119,7 @@ pub enum Choice {
     Tool(String),
 }
 
-/// How long the provider keeps what a cache mark covers.
+/// The time for which the provider keeps what a cache mark covers.
 #[derive(Clone, Copy)]
 enum Cache {
     Short,
@@ -139,9 +139,9 @@ enum Format {
 impl Format {
     fn of(provider: Option<Provider>) -> Self {
         match provider {
-            None | Some(Provider::OpenAi) => Self::Chat(chat::Dialect::OpenAi),
-            Some(Provider::Mistral) => Self::Chat(chat::Dialect::Mistral),
-            Some(Provider::StrictTemplate) => Self::Chat(chat::Dialect::Template),
+            None | Some(Provider::OpenAi) => Self::Chat(chat::OPENAI),
+            Some(Provider::Mistral) => Self::Chat(chat::MISTRAL),
+            Some(Provider::StrictTemplate) => Self::Chat(chat::COMPATIBLE),
             Some(Provider::OpenAiResponses) => Self::Responses,
             Some(Provider::Anthropic) => Self::Anthropic,
             Some(Provider::Gemini) => Self::Gemini,

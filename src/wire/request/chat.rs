@@ -9,28 +9,38 @@ use super::{Choice, Request};
 use crate::tool::Tool;
 use crate::wire::openai;
 
-/// Where servers of one format differ.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
-    OpenAi,
-    /// It refuses fields that it does not know.
-    Mistral,
-    /// vLLM, llama.cpp and the like.
-    Template,
+/// The points in which servers of one format differ.
+#[derive(Clone, Copy)]
+pub(super) struct Dialect {
+    /// The field of the most tokens of an answer.
+    max_tokens: &'static str,
+    /// True where a stream tells its usage if it is asked to. Mistral's does in any case, and it
+    /// refuses fields that it does not know.
+    asks_for_usage: bool,
+    /// True where the server takes cache marks.
+    takes_marks: bool,
 }
+
+pub(super) const OPENAI: Dialect =
+    Dialect { max_tokens: "max_completion_tokens", asks_for_usage: true, takes_marks: true };
+
+pub(super) const MISTRAL: Dialect =
+    Dialect { max_tokens: "max_tokens", asks_for_usage: false, takes_marks: false };
+
+/// vLLM, llama.cpp and the like.
+pub(super) const COMPATIBLE: Dialect =
+    Dialect { max_tokens: "max_tokens", asks_for_usage: true, takes_marks: false };
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
     dialect: Dialect,
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
-    let is_openai = dialect == Dialect::OpenAi;
     body.optional("model", request.model.as_ref())?;
     let messages = openai::messages(request.prompt);
-    let is_marked = request.cache.is_some() && is_openai;
+    let is_marked = request.cache.is_some() && dialect.takes_marks;
     body.field("messages", &if is_marked { messages.cache_prefix() } else { messages })?;
-    let limit = if is_openai { "max_completion_tokens" } else { "max_tokens" };
-    body.optional(limit, request.max_tokens)?;
+    body.optional(dialect.max_tokens, request.max_tokens)?;
     if !request.tools.is_empty() {
         body.list("tools", request.tools.iter().map(Definition::of))?;
     }
@@ -39,8 +49,7 @@ pub(super) fn write<M: SerializeMap>(
     }
     if request.stream {
         body.field("stream", &true)?;
-        // Mistral tells the usage in any case.
-        if dialect != Dialect::Mistral {
+        if dialect.asks_for_usage {
             body.inner("stream_options", "include_usage", &true)?;
         }
     }

@@ -221,7 +221,7 @@ fn has_type(types: &Value, name: &str) -> bool {
     types == name || types.as_array().is_some_and(|all| all.iter().any(|it| it == name))
 }
 
-/// Where drafts before 2019 keep what a `$ref` names.
+/// The beginning of a `$ref` in drafts before 2019.
 const OLD: &str = "#/definitions/";
 
 /// The keywords that Gemini's reference lists, beside those that hold schemas.
