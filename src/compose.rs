@@ -39,6 +39,7 @@ use crate::message::Message;
 use crate::provider::Provider;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
+use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window};
 pub use budget::Budget;
@@ -68,6 +69,7 @@ pub struct Composer {
     tool_groups: ToolGroups,
     placement: Placement,
     provider: Option<Provider>,
+    tools: Option<Arc<[Tool]>>,
 }
 
 /// The place of temporary messages in a prompt.
@@ -96,11 +98,13 @@ pub(crate) struct Temporaries<'a> {
     /// The tokens that the budget keeps free for recall, and those that are left of them.
     kept_free: usize,
     still_free: usize,
+    /// The tools of a turn, in place of the composer's.
+    tools: Option<&'a Arc<[Tool]>>,
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None, kept_free: 0, still_free: 0 }
+        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
     }
 
     /// Returns the same with tokens kept free in the budget, of which so many are used.
@@ -112,6 +116,11 @@ impl<'a> Temporaries<'a> {
     /// before this position.
     pub(crate) const fn before(messages: &'a [Arc<Message>], position: u64) -> Self {
         Self { before: Some(position), ..Self::last(messages) }
+    }
+
+    /// Returns the same of a turn with these tools, if it has some.
+    pub(crate) fn with_tools(self, tools: &'a Arc<[Tool]>) -> Self {
+        Self { tools: Some(tools).filter(|tools| !tools.is_empty()), ..self }
     }
 }
 
@@ -232,6 +241,32 @@ impl Composer {
         self
     }
 
+    /// Sets the tools that the model can call: a token budget counts their definitions, the report
+    /// says where they broke the cached prefix, and a [`Request`](crate::wire::Request) of the
+    /// prompt sends them.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::token::Estimate;
+    /// use memory_prompt::{Composer, Message, Tool};
+    ///
+    /// let history = Snapshot::from_messages([Message::user("hi")]);
+    /// let prompt = Composer::new()
+    ///     .max_tokens(1_000, Estimate)
+    ///     .tools([Tool::new("weather", "The weather of a city.")])
+    ///     .compose_all(&history, &[])?;
+    /// let report = prompt.report();
+    /// let tokens = report.tokens.unwrap();
+    /// assert!(tokens.tools > 20);
+    /// assert_eq!(tokens.total, tokens.tools + report.message_tokens[0] + tokens.reply);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    #[must_use]
+    pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.tools = Some(tools.into_iter().collect());
+        self
+    }
+
     /// Returns the number of newest records that a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
@@ -311,6 +346,7 @@ impl Composer {
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
+        let tools = || self.tools_of(temporaries).cloned();
         let draft = self.draft(&snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &draft {
             Ok(draft) => before(draft) < 2,
@@ -331,7 +367,7 @@ impl Composer {
                         draft.report.stored += 1;
                         draft.report.sent += 1;
                         let prompt = Prompt::new(draft, &mut with_system.records);
-                        return Ok(Composition::Ready(prompt));
+                        return Ok(Composition::Ready(prompt.with_tools(tools())));
                     }
                     Err(NotReady::Failed(error)) if draft.is_ok() => return Err(error),
                     _ => {}
@@ -339,7 +375,10 @@ impl Composer {
             }
         }
         match draft {
-            Ok(draft) => Ok(Composition::Ready(Prompt::new(draft, &mut snapshot.records))),
+            Ok(draft) => {
+                let prompt = Prompt::new(draft, &mut snapshot.records);
+                Ok(Composition::Ready(prompt.with_tools(tools())))
+            }
             // `n` counts records; rows that can't be read take up places in a read too, so they are
             // added.
             Err(NotReady::ReadMore(n)) => {
@@ -374,6 +413,11 @@ impl Composer {
         let choice = self.choose(snapshot, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
         Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
+    }
+
+    /// Returns the tools that the model can call.
+    fn tools_of<'a>(&'a self, temporaries: Temporaries<'a>) -> Option<&'a Arc<[Tool]>> {
+        temporaries.tools.or(self.tools.as_ref())
     }
 
     fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {
@@ -411,6 +455,7 @@ impl fmt::Debug for Composer {
             .field("tool_groups", &self.tool_groups)
             .field("placement", &self.placement)
             .field("provider", &self.provider)
+            .field("tools", &self.tools.as_ref().map_or(0, |tools| tools.len()))
             .finish()
     }
 }

@@ -6,15 +6,15 @@ mod report;
 
 use std::iter::FusedIterator;
 use std::ops::Index;
+use std::sync::Arc;
 use std::{fmt, mem};
-
-use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::message::{Message, Role};
 use crate::record::Records;
+use crate::tool::{self, Tool};
 use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
-pub use prefix::{Break, SharedPrefix};
+pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
     Adapted, How, LeftOut, Moved, Recalled, Repaired, Report, SystemSource, Tokens, Truncated, Why,
 };
@@ -22,7 +22,13 @@ pub use report::{
 /// The composed messages, in the order in which they are sent, and the [`Report`].
 ///
 /// A prompt shares its messages with the memory, so it is cheap to keep and to clone: a request
-/// that failed is sent again with the same prompt. As JSON it is the list of its messages.
+/// that failed is sent again with the same prompt.
+///
+/// As JSON it is the `messages` of Chat Completions, which most servers speak; for a prompt that is
+/// for a provider of another format that is an error, and a [`Request`](crate::wire::Request) is
+/// what it is sent.
+/// To store messages write [them](Self::to_messages), in JSON or with a [`Codec`](crate::codec::Codec): that
+/// keeps what no provider is sent.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -49,6 +55,7 @@ pub(crate) struct Draft {
     pub(crate) pieces: Pieces,
     pub(crate) durable: usize,
     pub(crate) report: Report,
+    tools: Option<Arc<[Tool]>>,
 }
 
 /// The origin of a message of a prompt.
@@ -107,6 +114,22 @@ impl Prompt {
     pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
         self.draft.report.dropped_temporaries = roles;
         self
+    }
+
+    /// Returns the same prompt, for a model that can call these tools.
+    pub(crate) fn with_tools(mut self, tools: Option<Arc<[Tool]>>) -> Self {
+        if let Some(tools) = tools {
+            let fingerprint = Fingerprint { tools: tool::fingerprint(&tools), options: 0 };
+            self.draft.report.fingerprint = Some(fingerprint);
+            self.draft.tools = Some(tools);
+        }
+        self
+    }
+
+    /// Returns the tools that the prompt was composed for: those that a model can call, and whose
+    /// definitions its tokens count.
+    pub fn tools(&self) -> &[Tool] {
+        self.draft.tools.as_deref().unwrap_or_default()
     }
 
     /// Returns the number of messages.
@@ -228,16 +251,6 @@ impl PartialEq for Prompt {
         self.cacheable() == other.cacheable()
             && self.report() == other.report()
             && self.with_origins().eq(other.with_origins())
-    }
-}
-
-impl Serialize for Prompt {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.len()))?;
-        for message in self {
-            list.serialize_element(message)?;
-        }
-        list.end()
     }
 }
 

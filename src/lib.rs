@@ -3,7 +3,7 @@
 //! messages for one use.
 //!
 //! ```
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate, wire};
 //!
 //! let mut prompt = MemoryPrompt::new(DefaultChatMemory::with_id("support:u1001:c2002"))
 //!     .system("You are a terse assistant.")
@@ -19,7 +19,8 @@
 //! assert_eq!(built.len(), 5);
 //! assert_eq!(built[0].text(), "You are a terse assistant.");
 //! assert_eq!(built[4].text(), "Today is Friday.");
-//! println!("{}\n{}", serde_json::to_string(&built)?, built.report());
+//! let request = wire::Request::new(&built).model("m").max_tokens(500); // for any provider
+//! println!("{}\n{}", serde_json::to_string(&request)?, built.report());
 //!
 //! prompt.set_memory(DefaultChatMemory::with_id("support:u1001:c2003")); // swapped at run time
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -169,6 +170,7 @@ pub mod record;
 pub mod store;
 pub mod text;
 pub mod token;
+mod tool;
 pub mod truncate;
 pub mod turn;
 pub mod window;
@@ -214,6 +216,8 @@ pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 #[doc(inline)]
 pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
 #[doc(inline)]
+pub use tool::Tool;
+#[doc(inline)]
 pub use truncate::Truncate;
 #[doc(inline)]
 pub use turn::Turn;
@@ -224,7 +228,7 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, How, LeftOut, Moved, Origin, Recalled, Repaired, SharedPrefix,
+        Adapted, Break, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired, SharedPrefix,
         SystemSource, Tokens, Truncated, Why,
     };
 }

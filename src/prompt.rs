@@ -19,6 +19,7 @@ use crate::provider::Provider;
 use crate::recall::Recall;
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
+use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
 
@@ -123,6 +124,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn temporaries_at(self, placement: Placement) -> Self {
         self.with(|composer| composer.temporaries_at(placement))
+    }
+
+    /// Sets the tools that the model can call; see [`Composer::tools`].
+    #[must_use]
+    pub fn tools(self, tools: impl IntoIterator<Item = Tool>) -> Self {
+        self.with(|composer| composer.tools(tools))
     }
 
     /// Names the provider that the prompt is for: nothing is sent that it refuses. See

@@ -36,6 +36,7 @@ pub use message::{Overhead, media_tokens};
 
 use crate::error::Result;
 use crate::message::{Message, Part};
+use crate::tool::Tool;
 
 /// A counter of the tokens of texts and messages.
 ///
@@ -172,6 +173,27 @@ pub trait TokenCounter: Send + Sync {
         Ok(media_tokens(part))
     }
 
+    /// Returns the number of tokens of the definitions of these tools: the count of their JSON, as
+    /// most providers take it, unless overridden.
+    ///
+    /// ```
+    /// use memory_prompt::Tool;
+    /// use memory_prompt::token::{Estimate, TokenCounter};
+    ///
+    /// let weather = Tool::new("weather", "The weather of a city.");
+    /// assert_eq!(Estimate.count_tools(&[weather])?, 32);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`count_text`](Self::count_text).
+    fn count_tools(&self, tools: &[Tool]) -> Result<usize> {
+        tools.iter().try_fold(0_usize, |sum, tool| {
+            Ok(sum.saturating_add(self.count_text(&tool.to_json())?))
+        })
+    }
+
     /// Returns the tokens that messages cost beside their content: the
     /// [default](Overhead::default), unless overridden.
     ///
@@ -220,6 +242,10 @@ impl<T: TokenCounter + ?Sized> TokenCounter for Arc<T> {
 
     fn count_media(&self, part: &Part) -> Result<usize> {
         T::count_media(self, part)
+    }
+
+    fn count_tools(&self, tools: &[Tool]) -> Result<usize> {
+        T::count_tools(self, tools)
     }
 
     fn overhead(&self) -> Overhead {

@@ -78,11 +78,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Message, ToolCall};
 use crate::record::{Records, Snapshot};
+#[doc(no_inline)]
+pub use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 use document::{Document, Seen};
 pub use machine::Step;
 pub use reply::Reply;
-pub use tool::{Call, Tool, ToolError};
+pub use tool::{Call, ToolError};
 pub use unfinished::{Begun, Unfinished};
 
 /// A question on its way to an answer.

@@ -10,7 +10,8 @@
 //! | [`ollama`] | Ollama's `/api/chat` | `messages` |
 //! | [`langchain4j`] | what LangChain4j leaves in a Java application's store | (a stored history) |
 //!
-//! Each has the same parts (a stored history has no answer and no stream):
+//! A [`Request`] is the whole body, in the words of the provider that the prompt is for. It is made
+//! of the parts of these modules; each has the same ones (a stored history has no answer and no stream):
 //!
 //! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
 //!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
@@ -156,6 +157,7 @@ pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
 mod refused;
+mod request;
 pub mod responses;
 mod terms;
 mod usage;
@@ -167,6 +169,7 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
+pub use request::{Choice, Request};
 pub use usage::Usage;
 
 /// Reads a response of this provider, in the format that it speaks.

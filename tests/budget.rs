@@ -13,7 +13,7 @@ use memory_prompt::report::{Moved, Origin};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Result, Truncate, Window,
+    Message, Prompt, Result, Tool, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -56,6 +56,42 @@ proptest! {
         failure_persistence: Some(Box::new(FileFailurePersistence::WithSource("regressions"))),
         ..ProptestConfig::default()
     })]
+
+    /// Tools take their tokens from the room, and nothing else: a budget that is larger by what they
+    /// count sends what it sent without them.
+    #[test]
+    fn tools_take_their_tokens_and_no_more(
+        conversation in conversation(16), temporaries in temporaries(), window in windows(),
+        tokens in 0usize..600, description in "[a-z]{0,40}",
+    ) {
+        let tools = [Tool::new("look", description), Tool::new("book", "Books.")];
+        let counted = letters.count_tools(&tools).unwrap();
+        let mut composer = Composer::new();
+        if let Some(window) = window {
+            composer = composer.window(window);
+        }
+        composer = composer.max_tokens(tokens, letters);
+        let without = compose(&composer, &conversation, &temporaries);
+        composer = composer.max_tokens(tokens + counted, letters).tools(tools);
+        let with = compose(&composer, &conversation, &temporaries);
+        match (with, without) {
+            (Ok(with), Ok(without)) => {
+                prop_assert_eq!(with.to_messages(), without.to_messages());
+                let [now, then] = [&with, &without].map(|it| it.report().tokens.unwrap());
+                prop_assert_eq!((now.tools, now.total), (counted, then.total + counted));
+                let parts = now.tools + with.report().message_tokens.iter().sum::<usize>() + now.reply;
+                prop_assert_eq!(parts, now.total);
+                let each: Vec<_> = with.iter().map(|it| letters.count(it).unwrap()).collect();
+                prop_assert_eq!(&with.report().message_tokens, &each);
+            }
+            (Err(with), Err(without)) => {
+                let (ErrorKind::Budget { needed: now, .. }, ErrorKind::Budget { needed: then, .. }) =
+                    (with.kind(), without.kind()) else { panic!("{with}; {without}") };
+                prop_assert_eq!(now, then + counted);
+            }
+            (with, without) => prop_assert!(false, "{:?}; {:?}", with, without),
+        }
+    }
 
     #[test]
     fn a_prompt_is_within_its_budget_or_fails_with_both_numbers(

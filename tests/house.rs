@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// From the ground up. A room is a file under `src/` with the folder of the same name.
 const FLOORS: &[&[&str]] = &[
     &["error"],
-    &["message", "text"],
+    &["message", "text", "tool"],
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],
     &["compose", "memory", "wire"],

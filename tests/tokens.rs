@@ -9,7 +9,7 @@ use memory_prompt::message::{
     AiMessage, AiPart, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
 };
 use memory_prompt::token::{Estimate, Overhead, TokenCounter, media_tokens};
-use memory_prompt::{Error, ErrorKind, Message, Result, ToolCall};
+use memory_prompt::{Error, ErrorKind, Message, Result, Tool, ToolCall};
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 
@@ -294,6 +294,27 @@ fn corpora() -> Vec<(String, [String; 3], [usize; 3])> {
     counts.lines().map(line).collect()
 }
 
+/// Definitions as applications and servers of tools write them.
+fn tools() -> Vec<Tool> {
+    let file = include_str!("data/corpus/tools.json");
+    let all: Vec<serde_json::Value> = serde_json::from_str(file).unwrap();
+    let tool = |it: serde_json::Value| {
+        let text = |key: &str| it[key].as_str().unwrap().to_owned();
+        Tool::new(text("name"), text("description")).parameters(it["parameters"].clone())
+    };
+    all.into_iter().map(tool).collect()
+}
+
+#[test]
+fn tools_count_what_a_budget_counts() {
+    let scalars: fn(&str) -> usize = scalars;
+    let tools = tools();
+    let each = tools.iter().map(|tool| scalars.count_tools(std::slice::from_ref(tool)).unwrap());
+    assert_eq!(each.sum::<usize>(), scalars.count_tools(&tools).unwrap());
+    assert_eq!(scalars.count_tools(&[]).unwrap(), 0);
+    assert!(scalars.count_tools(&tools).unwrap() > 3_000);
+}
+
 #[test]
 fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
     let corpora = corpora();
@@ -313,7 +334,10 @@ fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
 
 #[cfg(feature = "bpe")]
 mod bpe {
+    use memory_prompt::Composer;
+    use memory_prompt::record::Snapshot;
     use memory_prompt::token::{Bpe, SEAM};
+    use memory_prompt::wire::Request;
 
     use super::*;
 
@@ -322,6 +346,29 @@ mod bpe {
         for (name, texts, exact) in corpora() {
             let counts = texts.map(|text| Bpe::o200k().count_text(&text).unwrap());
             assert_eq!(counts, exact, "{name}");
+        }
+    }
+
+    /// What is counted is what is sent: the JSON in a request's body, one definition and all.
+    #[test]
+    fn the_estimate_of_tools_is_within_15_percent_of_their_json() {
+        let tools = tools();
+        let prompt = Composer::new().compose_all(&Snapshot::default(), &[]).unwrap();
+        let sent = |tools: &[Tool]| {
+            // As it is written, and not with the keys sorted.
+            let body = serde_json::to_string(&Request::new(&prompt).tools(tools)).unwrap();
+            let (_, json) = body.split_once("\"tools\":").unwrap();
+            Bpe::o200k().count_text(json.strip_suffix('}').unwrap()).unwrap()
+        };
+        for some in tools.chunks(1).chain([&tools[..]]) {
+            let (estimate, exact) = (Estimate.count_tools(some).unwrap(), sent(some));
+            let name = some[0].name();
+            assert!(
+                estimate.abs_diff(exact) * 100 <= exact * 15,
+                "{} tools from {name}: {estimate}, not {exact}",
+                some.len()
+            );
+            println!("{} tools from {name}: {estimate}, exactly {exact}", some.len());
         }
     }
 

@@ -56,6 +56,7 @@ const CLAIMS: &[(&str, Measure)] = &[
     #[cfg(feature = "sqlite")]
     ("turn: sqlite", turn::a_turn_in_sqlite_costs_one_append),
     ("wire: value", wire::writing_costs_no_more_than_a_value),
+    ("wire: request", wire::a_request_costs_no_more_than_a_value),
     ("wire: ascii", wire::writing_ascii_is_fast),
     ("codec: bincode", codec::bincode_is_smaller_and_faster),
     ("recall: quick", recall::prompts_with_recall_are_quick),

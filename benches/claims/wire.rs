@@ -4,7 +4,8 @@ use std::hint::black_box;
 
 use memory_prompt::message::AiMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::{Composer, Message, Prompt, ToolCall, Window, wire};
+use memory_prompt::wire::Request;
+use memory_prompt::{Composer, Message, Prompt, Tool, ToolCall, Window, wire};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::message;
@@ -43,6 +44,28 @@ pub(crate) fn writing_costs_no_more_than_a_value(claims: &mut Claims) {
             || serde_json::to_vec(black_box(&ready)).unwrap(),
         );
         let claim = format!("100 messages ({kind}) to OpenAI's JSON / from a ready Value");
+        claims.at_most(&claim, found.ratio, 1.0);
+    }
+}
+
+/// A whole request, with tools beside the messages. Its definitions are values, so that what differs is
+/// what a message costs.
+pub(crate) fn a_request_costs_no_more_than_a_value(claims: &mut Claims) {
+    let parameters = serde_json::json!({"type": "object", "required": ["city"], "properties": {
+        "city": {"type": "string"}, "day": {"type": "integer", "minimum": 0, "maximum": 7}}});
+    let tools = [Tool::new("weather", "The weather of a city.").parameters(parameters)];
+    for (kind, prompt) in
+        [("plain", prompt((0..100).map(message))), ("tools", prompt(self::tools()))]
+    {
+        let request = || Request::new(black_box(&prompt)).model("m").tools(&tools).max_tokens(500);
+        let ready = serde_json::to_value(request()).unwrap();
+        let found = claims.compare(
+            Pace::FINEST,
+            [&format!("a request of 100 messages ({kind}): ours"), "a ready Value"],
+            || serde_json::to_vec(&request()).unwrap(),
+            || serde_json::to_vec(black_box(&ready)).unwrap(),
+        );
+        let claim = format!("a request of 100 messages ({kind}) / from a ready Value");
         claims.at_most(&claim, found.ratio, 1.0);
     }
 }

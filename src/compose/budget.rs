@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::cache::ComposerCache;
 use super::system::System;
 use super::{Composer, Temporaries};
-use crate::composed::{Draft, Tokens, Why};
+use crate::composed::{Draft, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
@@ -19,8 +19,8 @@ use room::TokenRoom;
 
 /// A number of tokens that a prompt may have, and what gives way when it has more.
 ///
-/// The budget bounds everything that is sent: system message, history, temporaries and what the
-/// provider adds for the reply. The oldest tool groups and messages leave first, and no more of
+/// The budget bounds everything that is sent: tool definitions, system message, history,
+/// temporaries and what the provider adds for the reply. The oldest tool groups and messages leave first, and no more of
 /// them than the budget demands. The newest user message and the newest group stay; where they
 /// alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them where truncation is
 /// on.
@@ -59,8 +59,8 @@ impl Budget {
         Self { tokens, reserve: 0, marks: None, cut_first: false }
     }
 
-    /// Returns the same budget with this many tokens kept free for the answer and for tool
-    /// definitions.
+    /// Returns the same budget with this many tokens kept free for the answer. Tool definitions need
+    /// no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
     ///
     /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each
     /// build is an error.
@@ -228,8 +228,11 @@ impl Limit {
         let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
         let mut draft = composer.take(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
-        let total = room.total(draft.pieces.walk(&snapshot.records))?;
-        draft.report.tokens = Some(Tokens { total, budget, cut_to: None });
+        let pieces = draft.pieces.walk(&snapshot.records);
+        let (tokens, message_tokens) = room.tokens(pieces, budget)?;
+        let total = tokens.total;
+        draft.report.tokens = Some(tokens);
+        draft.report.message_tokens = message_tokens;
         Ok(if total.saturating_add(temporaries.still_free) <= budget {
             Tried::Fits(draft)
         } else {

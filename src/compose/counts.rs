@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
 use crate::token::TokenCounter;
+use crate::tool::Tool;
 
 /// The token counts of one conversation, remembered from one prompt to the next.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub(super) struct Counts {
     shared: Vec<Shared>,
     /// The counts of the stand-ins for missing results, by the tool's name.
     repairs: BTreeMap<String, usize>,
+    /// The count of the tools' definitions, by identity.
+    tools: Option<(Arc<[Tool]>, usize)>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
     /// The key of the hashes: nobody can choose messages of equal hashes.
@@ -80,6 +83,20 @@ impl Counts {
         }
         let tokens = counter.count(message)?;
         self.shared.push(Shared { message: Arc::clone(message), tokens, asked: true });
+        Ok(tokens)
+    }
+
+    /// Returns the count of the definitions of these tools.
+    pub(super) fn tools(
+        &mut self,
+        tools: &Arc<[Tool]>,
+        counter: &dyn TokenCounter,
+    ) -> Result<usize> {
+        if let Some((_, tokens)) = self.tools.as_ref().filter(|(it, _)| Arc::ptr_eq(it, tools)) {
+            return Ok(*tokens);
+        }
+        let tokens = counter.count_tools(tools)?;
+        self.tools = Some((Arc::clone(tools), tokens));
         Ok(tokens)
     }
 

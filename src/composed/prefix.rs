@@ -42,11 +42,35 @@ pub struct SharedPrefix {
     pub broken_by: Option<Break>,
 }
 
+/// What tells the tools and options of a request from those of another one.
+///
+/// Providers read them before the messages, so a cached prefix ends where they change. Equal ones
+/// have equal numbers within one version of this crate; 0 stands for no tools, and for options that
+/// are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Fingerprint {
+    /// Of the definitions of tools, in their order.
+    pub tools: u64,
+    /// Of the options.
+    pub options: u64,
+}
+
+impl Fingerprint {
+    pub(crate) const fn new(tools: u64, options: u64) -> Self {
+        Self { tools, options }
+    }
+}
+
 /// The cause of a break in the prefix that two prompts share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Break {
+    /// Other tools are sent, or in another order.
+    Tools,
+    /// The request has other options, as far as its [fingerprint](Fingerprint) was told.
+    Options,
     /// The system message changed.
     System,
     /// The history begins at another position.
@@ -71,13 +95,15 @@ pub enum Break {
 impl Prompt {
     /// Returns the prefix that this prompt shares with the one that was sent before it.
     pub fn shared_prefix(&self, previous: &Self) -> SharedPrefix {
-        let same = |(now, then): &(&_, &_)| now == then;
+        let before = self.difference_before(previous);
+        let same = |(now, then): &(&_, &_)| before.is_none() && now == then;
         let shared = || self.iter().zip(previous).take_while(same).map(|(now, _)| now);
         let messages = shared().count();
         // The estimate does not fail.
         let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
         let whole = messages >= previous.cacheable();
-        let broken_by = (!whole).then(|| self.difference(previous, messages));
+        let broken_by =
+            (!whole).then(|| before.unwrap_or_else(|| self.difference(previous, messages)));
         SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
@@ -89,6 +115,27 @@ impl Prompt {
     pub fn compared_to(mut self, previous: &Self) -> Self {
         self.draft.report.shared_prefix = Some(self.shared_prefix(previous));
         self
+    }
+
+    /// Returns this prompt with its [`Report`](super::Report) saying with which tools and options it
+    /// is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
+    #[must_use]
+    pub fn sent_as(mut self, fingerprint: Fingerprint) -> Self {
+        self.draft.report.fingerprint = Some(fingerprint);
+        self
+    }
+
+    /// Returns the break before the first message, which is none of messages.
+    fn difference_before(&self, previous: &Self) -> Option<Break> {
+        let [now, then] =
+            [self, previous].map(|prompt| prompt.report().fingerprint.unwrap_or_default());
+        if now.tools != then.tools {
+            Some(Break::Tools)
+        } else if now.options != 0 && then.options != 0 && now.options != then.options {
+            Some(Break::Options)
+        } else {
+            None
+        }
     }
 
     /// Returns the reason why the `at`th message is another one.
@@ -137,6 +184,8 @@ impl fmt::Display for SharedPrefix {
 impl fmt::Display for Break {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Tools => f.write_str("other tools are sent"),
+            Self::Options => f.write_str("other options are sent"),
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
             Self::Question(seq) => write!(f, "the turn of the question {seq} is over"),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::SharedPrefix;
+use super::{Fingerprint, SharedPrefix};
 use crate::message::Role;
 use crate::provider::Provider;
 use crate::text::Grouped;
@@ -56,6 +56,12 @@ pub struct Report {
     pub provider: Option<Provider>,
     /// The tokens of the prompt, where it has a token budget.
     pub tokens: Option<Tokens>,
+    /// The tokens of each message, in their order, where the prompt has a token budget.
+    pub message_tokens: Vec<usize>,
+    /// What tells the tools and options that the prompt is sent with from others, as far as they
+    /// are known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
+    /// [`Prompt::sent_as`](crate::Prompt::sent_as).
+    pub fingerprint: Option<Fingerprint>,
     /// The prefix that the prompt shares with the one before it, where that was given to
     /// [`Prompt::compared_to`](crate::Prompt::compared_to).
     pub shared_prefix: Option<SharedPrefix>,
@@ -119,11 +125,17 @@ pub struct Moved {
 }
 
 /// The tokens of a prompt against its budget.
+///
+/// `total` is the sum of `tools`, `reply` and the [`message_tokens`](Report::message_tokens).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Tokens {
     /// The tokens of the whole prompt.
     pub total: usize,
+    /// The tokens of the definitions of the tools.
+    pub tools: usize,
+    /// The tokens that the beginning of the answer takes.
+    pub reply: usize,
     /// The tokens that it may have, without those reserved.
     pub budget: usize,
     /// The limit to which texts were cut so that the prompt fits, where that was needed.
@@ -284,8 +296,11 @@ impl fmt::Display for Report {
         if !self.repaired.is_empty() {
             write!(f, ", {} added", Grouped(self.repaired.len()))?;
         }
-        if let Some(Tokens { total, budget, .. }) = self.tokens {
+        if let Some(Tokens { total, budget, tools, .. }) = self.tokens {
             write!(f, ", {} of {} tokens", Grouped(total), Grouped(budget))?;
+            if tools > 0 {
+                write!(f, " ({} of tools)", Grouped(tools))?;
+            }
         }
         if let Some(provider) = self.provider {
             write!(f, ", for {provider}")?;

@@ -284,7 +284,7 @@ impl Turn {
         }
         let behind = end + self.document.before_temporaries as u64;
         let temporaries = self.sent_temporaries();
-        let temporaries = Temporaries::before(&temporaries, behind);
+        let temporaries = Temporaries::before(&temporaries, behind).with_tools(&self.tools);
         match composer.compose_with(snapshot, temporaries, Some(cache))? {
             Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
             Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),

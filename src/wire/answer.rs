@@ -1,4 +1,4 @@
-//! What a provider answered: a message, what it cost, and why it ended.
+//! The answer of a provider: a message, what it cost, and why it ended.
 
 use serde_json::Value;
 
@@ -9,13 +9,13 @@ use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Message};
 use crate::provider::{Provider, mark};
 
-/// What a model said, what it cost and why it stopped.
+/// The message that a model said, what it cost and why it stopped.
 ///
 /// It becomes the [`Message`] that goes into memory: `prompt.add(answer)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
-    /// What the model said, with its reasoning and its calls.
+    /// The message of the model, with its reasoning and its calls.
     pub message: AiMessage,
     /// The tokens that were counted, as far as the provider told.
     pub usage: Usage,
@@ -85,7 +85,7 @@ impl Answer {
         Err(stopped(at, word, self.stop != Stop::Filtered))
     }
 
-    /// What is left of an answer whose stream broke off.
+    /// Returns the answer of which a stream that broke off has left this.
     pub(super) fn broken(provider: Provider, message: AiMessage, usage: Usage) -> Self {
         // Unsigned, it can't go back: the end of it, with the signature, did not come.
         let parts = message.parts();

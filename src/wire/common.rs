@@ -1,4 +1,4 @@
-//! What every format shares: reading with a path, writing what was kept, placeholders.
+//! The parts that every format shares: reading with a path, writing what was kept, placeholders.
 
 use std::fmt;
 
@@ -46,22 +46,22 @@ impl<'a> At<'a> {
         Self { operation: self.operation, up: Some(self), step: Step::Index(index) }
     }
 
-    /// What is here can't be read.
+    /// Returns the error that what is here can't be read.
     pub(super) fn error(&self, what: impl fmt::Display) -> Error {
         self.fail(ErrorKind::Codec, what)
     }
 
-    /// What is here can't be expressed.
+    /// Returns the error that what is here can't be expressed.
     pub(super) fn unsupported(&self, what: impl fmt::Display) -> Error {
         self.fail(ErrorKind::Unsupported, what)
     }
 
-    /// What is here is wrong in another way.
+    /// Returns an error of another kind about what is here.
     pub(super) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
         self.fail(kind, what)
     }
 
-    /// What is here is not whole.
+    /// Returns the error that what is here is not whole.
     pub(super) fn unfinished(&self, what: impl fmt::Display) -> Error {
         self.fail(ErrorKind::Unfinished, what)
     }
@@ -133,7 +133,7 @@ impl<'a> Fields<'a> {
         self.map.insert(key.to_owned(), value.into());
     }
 
-    /// Whether the field is there and is not `null`.
+    /// Returns true where the field is there and is not `null`.
     pub(super) fn has(&self, key: &str) -> bool {
         self.map.get(key).is_some_and(|value| !value.is_null())
     }
@@ -193,7 +193,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// What nobody took.
+    /// Returns the fields that nobody took.
     pub(super) fn rest(mut self) -> Attributes {
         self.map.retain(|_, value| !value.is_null());
         self.map
@@ -260,14 +260,15 @@ pub(super) fn keep_signed(format: &str, fields: Attributes) -> Attributes {
     extra
 }
 
-/// What [`keep`] kept for this format.
+/// Returns what [`keep`] kept for this format.
 #[inline]
 pub(super) fn kept<'a>(format: &str, extra: &'a Attributes) -> Option<&'a Attributes> {
     // Nearly always there is nothing.
     if extra.is_empty() { None } else { extra.get(format)?.as_object() }
 }
 
-/// Whether a signature beside this `extra` comes from another format and must not be sent.
+/// Returns true where a signature beside this `extra` comes from another format and must not be
+/// sent.
 ///
 /// A signature that nobody marked was put there by the application, which knows what it does.
 pub(super) fn is_foreign(format: &str, extra: &Attributes) -> bool {
@@ -279,7 +280,7 @@ pub(super) fn other_part(format: &'static str, whole: Attributes) -> Part {
     Part::Other(OtherPart::of(format, keep_signed(format, whole)))
 }
 
-/// What [`other_part`] holds for this format; an empty object is never sent.
+/// Returns what [`other_part`] holds for this format; an empty object is never sent.
 pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attributes> {
     match part {
         Part::Other(other) if other.kind() == format => {
@@ -318,7 +319,7 @@ pub(super) fn placeholder(part: &Part) -> &'static str {
     }
 }
 
-/// What a part is called in errors.
+/// Returns the name of a part in errors.
 pub(super) fn kind(part: &Part) -> &'static str {
     match part {
         Part::Text(_) => "text",
@@ -343,7 +344,7 @@ pub(super) fn is_object(json: &str) -> bool {
 pub(super) struct Arguments<'a>(pub(super) &'a str);
 
 impl Arguments<'_> {
-    /// Whether they say what they say without the stopgap.
+    /// Returns true where they say what they say without the stopgap.
     pub(super) fn is_object(&self) -> bool {
         self.0.trim().is_empty() || serde_json::from_str::<Attributes>(self.0).is_ok()
     }
@@ -362,7 +363,8 @@ impl Serialize for Arguments<'_> {
     }
 }
 
-/// What OpenAI takes for a call's input: the free text of a custom tool, or arguments as JSON.
+/// Returns what OpenAI takes for a call's input: the free text of a custom tool, or arguments as
+/// JSON.
 ///
 /// Models write nothing where a tool takes nothing, and servers that parse it refuse that.
 #[inline]
@@ -382,7 +384,7 @@ pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
     map.serialize_entry(MARK, &Explicit { mode: "explicit" })
 }
 
-/// What is neither reasoning nor a call.
+/// Returns the part, where it is neither reasoning nor a call.
 pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
     if let AiPart::Content(part) = part { Some(part) } else { None }
 }
@@ -426,7 +428,7 @@ pub(super) fn media_type<'a>(media: &'a Media, data: &str) -> &'a str {
     media.media_type.as_deref().or_else(|| sniff(data)).unwrap_or("application/octet-stream")
 }
 
-/// What the first bytes of base64 data say about its type.
+/// Returns the media type that the first bytes of base64 data tell.
 pub(super) fn sniff(data: &str) -> Option<&'static str> {
     const SIGNS: [(&str, &str); 5] = [
         ("iVBORw0KGgo", "image/png"),
@@ -487,7 +489,8 @@ impl<'a> Sequence<'a> {
         self.iter().enumerate().try_for_each(|(i, message)| check(message, &at.index(i)))
     }
 
-    /// How many of the first messages will be sent again; all of them where nothing says otherwise.
+    /// Returns how many of the first messages will be sent again; all of them where nothing says
+    /// otherwise.
     pub(super) fn cacheable(&self) -> usize {
         match self {
             Self::Prompt(prompt) => prompt.cacheable(),
@@ -515,7 +518,7 @@ impl<'a> Iterator for Iter<'a, '_> {
 }
 
 impl fmt::Debug for Sequence<'_> {
-    /// How many there are: what they say is for the provider alone.
+    /// Says how many there are: what they say is for the provider alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} messages", self.iter().count())
     }

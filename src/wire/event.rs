@@ -1,8 +1,8 @@
-//! What a stream tells while an answer is being written.
+//! The events that a stream tells while an answer is being written.
 
 use super::answer::Stop;
 
-/// What one event of a stream adds to an answer: what a user may be shown.
+/// A piece that a stream adds to an answer, for a user to be shown.
 ///
 /// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a row
 /// is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its

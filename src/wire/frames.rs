@@ -37,18 +37,18 @@ use crate::error::{Error, ErrorKind, Result};
 pub struct Frames {
     is_sse: bool,
     limit: usize,
-    /// What has come and was not cut yet.
+    /// The bytes that have come and were not cut yet.
     bytes: Vec<u8>,
     /// So many of them are known to hold no line end.
     searched: usize,
     line: Line,
     /// The lines of the text that is coming.
     data: Option<String>,
-    /// Whether the body is one JSON document of several lines.
+    /// True where the body is one JSON document of several lines.
     is_document: bool,
 }
 
-/// What came before the next line.
+/// The bytes before the next line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Line {
     /// Nothing at all.
@@ -63,7 +63,8 @@ enum Line {
 /// The longest text where no other limit is set: 64 MiB, more than a picture.
 const LIMIT: usize = 64 << 20;
 
-/// What stands in front of a line's data, at most: a byte order mark, `data:` and a blank.
+/// The length of all that may stand in front of a line's data: a byte order mark, `data:` and a
+/// blank.
 const FIELD: usize = 9;
 
 const READ: &str = "read a streamed body";
@@ -162,7 +163,7 @@ impl Frames {
 }
 
 impl fmt::Debug for Frames {
-    /// How much waits: what it says is for its reader alone.
+    /// Says how much waits: what it says is for its reader alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frames")
             .field("is_sse", &self.is_sse)

@@ -68,10 +68,11 @@ pub const ATTRIBUTE: &str = "wire:langchain4j";
 
 const FORMAT: &str = "langchain4j";
 
-/// Where LangChain4j's Anthropic client keeps the signature of `thinking`.
+/// The attribute in which LangChain4j's Anthropic client keeps the signature of `thinking`.
 const SIGNATURE: &str = "thinking_signature";
 
-/// Where it keeps thinking of which only encrypted data is shown, and what the API calls it.
+/// The attribute in which it keeps thinking of which only encrypted data is shown, and the API's
+/// name for it.
 const REDACTED: &str = "redacted_thinking";
 
 /// The messages of a prompt, as LangChain4j stores them.

@@ -1,4 +1,4 @@
-//! What an answer cost, by any of its names.
+//! The tokens that an answer cost, by any of their names.
 
 use std::ops::AddAssign;
 
@@ -29,13 +29,13 @@ use serde_json::Value;
 pub struct Usage {
     /// All that the model read, cached or not.
     pub input: Option<u64>,
-    /// What of the input was read from a cache.
+    /// The part of the input that was read from a cache.
     pub cached: Option<u64>,
-    /// What of the input was written into a cache.
+    /// The part of the input that was written into a cache.
     pub written: Option<u64>,
     /// All that the model wrote, reasoning and calls included.
     pub output: Option<u64>,
-    /// What of the output was reasoning.
+    /// The part of the output that was reasoning.
     pub reasoning: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use crate::compose::counts::Counts;
 use crate::compose::system::System;
 use crate::compose::take::no_result;
 use crate::compose::{Composer, Temporaries};
-use crate::composed::{Item, Origin};
+use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot};
@@ -22,6 +22,8 @@ pub(super) struct TokenRoom<'a> {
     snapshot: &'a Snapshot,
     temporaries: &'a [Arc<Message>],
     counts: &'a mut Counts,
+    /// The tokens of the tools' definitions.
+    tools: usize,
     /// The most room for history that there can be, whatever else is sent with this prompt. A unit
     /// of more than half of it may be left out alone.
     whole: usize,
@@ -60,14 +62,17 @@ impl<'a> TokenRoom<'a> {
         composer: &'a Composer,
         snapshot: &'a Snapshot,
         system: &System,
-        Temporaries { messages: temporaries, kept_free, still_free, .. }: Temporaries<'a>,
+        temporaries: Temporaries<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
-        let mut fixed = reply.saturating_add(still_free);
+        let tools = composer.tools_of(temporaries);
+        let tools = tools.map_or(Ok(0), |tools| counts.tools(tools, counter))?;
+        let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
+        let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
             fixed = fixed.saturating_add(counts.shared(message, counter)?);
@@ -75,7 +80,8 @@ impl<'a> TokenRoom<'a> {
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
         let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
-        let whole = available.min(high).saturating_sub(reply).saturating_sub(lasting);
+        let whole = available.min(high).saturating_sub(reply);
+        let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
         let (row, _) = last_row(records, 0, records.len());
@@ -88,6 +94,7 @@ impl<'a> TokenRoom<'a> {
             snapshot,
             temporaries,
             counts,
+            tools,
             whole,
             left: available.saturating_sub(fixed),
             newest: 0,
@@ -104,11 +111,17 @@ impl<'a> TokenRoom<'a> {
         self.taken.units
     }
 
-    /// Returns the tokens of the whole prompt.
-    pub(super) fn total<'p>(&mut self, pieces: impl Iterator<Item = Item<'p>>) -> Result<usize> {
+    /// Counts the whole prompt, and each of its messages.
+    pub(super) fn tokens<'p>(
+        &mut self,
+        pieces: impl Iterator<Item = Item<'p>>,
+        budget: usize,
+    ) -> Result<(Tokens, Vec<usize>)> {
         let counter = &*self.limit.counter;
         let records = &self.snapshot.records;
-        let mut total = counter.overhead().reply;
+        let reply = counter.overhead().reply;
+        let mut total = reply.saturating_add(self.tools);
+        let mut messages = Vec::new();
         for item in pieces {
             let count = || counter.count(item.borrowed());
             let tokens = match item {
@@ -132,8 +145,9 @@ impl<'a> TokenRoom<'a> {
                 },
             };
             total = total.saturating_add(tokens);
+            messages.push(tokens);
         }
-        Ok(total)
+        Ok((Tokens { total, tools: self.tools, reply, budget, cut_to: None }, messages))
     }
 
     /// Returns the tokens of a unit, with the stand-ins for its missing results.

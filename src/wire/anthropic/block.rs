@@ -110,8 +110,8 @@ impl Block {
         (self.is_closed && !id.is_empty()).then(|| id.to_owned())
     }
 
-    /// Whether it can be kept where the stream broke off: what one of the provider's own tools was
-    /// asked is nothing without its answer.
+    /// Returns true where it can be kept though the stream broke off: what one of the provider's
+    /// own tools was asked is nothing without its answer.
     pub(super) fn is_whole(&self, answered: &[String]) -> bool {
         match self.kind() {
             "text" => true,

@@ -344,7 +344,7 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
     Ok(if is_document { Part::File(media) } else { Part::Image(media) })
 }
 
-/// Where there is no place to keep a field, an unknown one is an error.
+/// Refuses an unknown field where there is no place to keep it.
 fn nothing_left(fields: Fields<'_>) -> Result<()> {
     let at = fields.at;
     if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }

@@ -148,8 +148,8 @@ impl Stream {
             .checked(&top)
     }
 
-    /// What can be kept of a stream that broke off, or was left: all text, the calls that are whole,
-    /// and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
+    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
     pub fn broken(self) -> Answer {
         let top = At::top(READ);
         let answered: Vec<String> = self.blocks.values().filter_map(Block::answers).collect();

@@ -73,7 +73,7 @@ pub fn answer(json: &str) -> Result<Answer> {
     Answer::new(Provider::Gemini, message, usage, word).checked(&at)
 }
 
-/// What a body or a chunk counts.
+/// Reads the tokens that a body or a chunk counts.
 pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
     body.take("usageMetadata").map_or_else(Usage::default, |usage| Usage::gemini(&camel(usage)))
 }
@@ -321,7 +321,7 @@ impl Reader {
     }
 }
 
-/// What a `response` says: the text or the texts of its `output` or `error`, or else its JSON.
+/// Reads a `response`: the text or the texts of its `output` or `error`, or else its JSON.
 fn said(mut response: Attributes) -> (Content, bool, Option<&'static str>) {
     let is_error = response.contains_key("error");
     let only = if response.len() == 1 {
@@ -462,7 +462,7 @@ fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
     })
 }
 
-/// Where there is no place to keep a field, an unknown one is an error.
+/// Refuses an unknown field where there is no place to keep it.
 fn nothing_left(fields: Fields<'_>) -> Result<()> {
     let at = fields.at;
     if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }

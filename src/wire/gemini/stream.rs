@@ -126,8 +126,8 @@ impl Stream {
         Answer::new(Provider::Gemini, message, self.usage, self.stop_word).checked(&top)
     }
 
-    /// What can be kept of a stream that broke off, or was left: all text, the calls, and reasoning
-    /// that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls, and
+    /// reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
     pub fn broken(self) -> Answer {
         let message = with_beside(AiMessage::from_parts(self.parts), self.beside);
         Answer::broken(Provider::Gemini, message, self.usage)

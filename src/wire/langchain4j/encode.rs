@@ -166,7 +166,7 @@ impl<'a> Thinking<'a> {
         self.0.reasoning().filter(|reasoning| !is_redacted(reasoning))
     }
 
-    /// Whether several parts are signed, of which none could be sent again.
+    /// True where several parts are signed, of which none could be sent again.
     fn is_too_much(&self) -> bool {
         self.shown().nth(1).is_some() && self.shown().any(is_signed)
     }
@@ -187,7 +187,8 @@ impl<'a> Thinking<'a> {
     }
 }
 
-/// Whether this reasoning has a signature that the Java application's client sends again.
+/// Returns true where this reasoning has a signature that the Java application's client sends
+/// again.
 fn is_signed(reasoning: &Reasoning) -> bool {
     let is_anthropics = reasoning.extra.is_empty() || reasoning.extra.contains_key("anthropic");
     reasoning.signature.is_some() && is_anthropics
@@ -343,7 +344,7 @@ fn level(detail: Option<&Detail>) -> &'static str {
     LEVELS.into_iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or("AUTO")
 }
 
-/// What of a message would be left out or replaced.
+/// Refuses what of a message would be left out or replaced.
 pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
     match message {
         Message::System(_) if is_blank_system(message) => {

@@ -132,8 +132,8 @@ impl Stream {
         Answer::new(Provider::Ollama, self.message()?, usage, word).checked(&top)
     }
 
-    /// What can be kept of a stream that broke off, or was left: all text and the calls, without the
-    /// reasoning. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    /// Returns what can be kept of a stream that broke off, or was left: all text and the calls,
+    /// without the reasoning. Its [`stop`](Answer::stop) is [`Stop::Broken`].
     pub fn broken(self) -> Answer {
         let usage = self.usage;
         let message = self.message().unwrap_or_else(|_| AiMessage::new(""));

@@ -17,9 +17,9 @@ pub(super) struct Calls(Vec<Call>);
 struct Call {
     index: Option<u64>,
     fields: Attributes,
-    /// Whether it came without an id, and got one.
+    /// True where it came without an id, and got one.
     is_named: bool,
-    /// How much of its arguments was shown; `None` as long as nothing was.
+    /// The length of its arguments that was shown; `None` as long as nothing was.
     shown: Option<usize>,
 }
 
@@ -93,9 +93,9 @@ impl Calls {
 }
 
 impl Call {
-    /// Whether this piece begins another call: one of another id; or, where an id is missing, one of
-    /// another name, or of the same name when the arguments are complete. (Some servers repeat the name
-    /// in each piece.)
+    /// Returns true where this piece begins another call: one of another id; or, where an id is
+    /// missing, one of another name, or of the same name when the arguments are complete. (Some
+    /// servers repeat the name in each piece.)
     fn is_over(&self, piece: &Fields<'_>) -> bool {
         let known = if self.is_named { "" } else { text(&self.fields, "id") };
         let id = piece.peek("id").unwrap_or_default();

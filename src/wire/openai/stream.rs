@@ -56,7 +56,7 @@ pub struct Stream {
     ids: Ids,
     usage: Usage,
     stop_word: Option<String>,
-    /// Whether `[DONE]` ends an answer, and came.
+    /// True where `[DONE]` ends an answer, and came.
     done: Option<bool>,
 }
 
@@ -147,8 +147,8 @@ impl Stream {
         Answer::new(Provider::OpenAi, message, self.usage, self.stop_word).checked(&top)
     }
 
-    /// What can be kept of a stream that broke off, or was left: all text, the calls that are whole,
-    /// and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
+    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};
@@ -227,7 +227,7 @@ impl Stream {
     }
 }
 
-/// What a block of content shows.
+/// Returns the text that a block of content shows.
 fn shown(block: &Value, events: &mut Events) {
     let text = |key: &str| block.get(key).and_then(Value::as_str).unwrap_or_default();
     match (block, text("type")) {

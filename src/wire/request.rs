@@ -1,0 +1,427 @@
+//! [`Request`]: the whole body of a request, for the provider that its prompt is for.
+
+mod anthropic;
+mod body;
+mod chat;
+mod gemini;
+mod ollama;
+mod responses;
+mod schema;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use serde::ser::{Error as _, Serialize, Serializer};
+use serde_json::Value;
+
+use crate::composed::{Fingerprint, Prompt};
+use crate::error::{Error, Result};
+use crate::message::Attributes;
+use crate::provider::{self, Provider};
+use crate::tool::{self, Tool};
+use crate::wire;
+use body::{Body, Failed};
+
+/// The body of a request: a prompt with what the model is told beside it, in the words of the
+/// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
+///
+/// Where no provider was named it is OpenAI Chat Completions. It borrows, and is written without a
+/// copy of the messages.
+///
+/// ```
+/// use memory_prompt::wire::{Choice, Request};
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Provider, Tool};
+/// use serde_json::json;
+///
+/// let tools = [Tool::new("weather", "The weather of a city.").parameters(json!({
+///     "type": "object",
+///     "properties": {"city": {"type": "string"}},
+///     "required": ["city"],
+/// }))];
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+///     .system("Be brief.")
+///     .for_provider(Provider::Anthropic);
+/// prompt.add(Message::user("What is the weather in Oslo?"))?;
+/// let built = prompt.build()?;
+///
+/// let request = Request::new(&built)
+///     .model("claude-sonnet-5")
+///     .tools(&tools)
+///     .choice(Choice::Required)
+///     .max_tokens(500)
+///     .stream(true)
+///     .extra("temperature", 0.5);
+/// assert_eq!(serde_json::to_value(&request)?, json!({
+///     "model": "claude-sonnet-5",
+///     "max_tokens": 500,
+///     "system": "Be brief.",
+///     "messages": [{"role": "user", "content": "What is the weather in Oslo?"}],
+///     "tools": [{
+///         "name": "weather",
+///         "description": "The weather of a city.",
+///         "input_schema": {
+///             "type": "object",
+///             "properties": {"city": {"type": "string"}},
+///             "required": ["city"],
+///         },
+///     }],
+///     "tool_choice": {"type": "any"},
+///     "stream": true,
+///     "temperature": 0.5,
+/// }));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # What each provider is sent
+///
+/// | | OpenAI chat, Mistral, templates | OpenAI Responses | Anthropic | Gemini | Ollama |
+/// |---|---|---|---|---|---|
+/// | messages | `messages` | `input` | `messages` | `contents` | `messages` |
+/// | system | among them | `instructions` | `system` | `systemInstruction` | among them |
+/// | [`model`](Self::model) | `model` | `model` | `model` | in the URL | `model` |
+/// | [`max_tokens`](Self::max_tokens) | `max_completion_tokens`; Mistral, templates: `max_tokens` | `max_output_tokens` | `max_tokens`, required | `generationConfig. maxOutputTokens` | `options.num_predict` |
+/// | [`stream`](Self::stream) | `stream`, `stream_options` with the usage; Mistral: `stream` | `stream` | `stream` | in the URL | `stream`, `false` too |
+/// | [`tools`](Self::tools) | `tools` | `tools` | `tools` | `tools`, in one `functionDeclarations` | `tools` |
+/// | [`choice`](Self::choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
+/// | besides | | `store: false` | | | |
+///
+/// # Errors
+///
+/// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
+/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there; a
+/// schema that is no object, or that a strict mode can't hold; an [`extra`](Self::extra) field that
+/// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
+/// [`check`](Self::check) tells beforehand.
+#[derive(Clone)]
+pub struct Request<'a> {
+    prompt: &'a Prompt,
+    tools: Cow<'a, [Tool]>,
+    choice: Option<Choice>,
+    model: Option<Cow<'a, str>>,
+    max_tokens: Option<u64>,
+    stream: bool,
+    cache: Option<Cache>,
+    extra: Attributes,
+}
+
+/// A choice that the model has, or has not, about the tools that it is given.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Choice {
+    /// It calls tools or answers, as it likes: what providers do unless told otherwise.
+    Auto,
+    /// It calls none.
+    None,
+    /// It calls at least one.
+    Required,
+    /// It calls the tool of this name.
+    Tool(String),
+}
+
+/// The time for which the provider keeps what a cache mark covers.
+#[derive(Clone, Copy)]
+enum Cache {
+    Short,
+    Hour,
+}
+
+/// The shape of a body.
+#[derive(Clone, Copy)]
+enum Format {
+    Chat(chat::Dialect),
+    Responses,
+    Anthropic,
+    Gemini,
+    Ollama,
+}
+
+impl Format {
+    fn of(provider: Option<Provider>) -> Self {
+        let provider = provider.unwrap_or(Provider::OpenAi);
+        match provider.format() {
+            provider::Format::OpenAi => Self::Chat(match provider {
+                Provider::OpenAi | Provider::Azure => chat::OPENAI,
+                Provider::OpenRouter | Provider::LiteLlm => chat::ROUTER,
+                Provider::Mistral => chat::MISTRAL,
+                _ => chat::COMPATIBLE,
+            }),
+            provider::Format::Responses => Self::Responses,
+            provider::Format::Anthropic => Self::Anthropic,
+            provider::Format::Gemini => Self::Gemini,
+            provider::Format::Ollama => Self::Ollama,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Returns a request of this prompt, with the [tools](crate::MemoryPrompt::tools) that it was
+    /// composed for.
+    pub fn new(prompt: &'a Prompt) -> Self {
+        Self {
+            prompt,
+            tools: Cow::Borrowed(prompt.tools()),
+            choice: None,
+            model: None,
+            max_tokens: None,
+            stream: false,
+            cache: None,
+            extra: Attributes::new(),
+        }
+    }
+
+    /// Names the model. Gemini's stands in the URL, so it is not written.
+    #[must_use]
+    pub fn model(mut self, name: impl Into<Cow<'a, str>>) -> Self {
+        self.model = Some(name.into());
+        self
+    }
+
+    /// Sets the tools that the model can call, in place of those of the prompt.
+    ///
+    /// Where the prompt has a token budget, let [it](crate::MemoryPrompt::tools) know them instead:
+    /// then they are counted.
+    #[must_use]
+    pub fn tools(mut self, tools: &'a [Tool]) -> Self {
+        self.tools = Cow::Borrowed(tools);
+        self
+    }
+
+    /// Sets what the model may do about the tools.
+    #[must_use]
+    pub fn choice(mut self, choice: Choice) -> Self {
+        self.choice = Some(choice);
+        self
+    }
+
+    /// Sets the most tokens that the model may answer with.
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u64) -> Self {
+        self.max_tokens = Some(tokens);
+        self
+    }
+
+    /// Asks for a streamed answer, with its usage at the end. Of Gemini that is another URL, so
+    /// nothing is written.
+    #[must_use]
+    pub fn stream(mut self, stream: bool) -> Self {
+        self.stream = stream;
+        self
+    }
+
+    /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one behind
+    /// tools and system message too. Providers that take no marks, or cache without, get none.
+    #[must_use]
+    pub fn cache_prefix(mut self) -> Self {
+        self.cache = Some(Cache::Short);
+        self
+    }
+
+    /// Does what [`cache_prefix`](Self::cache_prefix) does, for an hour where the provider lets
+    /// one choose: Anthropic.
+    #[must_use]
+    pub fn cache_prefix_1h(mut self) -> Self {
+        self.cache = Some(Cache::Hour);
+        self
+    }
+
+    /// Adds a field of the provider's own, as it is.
+    ///
+    /// Where an object or a list of that name is written already the fields or elements are added
+    /// to it, so `options` of Ollama, `generationConfig` of Gemini and tools that the provider runs
+    /// itself stand beside ours. Otherwise a name that is written already is an error.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider};
+    /// use serde_json::json;
+    ///
+    /// let history = Snapshot::from_messages([Message::user("hi")]);
+    /// let built = Composer::new().for_provider(Provider::Ollama).compose_all(&history, &[])?;
+    /// let request = Request::new(&built).model("m").max_tokens(9);
+    /// let body = serde_json::to_value(request.clone().extra("options", json!({"seed": 1})))?;
+    /// assert_eq!(body["options"], json!({"num_predict": 9, "seed": 1}));
+    ///
+    /// let error = request.extra("messages", json!([])).check().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write ollama request: extra: `messages` is written by the request itself"
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.extra.insert(name.into(), value.into());
+        self
+    }
+
+    /// Tells whether it can be written.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), for what is listed [above](Self#errors).
+    pub fn check(&self) -> Result<()> {
+        serde_json::to_writer(std::io::sink(), self)
+            .map_err(|error| Error::invalid(self.operation(), error.to_string()).with_source(error))
+    }
+
+    /// Returns the same request, if its format can express all of the messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// for which a placeholder would stand, or the message that would be left out.
+    pub fn strict(self) -> Result<Self> {
+        match Format::of(self.provider()) {
+            Format::Chat(_) => wire::openai::messages(self.prompt).strict().map(drop),
+            Format::Responses => wire::responses::input(self.prompt).strict().map(drop),
+            Format::Anthropic => wire::anthropic::messages(self.prompt).strict().map(drop),
+            Format::Gemini => wire::gemini::contents(self.prompt).strict().map(drop),
+            Format::Ollama => wire::ollama::messages(self.prompt).strict().map(drop),
+        }?;
+        Ok(self)
+    }
+
+    /// Returns what tells this request's tools and options from others, as far as a provider's
+    /// cache looks at them. Given to [`Prompt::sent_as`] it lets the report of the next prompt say
+    /// that *they* broke the cached prefix.
+    ///
+    /// Options are the model, what [`extra`](Self::extra) holds but for sampling, and for
+    /// Anthropic the choice of tools.
+    ///
+    /// ```
+    /// use memory_prompt::report::Break;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// prompt.add(Message::user("hi"))?;
+    /// let first = prompt.build()?;
+    /// let sent_as = Request::new(&first).model("small").fingerprint();
+    /// let first = first.sent_as(sent_as);
+    ///
+    /// prompt.add(Message::ai("Hello."))?;
+    /// let second = prompt.build()?;
+    /// let sent_as = Request::new(&second).model("large").fingerprint();
+    /// let second = second.sent_as(sent_as).compared_to(&first);
+    /// let shared = second.report().shared_prefix.as_ref();
+    /// assert_eq!(shared.and_then(|it| it.broken_by), Some(Break::Options));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn fingerprint(&self) -> Fingerprint {
+        let extra = self.extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
+        let choice = self.choice.as_ref();
+        let is_cached = matches!(Format::of(self.provider()), Format::Anthropic);
+        let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
+        let mut hasher = DefaultHasher::new();
+        options.hash(&mut hasher);
+        Fingerprint::new(tool::fingerprint(&self.tools), hasher.finish().max(1))
+    }
+
+    fn provider(&self) -> Option<Provider> {
+        self.prompt.report().provider
+    }
+
+    /// Returns the operation that an error names.
+    fn operation(&self) -> &'static str {
+        match Format::of(self.provider()) {
+            Format::Chat(_) => "write openai request",
+            Format::Responses => "write responses request",
+            Format::Anthropic => "write anthropic request",
+            Format::Gemini => "write gemini request",
+            Format::Ollama => "write ollama request",
+        }
+    }
+
+    /// Returns the choice, if there is something to choose from.
+    ///
+    /// # Errors
+    ///
+    /// Where it is of a tool that is not there. Tools in `extra` are the provider's, and known to
+    /// it alone.
+    fn chosen(&self) -> Result<Option<&Choice>, Failed> {
+        let has_more = self.extra.contains_key("tools");
+        match &self.choice {
+            Some(Choice::Required) if self.tools.is_empty() && !has_more => {
+                Err(Failed::new("choice: a call is required, and there is no tool"))
+            }
+            Some(Choice::Tool(name)) if !has_more && !self.has_tool(name) => {
+                Err(Failed::new("choice: there is no such tool"))
+            }
+            Some(_) if self.tools.is_empty() && !has_more => Ok(None),
+            choice => Ok(choice.as_ref()),
+        }
+    }
+
+    fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name() == name)
+    }
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let body = Body::new(serializer.serialize_map(None)?, &self.extra);
+        match Format::of(self.provider()) {
+            Format::Chat(dialect) => chat::write(self, dialect, body),
+            Format::Responses => responses::write(self, body),
+            Format::Anthropic => anthropic::write(self, body),
+            Format::Gemini => gemini::write(self, body),
+            Format::Ollama => ollama::write(self, body),
+        }
+    }
+}
+
+/// A prompt is the `messages` of Chat Completions, which most servers speak.
+///
+/// For a prompt that is for a provider of another format it is an error: what it is sent is a
+/// [`Request`]. To keep messages, write [them](Prompt::to_messages), and not the prompt.
+impl Serialize for Prompt {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let provider = self.report().provider;
+        match (Format::of(provider), provider) {
+            (Format::Chat(_), _) | (_, None) => wire::openai::messages(self).serialize(serializer),
+            (_, Some(provider)) => Err(S::Error::custom(format_args!(
+                "a prompt for {provider} is no `messages` of chat completions: write a wire::Request"
+            ))),
+        }
+    }
+}
+
+impl fmt::Debug for Request<'_> {
+    /// Says how it is set, not what is said: logs are no place for conversations.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let tools: Vec<_> = self.tools.iter().map(Tool::name).collect();
+        let extra: Vec<_> = self.extra.keys().collect();
+        f.debug_struct("Request")
+            .field("messages", &self.prompt.len())
+            .field("provider", &self.provider())
+            .field("tools", &tools)
+            .field("choice", &self.choice)
+            .field("model", &self.model)
+            .field("max_tokens", &self.max_tokens)
+            .field("stream", &self.stream)
+            .field("cache", &self.cache.is_some())
+            .field("extra", &extra)
+            .finish()
+    }
+}
+
+/// Fields that change how an answer is drawn, and not what the model has read.
+const SAMPLING: [&str; 15] = [
+    "frequency_penalty",
+    "generationConfig",
+    "logit_bias",
+    "metadata",
+    "n",
+    "options",
+    "presence_penalty",
+    "random_seed",
+    "seed",
+    "stop",
+    "stop_sequences",
+    "temperature",
+    "top_k",
+    "top_p",
+    "user",
+];

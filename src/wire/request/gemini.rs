@@ -1,0 +1,79 @@
+//! Requests of Google's `generateContent`. Model and stream stand in the URL.
+
+use serde::Serialize;
+use serde::ser::{Error, SerializeMap, SerializeSeq, Serializer};
+
+use super::body::Body;
+use super::schema::{Schema, Taken};
+use super::{Choice, Request};
+use crate::tool::Tool;
+use crate::wire::gemini;
+
+pub(super) fn write<M: SerializeMap>(
+    request: &Request<'_>,
+    mut body: Body<'_, M>,
+) -> Result<M::Ok, M::Error> {
+    body.optional("systemInstruction", gemini::system_instruction(request.prompt))?;
+    body.field("contents", &gemini::contents(request.prompt))?;
+    if !request.tools.is_empty() {
+        let declarations = Declarations { function_declarations: Tools(&request.tools) };
+        body.list("tools", std::iter::once(&declarations))?;
+    }
+    if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
+        body.inner("toolConfig", "functionCallingConfig", &Chosen::of(choice))?;
+    }
+    if let Some(tokens) = request.max_tokens {
+        body.inner("generationConfig", "maxOutputTokens", &tokens)?;
+    }
+    body.end()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declarations<'a> {
+    function_declarations: Tools<'a>,
+}
+
+struct Tools<'a>(&'a [Tool]);
+
+impl Serialize for Tools<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for tool in self.0 {
+            list.serialize_element(&Declaration {
+                name: tool.name(),
+                description: tool.description(),
+                parameters_json_schema: Schema::of(tool, Taken::Listed),
+            })?;
+        }
+        list.end()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Declaration<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters_json_schema: Schema<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Chosen<'a> {
+    mode: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_function_names: Option<[&'a str; 1]>,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(choice: &'a Choice) -> Self {
+        let (mode, name) = match choice {
+            Choice::Auto => ("AUTO", None),
+            Choice::None => ("NONE", None),
+            Choice::Required => ("ANY", None),
+            Choice::Tool(name) => ("ANY", Some(name.as_str())),
+        };
+        Self { mode, allowed_function_names: name.map(|name| [name]) }
+    }
+}

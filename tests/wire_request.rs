@@ -1,0 +1,426 @@
+//! Requests: the bodies that the providers' references show, the laws, and what goes wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
+
+#[path = "common/conversations.rs"]
+mod conversations;
+#[path = "common/golden.rs"]
+mod golden;
+#[path = "provider/setups.rs"]
+mod setups;
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use conversations::{conversation, temporaries};
+use golden::goldens;
+use memory_prompt::message::{AiMessage, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::record::Snapshot;
+use memory_prompt::report::Break;
+use memory_prompt::wire::{Choice, Request};
+use memory_prompt::{
+    Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool, ToolCall,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use setups::{PROVIDERS, compose, providers, setups};
+
+fn tool(given: &Value) -> Tool {
+    let text = |key: &str| given[key].as_str().unwrap();
+    let tool = Tool::new(text("name"), text("description")).parameters(given["parameters"].clone());
+    if given["strict"] == true { tool.strict() } else { tool }
+}
+
+fn choice(given: &Value) -> Option<Choice> {
+    match given.as_str() {
+        Some("auto") => Some(Choice::Auto),
+        Some("none") => Some(Choice::None),
+        Some("required") => Some(Choice::Required),
+        Some(other) => panic!("{other}"),
+        None => given["tool"].as_str().map(|name| Choice::Tool(name.to_owned())),
+    }
+}
+
+fn prompt_for(provider: Provider, system: Option<&str>, messages: &[Message]) -> Prompt {
+    let mut composer = Composer::new().for_provider(provider);
+    if let Some(system) = system {
+        composer = composer.system(system);
+    }
+    composer.compose_all(&Snapshot::from_messages(messages.to_vec()), &[]).unwrap()
+}
+
+fn greeting(provider: Provider) -> Prompt {
+    prompt_for(provider, None, &[Message::user("hi")])
+}
+
+/// The body that the parts in a golden make.
+fn body_of(golden: &Value) -> Value {
+    let given = &golden["given"];
+    let provider: Provider = serde_json::from_value(golden["provider"].clone()).unwrap();
+    let messages = [Message::user(given["user"].as_str().unwrap())];
+    let prompt = prompt_for(provider, given["system"].as_str(), &messages);
+    let tools: Vec<_> = given["tools"].as_array().unwrap().iter().map(tool).collect();
+    let mut request = Request::new(&prompt).tools(&tools).stream(given["stream"] == true);
+    if let Some(model) = given["model"].as_str() {
+        request = request.model(model);
+    }
+    if let Some(choice) = choice(&given["choice"]) {
+        request = request.choice(choice);
+    }
+    if let Some(tokens) = given["max_tokens"].as_u64() {
+        request = request.max_tokens(tokens);
+    }
+    request = match &given["cache"] {
+        Value::Bool(true) => request.cache_prefix(),
+        Value::String(_) => request.cache_prefix_1h(),
+        _ => request,
+    };
+    for (name, value) in given["extra"].as_object().into_iter().flatten() {
+        request = request.extra(name, value.clone());
+    }
+    serde_json::to_value(request.strict().unwrap()).unwrap()
+}
+
+#[test]
+fn bodies_are_those_of_the_references() {
+    for (name, golden) in goldens("request") {
+        let body = body_of(&golden);
+        assert_eq!(body, golden["request"], "{name}: {body:#}");
+    }
+}
+
+/// What a request of this prompt is, with all that can be asked for of its provider.
+fn full_body(prompt: &Prompt, provider: Provider, tools: &[Tool]) -> String {
+    let mut request = Request::new(prompt).model("m").tools(tools).max_tokens(100).stream(true);
+    if provider != Provider::Ollama {
+        request = request.choice(Choice::Required);
+    }
+    serde_json::to_string(&request.cache_prefix()).unwrap()
+}
+
+fn some_tools() -> Vec<Tool> {
+    let parameters = json!({
+        "type": "object",
+        "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1}},
+        "required": ["city"],
+    });
+    vec![
+        Tool::new("weather", "The weather of a city.").parameters(parameters.clone()),
+        Tool::new("forecast", "The weather to come.").parameters(parameters).strict(),
+    ]
+}
+
+/// A second opinion, beside the goldens: the typed models of the providers' Python clients.
+///
+/// ```text
+/// MEMORY_PROMPT_PYTHON=.venv/bin/python cargo test --test wire_request -- --ignored
+/// ```
+#[test]
+#[ignore = "needs python with the packages of tests/python/requirements.txt"]
+fn requests_fit_the_typed_models_of_the_python_clients() {
+    let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/bodies.py");
+    let mut child = Command::new(python)
+        .arg(script)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("MEMORY_PROMPT_PYTHON names no Python");
+    let mut lines = child.stdin.take().unwrap();
+    let mut written = 0;
+    let messages = [
+        Message::user("What is the weather in Oslo?"),
+        AiMessage::from_parts([ToolCall::new("call12345", "weather", r#"{"city": "Oslo"}"#)])
+            .into(),
+        Message::tool("call12345", "weather", "sunny, 21 °C"),
+        Message::ai("Sunny."),
+        Message::user("And tomorrow?"),
+    ];
+    for (_, golden) in goldens("request") {
+        let line = json!({"provider": golden["provider"], "body": body_of(&golden)});
+        writeln!(lines, "{line}").unwrap();
+        written += 1;
+    }
+    for provider in PROVIDERS {
+        let prompt = prompt_for(provider, Some("Be brief."), &messages);
+        let body: Value =
+            serde_json::from_str(&full_body(&prompt, provider, &some_tools())).unwrap();
+        writeln!(lines, "{}", json!({"provider": provider, "body": body})).unwrap();
+        written += 1;
+    }
+    drop(lines);
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{told}");
+    assert_eq!(told.trim(), format!("{written} requests"));
+}
+
+/// What an error says.
+fn refused(request: &Request<'_>) -> String {
+    let error = request.check().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(serde_json::to_string(request).is_err());
+    error.to_string()
+}
+
+#[test]
+fn what_would_be_wrong_is_an_error() {
+    let claude = greeting(Provider::Anthropic);
+    let error = refused(&Request::new(&claude));
+    assert_eq!(error, "write anthropic request: max_tokens: anthropic requires it");
+    assert!(Request::new(&claude).extra("max_tokens", 5).check().is_ok());
+
+    let ollama = greeting(Provider::Ollama);
+    let tools = some_tools();
+    for choice in [Choice::Required, Choice::Tool("weather".into())] {
+        let error = refused(&Request::new(&ollama).tools(&tools).choice(choice));
+        let expected = "write ollama request: choice: ollama can't be made to call a tool";
+        assert_eq!(error, expected);
+    }
+
+    for provider in PROVIDERS {
+        let prompt = greeting(provider);
+        let request = || Request::new(&prompt).max_tokens(5);
+        let error = refused(&request().choice(Choice::Required));
+        assert!(error.ends_with("choice: a call is required, and there is no tool"), "{error}");
+        let error = refused(&request().tools(&tools).choice(Choice::Tool("nothing".into())));
+        assert!(error.ends_with("choice: there is no such tool"), "{error}");
+        let odd = [Tool::new("x", "").parameters(json!("text"))];
+        let error = refused(&request().tools(&odd));
+        assert!(error.ends_with("tools: a schema is no object"), "{error}");
+        // A choice between nothing is none.
+        for choice in [Choice::Auto, Choice::None] {
+            let body = serde_json::to_value(request().choice(choice)).unwrap();
+            let bare = serde_json::to_value(request()).unwrap();
+            assert_eq!(body, bare);
+        }
+    }
+}
+
+#[test]
+fn a_field_of_ours_is_no_extra_field() {
+    for provider in PROVIDERS {
+        let prompt = prompt_for(provider, Some("Be brief."), &[Message::user("hi")]);
+        let tools = some_tools();
+        let request = || {
+            let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
+            request.choice(Choice::Auto)
+        };
+        let body = serde_json::to_value(request()).unwrap();
+        for (name, ours) in body.as_object().unwrap() {
+            let doubled = request().extra(name, ours.clone());
+            if name == "store" {
+                continue; // ours gives way
+            }
+            if ours.is_array() && name == "tools" {
+                let body = serde_json::to_value(doubled).unwrap();
+                let [count, once] = [&body, &json!({ "tools": ours })]
+                    .map(|it| it["tools"].as_array().unwrap().len());
+                assert_eq!(count, 2 * once);
+                continue;
+            }
+            let error = refused(&doubled);
+            assert!(error.contains(&format!("extra: `{name}")), "{error}");
+            assert!(error.ends_with("is written by the request itself"), "{error}");
+        }
+        let named = serde_json::to_value(request().extra("seed", 7)).unwrap();
+        assert_eq!(named["seed"], 7);
+    }
+}
+
+#[test]
+fn a_strict_schema_refuses_what_it_would_loosen() {
+    let prompt = greeting(Provider::OpenAi);
+    let strict = |schema: Value| [Tool::new("x", "").parameters(schema).strict()];
+    for (keyword, schema) in [
+        ("allOf", json!({"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}})),
+        ("not", json!({"type": "object", "properties": {"a": {"type": "object", "not": {}}}})),
+        (
+            "additionalProperties",
+            json!({"type": "object", "additionalProperties": {"type": "string"}}),
+        ),
+    ] {
+        let tools = strict(schema);
+        let error = refused(&Request::new(&prompt).tools(&tools));
+        assert!(error.ends_with(&format!("a strict schema can't have `{keyword}`")), "{error}");
+    }
+    let tools = strict(json!({
+        "type": "object",
+        "properties": {
+            "kind": {"oneOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]},
+            "note": {"type": ["string", "null"], "default": null},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+        },
+        "required": ["kind", "list"],
+        "$defs": {"Item": {"type": "object", "properties": {}}},
+    }));
+    let body = serde_json::to_value(Request::new(&prompt).tools(&tools)).unwrap();
+    let inner = json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
+        "required": ["a"], "additionalProperties": false});
+    assert_eq!(
+        body["tools"][0]["function"]["parameters"],
+        json!({
+            "type": "object",
+            "properties": {
+                "kind": {"anyOf": [{"type": "string"}, inner]},
+                "note": {"type": ["string", "null"]},
+                "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+            },
+            "required": ["kind", "list", "note"],
+            "additionalProperties": false,
+            "$defs": {"Item": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
+        })
+    );
+}
+
+#[test]
+fn a_schema_without_a_type_is_of_an_object() {
+    let tools = [Tool::new("x", "").parameters(json!({"properties": {}}))];
+    for provider in PROVIDERS {
+        let prompt = greeting(provider);
+        let body = serde_json::to_string(&Request::new(&prompt).tools(&tools).max_tokens(1));
+        assert!(body.unwrap().contains(r#"{"type":"object","properties":{}"#));
+    }
+}
+
+/// A prompt was the list of its messages in the form in which they are stored: a tool call with the
+/// arguments at the wrong place, and the application's own attributes. Somebody's server had both.
+#[test]
+fn a_prompt_is_the_messages_of_chat_completions() {
+    let question = UserMessage::new("hi").with_attribute("tenant", "acme");
+    let call = AiMessage::from_parts([ToolCall::new("c1", "look", "{}")]);
+    let messages = [question.into(), call.into(), Message::tool("c1", "look", "seen")];
+    let snapshot = Snapshot::from_messages(messages.clone());
+    let prompt = Composer::new().compose_all(&snapshot, &[]).unwrap();
+    assert_eq!(
+        serde_json::to_value(&prompt).unwrap(),
+        json!([
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+        ])
+    );
+    for provider in [Provider::OpenAi, Provider::Mistral, Provider::StrictTemplate] {
+        assert!(serde_json::to_value(greeting(provider)).is_ok());
+    }
+    for (provider, name) in [
+        (Provider::OpenAiResponses, "openai responses"),
+        (Provider::Anthropic, "anthropic"),
+        (Provider::Gemini, "gemini"),
+        (Provider::Ollama, "ollama"),
+    ] {
+        let error = serde_json::to_value(greeting(provider)).unwrap_err().to_string();
+        let expected = format!(
+            "a prompt for {name} is no `messages` of chat completions: write a wire::Request"
+        );
+        assert_eq!(error, expected);
+    }
+}
+
+/// A text that nothing else says.
+const SECRET: &str = "kept by the application";
+
+/// The message with an attribute of the application's, wherever it may have one.
+fn with_attribute(message: Message) -> Message {
+    match message {
+        Message::System(m) => SystemMessage::with_attribute(m, "note", SECRET).into(),
+        Message::User(m) => UserMessage::with_attribute(m, "note", SECRET).into(),
+        Message::Ai(m) => AiMessage::with_attribute(m, "note", SECRET).into(),
+        Message::Tool(m) => ToolMessage::with_attribute(m, "note", SECRET).into(),
+        _ => Message::custom([("note".to_owned(), SECRET.into())]),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn no_attribute_of_the_application_reaches_a_wire(
+        setup in setups(),
+        provider in proptest::option::of(providers()),
+        conversation in conversation(12),
+        temporaries in temporaries(),
+    ) {
+        let mut composer = setup.composer();
+        if let Some(provider) = provider {
+            composer = composer.for_provider(provider);
+        }
+        let own = Message::custom([("note".to_owned(), SECRET.into())]);
+        let mut conversation: Vec<_> = conversation.into_iter().map(with_attribute).collect();
+        conversation.insert(conversation.len() / 2, own);
+        let temporaries: Vec<_> = temporaries.into_iter().map(with_attribute).collect();
+        let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { return Ok(()) };
+        let mut written =
+            vec![full_body(&prompt, provider.unwrap_or(Provider::OpenAi), &some_tools())];
+        written.extend(PROVIDERS.map(|provider| setups::request(provider, &prompt).to_string()));
+        written.extend(serde_json::to_string(&prompt));
+        for json in written {
+            prop_assert!(!json.contains(SECRET), "{json}");
+        }
+    }
+
+    /// A request says of the messages what the views say, and no more.
+    #[test]
+    fn a_request_holds_what_the_views_write(
+        setup in setups(),
+        provider in providers(),
+        conversation in conversation(12),
+    ) {
+        let composer = setup.composer().for_provider(provider);
+        let Ok(prompt) = compose(&composer, &conversation, &[]) else { return Ok(()) };
+        let request = Request::new(&prompt).max_tokens(5);
+        let body = serde_json::to_value(&request).unwrap();
+        for (name, field) in setups::request(provider, &prompt).as_object().unwrap() {
+            let absent = Value::Null;
+            prop_assert_eq!(body.get(name).unwrap_or(&absent), field);
+        }
+    }
+}
+
+#[test]
+fn tools_of_the_prompt_are_sent() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
+    prompt.add(Message::user("hi")).unwrap();
+    let built = prompt.build().unwrap();
+    assert_eq!(built.tools(), some_tools());
+    let body = serde_json::to_value(Request::new(&built)).unwrap();
+    assert_eq!(body["tools"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn the_report_says_that_tools_or_options_broke_the_prefix() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
+    prompt.add(Message::user("hi")).unwrap();
+    let first = prompt.build().unwrap();
+    prompt.add(Message::ai("Hello.")).unwrap();
+    let again = prompt.preview().unwrap().compared_to(&first);
+    assert_eq!(again.report().shared_prefix.unwrap().broken_by, None);
+
+    prompt.configure(|composer| composer.tools(some_tools().into_iter().rev()));
+    let built = prompt.preview().unwrap().compared_to(&first);
+    let shared = built.report().shared_prefix.unwrap();
+    assert_eq!((shared.messages, shared.tokens), (0, 0));
+    assert_eq!(shared.broken_by, Some(Break::Tools));
+    assert!(built.report().to_string().contains("other tools are sent"));
+
+    // What only the application looks at changes no definition; how an answer is drawn, no prefix.
+    prompt.configure(|composer| composer.tools(some_tools().into_iter().map(Tool::repeatable)));
+    let built = prompt.preview().unwrap();
+    assert_eq!(built.shared_prefix(&first).broken_by, None);
+    let fingerprint =
+        |prompt: &Prompt, name: &str| Request::new(prompt).model("m").extra(name, 1).fingerprint();
+    let first = first.clone().sent_as(fingerprint(&first, "temperature"));
+    let built = built.clone().sent_as(fingerprint(&built, "seed"));
+    assert_eq!(built.shared_prefix(&first).broken_by, None);
+    let built = built.clone().sent_as(fingerprint(&built, "reasoning_effort"));
+    assert_eq!(built.shared_prefix(&first).broken_by, Some(Break::Options));
+}
+
+#[test]
+fn debug_says_nothing_of_what_is_said() {
+    let prompt = greeting(Provider::OpenAi);
+    let request = Request::new(&prompt).tools(&[]).extra("metadata", SECRET);
+    let debug = format!("{request:?}");
+    assert!(debug.contains("metadata") && !debug.contains(SECRET) && !debug.contains("hi"));
+}
