@@ -121,12 +121,9 @@
 //!
 //! None is on by default, and none changes what others do.
 //!
-//! - **`async-openai`** adds `client::async_openai`, prompts and answers as that crate's types.
 //! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k,
 //!   which it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
 //! - **`cassandra`** adds `CassandraStore`: conversations in Apache Cassandra, beyond one machine.
-//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
-//!   prompt as its chat history.
 //! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
 //! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
 //!   query.
@@ -145,8 +142,6 @@
 
 #[cfg(feature = "tokio")]
 pub mod adapt;
-#[cfg(any(feature = "async-openai", feature = "ollama-rs"))]
-pub mod client;
 pub mod codec;
 pub mod compose;
 mod composed;

@@ -17,7 +17,6 @@ const FLOORS: &[&[&str]] = &[
     &["conformance"],
     &["prompt"],
     &["inspect", "turn"],
-    &["client"],
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.

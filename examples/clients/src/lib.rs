@@ -1,4 +1,11 @@
-//! A server for the examples: it answers in turn what it was given, and hands over what it was asked.
+//! What the examples share: the types of clients that take no JSON, and a server that answers in
+//! turn what it was given and hands over what it was asked.
+//!
+//! A client that takes JSON needs none of these types: give it a view of `memory_prompt::wire`,
+//! which loses less. (async-openai does with its feature `byot`.) Copy the module that you need.
+
+pub mod async_openai;
+pub mod ollama_rs;
 
 use std::io::{BufRead, BufReader, Read, Result, Write};
 use std::net::TcpListener;
