@@ -68,7 +68,7 @@
 //!   [position](AsyncChatMemory::append) that it expects, or what was [seen](Append::since): then it is
 //!   done where nothing came between, or never. That of [`clear`](AsyncChatMemory::clear) is
 //!   [`evict`](AsyncChatMemory::evict) before a position, which takes nothing that came later; a slot is
-//!   written with the version that is [expected](crate::Expected). A delete has none: wait for its answer.
+//!   written with the version that is [expected](crate::memory::Expected). A delete has none: wait for its answer.
 //!
 //! # The rights of an account
 //!

@@ -29,8 +29,8 @@ use memory_prompt::conformance::{
 };
 use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::store::PostgresOptions;
-use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
-use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
+use memory_prompt::store::postgres::driver::tokio_postgres::{self, Client, NoTls};
+use memory_prompt::store::postgres::driver::{Manager, Pool};
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, PostgresStore,
     Result,

@@ -17,7 +17,8 @@ use crate::error::{Error, Result};
 /// Options by which a [`PostgresStore`] is opened.
 ///
 /// ```no_run
-/// use memory_prompt::{Codec, PostgresStore};
+/// use memory_prompt::PostgresStore;
+/// use memory_prompt::codec::Codec;
 ///
 /// # async fn example() -> memory_prompt::Result<()> {
 /// let store = PostgresStore::options()

@@ -30,7 +30,7 @@ use crate::store::observe::Watch;
 /// # async fn example() -> memory_prompt::Result<()> {
 /// let store = RedisStore::options()
 ///     .codec(Codec::Bincode)
-///     .ttl(Duration::from_hours(24 * 30))
+///     .ttl(Duration::from_secs(30 * 24 * 60 * 60))
 ///     .prefix("support")
 ///     .open_cluster(&["redis://one:7000", "redis://two:7000"])
 ///     .await?;

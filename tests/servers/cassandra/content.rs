@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use memory_prompt::codec::Codec;
 use memory_prompt::memory::{Append, Expected, Read};
-use memory_prompt::store::cassandra::scylla::client::SelfIdentity;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::client::SelfIdentity;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, ErrorKind, Message,
 };

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use memory_prompt::memory::{Append, Expected};
 use memory_prompt::store::CassandraOptions;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
-use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::errors::NewSessionError;
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
 
 use super::server::Node;
