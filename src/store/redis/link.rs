@@ -60,7 +60,7 @@ pub(super) struct Link {
 }
 
 /// How long a server's clock is trusted to go as ours does.
-const FRESH: Duration = Duration::from_mins(1);
+const FRESH: Duration = Duration::from_secs(60);
 
 /// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
 /// clocks of a master and of the replica that takes over may differ.

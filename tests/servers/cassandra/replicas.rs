@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use memory_prompt::store::CassandraMemory;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
-use memory_prompt::store::cassandra::scylla::statement::{Consistency, Statement};
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::statement::{Consistency, Statement};
 use memory_prompt::{AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
 
 use super::server::Node;
