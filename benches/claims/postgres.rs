@@ -5,13 +5,8 @@ use std::cell::Cell;
 use std::env;
 
 use memory_prompt::codec::{self, Codec};
-<<<<<<< HEAD
 use memory_prompt::store::postgres::driver::tokio_postgres::NoTls;
 use memory_prompt::store::postgres::driver::{Manager, Pool};
-=======
-use memory_prompt::store::postgres::driver::tokio_postgres::NoTls;
-use memory_prompt::store::postgres::driver::{Manager, Pool};
->>>>>>> d6a46b8 (crate: follow the driver's new name in what came meanwhile)
 use memory_prompt::{AsyncChatMemory, PostgresStore};
 use tokio::runtime::{Builder, Runtime};
 
