@@ -1,8 +1,8 @@
 //! What a build costs: by what is stored, by what is sent, and by what is done to it.
 //!
 //! ```text
-//! cargo bench --bench compose                        histories of up to 100,000 messages
-//! cargo bench --bench compose -- --include-ignored   and of up to 10,000,000
+//! cargo bench -p memory-prompt-benches --bench compose                        histories of up to 100,000 messages
+//! cargo bench -p memory-prompt-benches --bench compose -- --include-ignored   and of up to 10,000,000
 //! ```
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed

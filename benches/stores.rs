@@ -1,8 +1,8 @@
 //! Stores: a turn appended, and the last ten of many.
 //!
 //! ```text
-//! cargo bench --bench stores --features sqlite                        of up to 100,000 messages
-//! cargo bench --bench stores --features sqlite -- --include-ignored   and of 1,000,000
+//! cargo bench -p memory-prompt-benches --bench stores --features sqlite                        of up to 100,000 messages
+//! cargo bench -p memory-prompt-benches --bench stores --features sqlite -- --include-ignored   and of 1,000,000
 //! ```
 //!
 //! With the features `postgres` and `tokio`, `MEMORY_PROMPT_POSTGRES` is the address of a server to measure.

@@ -1,6 +1,6 @@
 //! Token counts: of texts, and where they are used.
 //!
-//! `cargo bench --bench tokens --features bpe` has the exact counter too.
+//! `cargo bench -p memory-prompt-benches --bench tokens --features bpe` has the exact counter too.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

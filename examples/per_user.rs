@@ -67,7 +67,7 @@ fn main() -> Result<()> {
 
     // A user who leaves takes everything along; what nobody uses goes by itself.
     assert!(store.delete(&"support:u1002:main".into())?);
-    let month = Duration::from_hours(24 * 30);
+    let month = Duration::from_secs(30 * 24 * 60 * 60);
     let purged = store.purge_inactive(SystemTime::now() - month)?;
     println!("{} conversations are left, {purged} were inactive", store.ids(None, 100)?.len());
     Ok(())

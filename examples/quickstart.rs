@@ -5,7 +5,6 @@
 //!
 //! Run it with `cargo run --example quickstart`.
 
-#[allow(dead_code)] // the rules of more providers than are asked here
 #[path = "../tests/provider/validators.rs"]
 mod validators;
 

@@ -16,7 +16,7 @@ fn main() -> Result<()> {
     let address = std::env::var("REDIS_ADDRESS").unwrap_or_else(|_| "redis://localhost".to_owned());
     let options = RedisStore::options()
         .prefix("memory-prompt-example")
-        .ttl(Duration::from_hours(24))
+        .ttl(Duration::from_secs(24 * 60 * 60))
         .connect_timeout(Duration::from_secs(1));
     let store = match ToBlocking::connect(options.open(&address)) {
         Ok(store) => store,

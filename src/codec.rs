@@ -3,7 +3,7 @@
 //! | | one message | several |
 //! |---|---|---|
 //! | [`Codec::Json`] | `{"v":1,"message":{"role":"user","content":"hi"}}` | `{"v":1,"messages":[…]}` |
-//! | [`Codec::Bincode`] | `B1 01`, then a list of one | `B1 01`, then a list |
+//! | `Codec::Bincode` | `B1 01`, then a list of one | `B1 01`, then a list |
 //!
 //! JSON is for people, other systems and databases that can look into it; bincode is smaller and
 //! faster. [`decode`] reads both, whichever is configured: no text begins with the byte `B1`.
@@ -16,11 +16,29 @@
 //! let json = Codec::Json.encode(&message)?;
 //! assert_eq!(json, br#"{"v":1,"message":{"role":"user","content":"hi"}}"#);
 //!
-//! let bincode = Codec::Bincode.encode(&message)?;
 //! assert_eq!(codec::decode(&json)?, message);
+//! # #[cfg(feature = "bincode")] {
+//! let bincode = Codec::Bincode.encode(&message)?;
 //! assert_eq!(codec::decode(&bincode)?, message);
+//! # }
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
+//!
+//! # Without bincode
+//!
+//! Version 2 of bincode works, and nobody maintains it any more: [RUSTSEC-2025-0141] says so, and
+//! tools that look for advisories repeat it. Its feature, `bincode`, is on by default, and can be
+//! switched off:
+//!
+//! ```toml
+//! memory-prompt = { version = "0.1", default-features = false }
+//! ```
+//!
+//! Then there is `Codec::Json` alone, and bytes in bincode are an error that names the feature. So
+//! whoever has stored bincode reads it with [`decode`] and writes it as JSON before they switch it
+//! off. If bincode ever fails, the format stays: it is little-endian varints, a page of code.
+//!
+//! [RUSTSEC-2025-0141]: https://rustsec.org/advisories/RUSTSEC-2025-0141
 //!
 //! # What is promised
 //!
@@ -43,11 +61,10 @@
 //! `u64::MAX` and every finite `f64` survive exactly; a number beyond these is an error. They may
 //! be nested 100 levels deep. Tool-call arguments are text and survive byte for byte.
 
+#[cfg(feature = "bincode")]
+mod binary;
 mod envelope;
 
-use bincode::config::standard;
-use bincode::de::read::Reader;
-use bincode::error::{DecodeError, EncodeError};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -67,7 +84,9 @@ pub enum Codec {
     /// JSON: a person can read it, and a database can query it.
     #[default]
     Json,
-    /// [bincode](https://docs.rs/bincode/2): smaller and faster.
+    /// [bincode](https://docs.rs/bincode/2): smaller and faster. With the feature `bincode`, which
+    /// is on by default.
+    #[cfg(feature = "bincode")]
     Bincode,
 }
 
@@ -82,7 +101,8 @@ impl Codec {
     pub fn encode(self, message: &Message) -> Result<Vec<u8>> {
         match self {
             Self::Json => to_json(&Written::One { v: VERSION, message }),
-            Self::Bincode => to_bincode(&[message]),
+            #[cfg(feature = "bincode")]
+            Self::Bincode => binary::write(&[message]),
         }
     }
 
@@ -98,7 +118,8 @@ impl Codec {
         let messages: Vec<&Message> = messages.into_iter().collect();
         match self {
             Self::Json => to_json(&Written::All { v: VERSION, messages: &messages }),
-            Self::Bincode => to_bincode(&messages),
+            #[cfg(feature = "bincode")]
+            Self::Bincode => binary::write(&messages),
         }
     }
 }
@@ -192,101 +213,12 @@ fn version(text: &str) -> Option<u64> {
     serde_json::from_str::<Version>(text).ok().map(|it| it.v)
 }
 
-// ---- bincode ------------------------------------------------------------------------------------
-//
-// bincode 2.0.1 is the last release that works (3.0.0 is an empty crate), and nobody maintains it.
-// Nothing outside this file knows of it: if it must go, the shape in `message/binary.rs` is plain
-// serde data, and the encoding (little-endian varints) is a page of code.
-
-fn to_bincode(messages: &[&Message]) -> Result<Vec<u8>> {
-    let mut out = vec![MAGIC, VERSION];
-    bincode::serde::encode_into_std_write(messages, &mut out, standard()).map_err(|error| {
-        let text = match &error {
-            EncodeError::OtherString(text) => text.clone(),
-            other => other.to_string(),
-        };
-        codec(text).with_source(error)
-    })?;
-    Ok(out)
-}
-
+#[cfg(feature = "bincode")]
 fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
-    let mut rest = Rest(body);
-    let messages = read_body(body.len(), &mut rest).map_err(|error| {
-        let at = body.len() - rest.0.len() + 2; // behind the magic and the version
-        let (text, source) = match error {
-            DecodeError::UnexpectedEnd { .. } => {
-                ("the bytes end too early".to_owned(), Some(error))
-            }
-            DecodeError::LimitExceeded => {
-                (format!("a length is beyond the end of the bytes, before byte {at}"), Some(error))
-            }
-            DecodeError::Utf8 { inner } => {
-                (format!("a text is not UTF-8, before byte {at}: {inner}"), Some(error))
-            }
-            // serde's own, which quotes the number.
-            DecodeError::OtherString(text) if text.starts_with("invalid value: integer") => {
-                (format!("there is no kind of this number, before byte {at}"), None)
-            }
-            DecodeError::OtherString(text) => (format!("{text}, before byte {at}"), None),
-            _ => (format!("the bytes are damaged, before byte {at}"), None),
-        };
-        let error = codec(text);
-        source.into_iter().fold(error, Error::with_source)
-    })?;
-    match rest.0.len() {
-        0 => Ok(messages),
-        rest => Err(codec(format!("{rest} bytes too many at the end"))),
-    }
+    binary::read(body)
 }
 
-/// The bytes that are not read yet, so that an error can say how far reading came.
-struct Rest<'a>(&'a [u8]);
-
-impl Reader for Rest<'_> {
-    #[inline]
-    fn read(&mut self, bytes: &mut [u8]) -> Result<(), DecodeError> {
-        let Some((read, rest)) = self.0.split_at_checked(bytes.len()) else {
-            let additional = bytes.len() - self.0.len();
-            return Err(DecodeError::UnexpectedEnd { additional });
-        };
-        bytes.copy_from_slice(read);
-        self.0 = rest;
-        Ok(())
-    }
-
-    #[inline]
-    fn peek_read(&mut self, n: usize) -> Option<&[u8]> {
-        self.0.get(..n)
-    }
-
-    #[inline]
-    fn consume(&mut self, n: usize) {
-        self.0 = self.0.get(n..).unwrap_or_default();
-    }
-}
-
-/// bincode allocates what a length says before it looks whether so many bytes are there, and a
-/// failed allocation ends the process. It asks a limit first, where there is one.
-///
-/// What counts against the limit is the size of the numbers in memory: up to 8 for one byte read.
-/// So 8 times the input is enough for any honest one. The limit is a type, so there are a few of
-/// them, each 8 times the one before, and a lie can cost 64 times the input at most.
-fn read_body(length: usize, rest: &mut Rest<'_>) -> Result<Vec<Message>, DecodeError> {
-    macro_rules! first_that_fits {
-        ($($bits:literal)*) => {
-            match length {
-                $(length if length <= limit($bits) / 8 => {
-                    bincode::serde::decode_from_reader(rest, standard().with_limit::<{ limit($bits) }>())
-                })*
-                _ => Err(DecodeError::LimitExceeded), // more than 8 GiB
-            }
-        };
-    }
-    first_that_fits!(12 15 18 21 24 27 30 33 36)
-}
-
-/// 0, which fits nothing, where the address space ends before.
-const fn limit(bits: u32) -> usize {
-    if bits < usize::BITS { 1 << bits } else { 0 }
+#[cfg(not(feature = "bincode"))]
+fn from_bincode(_: &[u8]) -> Result<Vec<Message>> {
+    Err(codec("this is bincode, which is read with the feature `bincode`"))
 }

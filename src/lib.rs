@@ -121,37 +121,54 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Where things are
+//!
+//! | you want to | look at |
+//! |---|---|
+//! | send a prompt to a provider, and read its answer or its stream | [`wire`] |
+//! | run a tool loop that stores a whole turn or nothing | [`turn`] |
+//! | know what was left out, cut and repaired | [`Report`] and [`report`] |
+//! | keep conversations in a database | [`store`] |
+//! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
+//! | build in async code | `MemoryPrompt::new_async`, with the feature `async` |
+//! | store messages yourself | [`codec`] |
+//!
 //! # Crate features
 //!
-//! None is on by default, and none changes what others do.
+//! `bincode` is on by default, and none changes what others do.
 //!
-//! - **`async-openai`** adds `client::async_openai`, prompts and answers as that crate's types.
-//! - **`bpe`** adds `token::Bpe`, exact token counts for OpenAI's vocabularies o200k and cl100k,
-//!   which it compiles in. Without it [`token::Estimate`] is within 15 % of o200k on ordinary text.
-//! - **`cassandra`** adds `CassandraStore`: conversations in Apache Cassandra, beyond one machine.
-//! - **`ollama-rs`** adds `client::ollama_rs`, prompts and answers as that crate's types, and a
-//!   prompt as its chat history.
-//! - **`tokenizers`** adds `token::HuggingFace`, exact token counts by a `tokenizer.json` of yours.
-//! - **`schemars`** adds `Tool::takes`, what a tool takes as a type of yours says it.
-//! - **`sqlite`** adds `SqliteStore`: conversations in one durable file, which any SQLite tool can
-//!   query.
-//! - **`postgres`** adds `PostgresStore`: conversations in a PostgreSQL database, through poolers
-//!   too.
-//! - **`postgres-tls`** lets `PostgresStore` speak TLS.
-//! - **`redis`** adds `RedisStore`: conversations on a Redis server or a Redis Cluster;
-//!   **`redis-tls`** reaches it by TLS.
-//! - **`async`** adds `AsyncChatMemory`, `AsyncChatMemoryStore` and `MemoryPrompt::new_async`, for
+//! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but nobody
+//!   maintains that crate any more. Without it messages are stored as JSON alone.
+//! - **`bpe`** adds [`token::Bpe`](token/struct.Bpe.html), exact token counts for OpenAI's
+//!   vocabularies o200k and cl100k, which it compiles in. Without it [`token::Estimate`] is within
+//!   15 % of o200k on ordinary text.
+//! - **`tokenizers`** adds [`token::HuggingFace`](token/struct.HuggingFace.html), exact token
+//!   counts by a `tokenizer.json` of yours.
+//! - **`schemars`** adds `Tool::takes`: what a tool takes, as a type of yours says it.
+//! - **`sqlite`** adds [`SqliteStore`](struct.SqliteStore.html): conversations in one durable file,
+//!   which any SQLite tool can query.
+//! - **`postgres`** adds [`PostgresStore`](struct.PostgresStore.html): conversations in a
+//!   PostgreSQL database, through poolers too; **`postgres-tls`** reaches it by TLS.
+//! - **`redis`** adds [`RedisStore`](struct.RedisStore.html): conversations on a Redis server or a
+//!   Redis Cluster; **`redis-tls`** reaches it by TLS.
+//! - **`cassandra`** adds [`CassandraStore`](struct.CassandraStore.html): conversations in Apache
+//!   Cassandra, beyond one machine.
+//! - **`async`** adds [`AsyncChatMemory`](trait.AsyncChatMemory.html),
+//!   [`AsyncChatMemoryStore`](trait.AsyncChatMemoryStore.html) and `MemoryPrompt::new_async`, for
 //!   any executor.
-//! - **`tokio`** adds `ToBlocking` and `ToAsync`: async memories in blocking code, and blocking
+//! - **`tokio`** adds [`adapt`](adapt/index.html): async memories in blocking code, and blocking
 //!   ones in async code.
 //! - **`tracing`** lets stores tell what they do, in spans and events without text: see [`store`].
-//! - **`conformance`** publishes the contract of memories and stores as tests, for backends of your
-//!   own.
+//! - **`inspect`** adds [`inspect`](inspect/index.html): prompts as a page to look at.
+//! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and
+//!   stores as tests, for backends of your own.
+//!
+//! Rust 1.88 or later; 1.89 with `sqlite` or `cassandra`, whose drivers ask for it.
+
+#![cfg_attr(docsrs, feature(doc_cfg))] // each item's features, in the documentation
 
 #[cfg(feature = "tokio")]
 pub mod adapt;
-#[cfg(any(feature = "async-openai", feature = "ollama-rs"))]
-pub mod client;
 pub mod codec;
 pub mod compose;
 mod composed;
@@ -224,7 +241,7 @@ pub use turn::Turn;
 #[doc(inline)]
 pub use window::Window;
 
-/// What a build did to the history: the parts of a [`Report`].
+/// The parts of a [`Report`]: all that a build did to the history.
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
@@ -232,6 +249,10 @@ pub mod report {
         SystemSource, Tokens, Truncated, Why,
     };
 }
+
+#[cfg(any(doc, doctest))]
+#[doc = include_str!("../docs/architecture.md")]
+pub mod architecture {}
 
 /// The README's code, so that it compiles and holds.
 #[cfg(doctest)]

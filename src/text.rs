@@ -47,6 +47,7 @@ use std::num::NonZeroUsize;
 
 use unicode_segmentation::UnicodeSegmentation;
 
+pub(crate) use walk::floor_char_boundary;
 use walk::{half_flag_at, walk, walk_back};
 
 /// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so

@@ -36,6 +36,7 @@ pub use message::{Overhead, media_tokens};
 
 use crate::error::Result;
 use crate::message::{Message, Part};
+use crate::text::floor_char_boundary;
 use crate::tool::Tool;
 
 /// A counter of the tokens of texts and messages.
@@ -114,7 +115,7 @@ pub trait TokenCounter: Send + Sync {
         // Texts of about 8 bytes a token or less are counted at once: nearly all that fit.
         let mut len = limit.saturating_mul(8).saturating_add(256);
         while len < text.len() {
-            let beginning = &text[..text.floor_char_boundary(len)];
+            let beginning = &text[..floor_char_boundary(text, len)];
             if self.count_text(beginning)? > limit.saturating_add(SEAM) {
                 return Ok(None);
             }

@@ -18,7 +18,6 @@ const FLOORS: &[&[&str]] = &[
     &["prompt"],
     &["inspect", "turn"],
     &["conversation"],
-    &["client"],
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.

@@ -1,7 +1,14 @@
 //! What no wire decoder may do with any input: the seeds of the fuzz targets, JSON that no provider
 //! would send, published examples with something wrong, and what decoders may allocate for them.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
+#![allow(
+    clippy::incompatible_msrv,
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub
+)] // a test that fails should say so
 
 #[path = "common/counted.rs"]
 mod counted;

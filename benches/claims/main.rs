@@ -2,9 +2,9 @@
 //! line a claim at the end.
 //!
 //! ```text
-//! cargo bench --bench claims --features sqlite                    two minutes
-//! cargo bench --bench claims --features sqlite -- --quick         only shows that it runs
-//! cargo bench --bench claims --features sqlite -- --strict wire   these alone; fails where one is short
+//! cargo bench -p memory-prompt-benches --bench claims --features sqlite                    two minutes
+//! cargo bench -p memory-prompt-benches --bench claims --features sqlite -- --quick         only shows that it runs
+//! cargo bench -p memory-prompt-benches --bench claims --features sqlite -- --strict wire   these alone; fails where one is short
 //! ```
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a bench that panics has failed

@@ -5,8 +5,8 @@ use std::cell::Cell;
 use std::env;
 
 use memory_prompt::codec::{self, Codec};
-use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::NoTls;
-use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
+use memory_prompt::store::postgres::driver::tokio_postgres::NoTls;
+use memory_prompt::store::postgres::driver::{Manager, Pool};
 use memory_prompt::{AsyncChatMemory, PostgresStore};
 use tokio::runtime::{Builder, Runtime};
 

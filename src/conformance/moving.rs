@@ -336,7 +336,7 @@ pub fn an_import_is_active_until_it_is_closed<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let memory = store.memory(ID.into()).unwrap();
     let at = |i: u64| UNIX_EPOCH + Duration::from_millis(1_714_557_600_123 + i * 1000); // May 2024
-    let last_year = SystemTime::now() - Duration::from_hours(24 * 365);
+    let last_year = SystemTime::now() - Duration::from_secs(365 * 24 * 60 * 60);
     let import = |memory: &dyn ChatMemory, range: std::ops::Range<u64>| {
         let append = Append::new(range.clone().map(numbered)).with_times(range.clone().map(at));
         memory.append_with(&mut append.expecting(range.start)).unwrap();

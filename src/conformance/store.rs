@@ -233,7 +233,7 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
     holds(&*memory("old and new"), 0..4);
     holds(&*memory("old 0"), 0..0);
 
-    let tomorrow = SystemTime::now() + Duration::from_hours(24);
+    let tomorrow = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
     assert_eq!(store.purge_inactive(tomorrow).unwrap(), 3);
     assert!(ids(&*store, 10).is_empty());
 }

@@ -161,7 +161,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 pub use options::CassandraOptions;
-pub use scylla;
+/// The driver, version 1, whose sessions can be handed in.
+pub use scylla as driver;
 use tokio::runtime::Handle;
 use tokio::sync;
 

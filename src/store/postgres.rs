@@ -177,9 +177,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-pub use deadpool_postgres;
+/// The pool, version 0.14, which can be handed in; the driver is its `tokio_postgres`.
+pub use deadpool_postgres as driver;
 use deadpool_postgres::tokio_postgres::types::Type;
-use deadpool_postgres::tokio_postgres::{self as driver, Row};
+use deadpool_postgres::tokio_postgres::{self, Row};
 
 use super::common::{Payloads, conflict, nothing, signed, unsigned};
 use super::{AsyncChatMemoryStore, Figures, Info};
@@ -453,7 +454,7 @@ fn check_size<'a>(all: impl Iterator<Item = &'a [u8]>) -> Result<()> {
 }
 
 /// A column of a row. Only somebody else's tables could hold another type.
-fn value<'a, T: driver::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
+fn value<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, column: usize) -> Result<T> {
     row.try_get(column).map_err(|error| failure::fail("read", error))
 }
 

@@ -89,6 +89,7 @@ mod ids;
 mod purge;
 mod read;
 mod schema;
+#[expect(clippy::incompatible_msrv, reason = "rusqlite asks for 1.89 itself")]
 mod turn;
 mod writer;
 
@@ -98,6 +99,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+/// The driver, version 0.41, whose connections can be handed in.
+pub use rusqlite as driver;
 use rusqlite::{Connection, ErrorCode, params};
 
 use super::common::{nothing, signed, unsigned};

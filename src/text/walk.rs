@@ -85,10 +85,17 @@ pub(super) fn walk_back(text: &str, limit: usize, unit: Unit) -> Span {
     done
 }
 
+/// Returns the last boundary between scalar values at or before `at`: as the standard library's
+/// method of this name, which asks for Rust 1.91.
+pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
+    let at = at.min(text.len());
+    (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
+}
+
 /// Returns a boundary of `text` shortly before `goal`, or else the first one behind it, without a
 /// look at what stands before `floor`. `None` where there is none before the end.
 fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
-    let goal = text.floor_char_boundary(goal);
+    let goal = floor_char_boundary(text, goal);
     let alone = |c| Class::of(c as usize) == Class::Alone;
     if text[..goal].ends_with(alone) && text[goal..].starts_with(alone) {
         return Some(goal);
@@ -96,7 +103,7 @@ fn boundary_near(text: &str, goal: usize, floor: usize) -> Option<usize> {
     let mut width = 32;
     loop {
         let last_try = goal.saturating_sub(width) <= floor;
-        let mut from = text.floor_char_boundary(goal.saturating_sub(width).max(floor));
+        let mut from = floor_char_boundary(text, goal.saturating_sub(width).max(floor));
         if from == 0 {
             return Some(0);
         }
@@ -256,7 +263,7 @@ fn plain_ahead(text: &[u8]) -> bool {
 /// Returns as much of `text` as is worth a look: all of it, or more than `room` can hold. So a
 /// cluster that is cut at the end of this is over the room already, however much longer it is.
 fn window(text: &str, room: usize, unit: Unit) -> &str {
-    &text[..text.floor_char_boundary(unit.most_bytes(room).saturating_add(4))]
+    &text[..floor_char_boundary(text, unit.most_bytes(room).saturating_add(4))]
 }
 
 /// Returns whether `before` ends in a regional indicator without a partner, and `after` starts with

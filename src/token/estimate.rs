@@ -5,6 +5,7 @@
 
 use super::TokenCounter;
 use crate::error::Result;
+use crate::text::floor_char_boundary;
 
 /// An estimate of OpenAI's `o200k` token counts that needs no vocabulary.
 ///
@@ -61,7 +62,7 @@ fn walk(text: &str, limit: usize) -> (usize, &str) {
     let (mut hundredths, mut tokens) = (0_u64, 0);
     while tokens <= limit && !rest.is_empty() {
         let piece;
-        (piece, rest) = rest.split_at(rest.floor_char_boundary(PIECE));
+        (piece, rest) = rest.split_at(floor_char_boundary(rest, PIECE));
         let mut sum = 0_u32; // of at most 256 times 255
         let mut read = |kind: Kind| {
             let step = STEPS[before as usize][kind as usize];

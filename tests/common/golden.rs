@@ -10,7 +10,10 @@ use serde_json::Value;
 
 /// Every golden of a provider: its name and its content.
 pub fn goldens(provider: &str) -> Vec<(String, Value)> {
-    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/wire/golden").join(provider);
+    // From a package further down too.
+    let up = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let golden = up.map(|dir| dir.join("tests/wire/golden")).find(|dir| dir.is_dir()).unwrap();
+    let dir = golden.join(provider);
     let mut all: Vec<_> = fs::read_dir(dir)
         .unwrap()
         .map(|entry| {

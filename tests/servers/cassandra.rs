@@ -25,8 +25,8 @@ use memory_prompt::conformance::{
     Adapted, AsyncDamageFixture, AsyncFixture, AsyncSharedFixture, AsyncStoreFixture,
 };
 use memory_prompt::store::CassandraOptions;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;

@@ -29,8 +29,8 @@ use memory_prompt::conformance::{
 };
 use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::store::PostgresOptions;
-use memory_prompt::store::postgres::deadpool_postgres::tokio_postgres::{self, Client, NoTls};
-use memory_prompt::store::postgres::deadpool_postgres::{Manager, Pool};
+use memory_prompt::store::postgres::driver::tokio_postgres::{self, Client, NoTls};
+use memory_prompt::store::postgres::driver::{Manager, Pool};
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, PostgresStore,
     Result,
@@ -189,7 +189,7 @@ fn new_schema() -> String {
 
 /// The machine may be busy with other tests.
 fn options(schema: &str) -> PostgresOptions {
-    PostgresStore::options().schema(schema).timeout(Duration::from_mins(2))
+    PostgresStore::options().schema(schema).timeout(Duration::from_secs(120))
 }
 
 /// Somebody else's connection.
@@ -891,7 +891,7 @@ fn forgetting_leaves_nothing_behind_while_others_append() {
                   + (SELECT coalesce(sum(\"end\" - start), 0)::bigint FROM \"{schema}\".conversation)
                   - (SELECT count(*) FROM \"{schema}\".message)"
         );
-        let tomorrow = SystemTime::now() + Duration::from_hours(24);
+        let tomorrow = SystemTime::now() + Duration::from_secs(86400);
         for round in 0..200 {
             match round % 4 {
                 0 => drop(memory.evict(u64::MAX).await.unwrap()),

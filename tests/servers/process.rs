@@ -35,7 +35,7 @@ const KEEPER: &str = r#"
 "#;
 
 /// How long a server may take to start. The slowest needs half a minute on a machine of its own.
-const PATIENCE: Duration = Duration::from_mins(5);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 impl Server {
     /// Starts a server that keeps its data in this folder, and waits until it is ready.

@@ -205,7 +205,7 @@ struct Bincode(RedisStore);
 impl AsyncFixture for Bincode {
     const BACKEND: &'static str = "redis, bincode, ttl";
     async fn new() -> Self {
-        let options = options().codec(Codec::Bincode).ttl(Duration::from_hours(1));
+        let options = options().codec(Codec::Bincode).ttl(Duration::from_secs(3600));
         Self(options.open(&address(port())).await.unwrap())
     }
     fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory> {

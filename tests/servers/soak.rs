@@ -77,7 +77,7 @@ async fn write(
 
 /// Begins conversations that were last active in the past, and purges them.
 async fn purge(store: Arc<dyn AsyncChatMemoryStore>, stop: Arc<AtomicBool>, counts: Arc<Counts>) {
-    let past = SystemTime::now() - Duration::from_hours(24 * 30);
+    let past = SystemTime::now() - Duration::from_secs(30 * 24 * 3600);
     for round in 0_u64.. {
         if stop.load(Ordering::Relaxed) {
             break;
@@ -89,7 +89,7 @@ async fn purge(store: Arc<dyn AsyncChatMemoryStore>, stop: Arc<AtomicBool>, coun
             // Where that fails there is one the less to purge.
             let _ = store.memory(id).unwrap().append_with(&mut append).await;
         }
-        let purged = store.purge_inactive(past + Duration::from_hours(1)).await;
+        let purged = store.purge_inactive(past + Duration::from_secs(3600)).await;
         counts.purged.fetch_add(purged.unwrap_or_default(), Ordering::Relaxed);
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
@@ -130,7 +130,7 @@ pub(crate) async fn soak(
         }
     }
     stop.store(true, Ordering::Relaxed);
-    let patience = Instant::now() + Duration::from_mins(2);
+    let patience = Instant::now() + Duration::from_secs(120);
     let mut all = Vec::new();
     for writer in writers {
         all.push(writer.await.unwrap());

@@ -1,9 +1,14 @@
-//! A server for the examples: it answers in turn what it was given, and hands over what it was asked.
+//! What the examples share: the types of clients that take no JSON, and a server that answers in
+//! turn what it was given and hands over what it was asked.
 //!
-//! It is strict: what the rules that the tests hold every prompt to (`tests/provider`) refuse is
-//! answered with status 400, as the providers do.
+//! The server is strict: what the rules that the tests hold every prompt to (`tests/provider`)
+//! refuse is answered with status 400, as the providers do.
+//!
+//! A client that takes JSON needs none of these types: give it a view of `memory_prompt::wire`,
+//! which loses less. (async-openai does with its feature `byot`.) Copy the module that you need.
 
-#[allow(dead_code)] // the rules of more providers than the examples ask
+pub mod async_openai;
+pub mod ollama_rs;
 #[path = "../../../tests/provider/validators.rs"]
 mod validators;
 

@@ -4,9 +4,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 use memory_prompt::inspect::Inspector;
-use memory_prompt::{
-    DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall, ToolMessage, Truncate,
-};
+use memory_prompt::message::ToolMessage;
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall, Truncate};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use scraper::{Html, Node};

@@ -22,7 +22,7 @@ use crate::record::places;
 /// ```no_run
 /// use memory_prompt::CassandraStore;
 /// use memory_prompt::codec::Codec;
-/// use memory_prompt::store::cassandra::scylla::statement::{Consistency, SerialConsistency};
+/// use memory_prompt::store::cassandra::driver::statement::{Consistency, SerialConsistency};
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
 /// let store = CassandraStore::options()

@@ -41,7 +41,7 @@ pub(super) struct Clock {
 }
 
 /// The longest that is waited for an answer: dates have an end.
-const LONGEST: Duration = Duration::from_hours(24 * 365);
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Clock {
     /// The time on the server when so much time is over. It is early rather than late.

@@ -60,11 +60,11 @@ pub(super) struct Link {
 }
 
 /// How long a server's clock is trusted to go as ours does.
-const FRESH: Duration = Duration::from_mins(1);
+const FRESH: Duration = Duration::from_secs(60);
 
 /// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
 /// clocks of a master and of the replica that takes over may differ.
-const LONGER: Duration = Duration::from_mins(1);
+const LONGER: Duration = Duration::from_secs(60);
 
 /// A script with the hash by which a server knows it.
 pub(super) struct Script {

@@ -30,7 +30,7 @@ use crate::store::observe::Watch;
 /// # async fn example() -> memory_prompt::Result<()> {
 /// let store = RedisStore::options()
 ///     .codec(Codec::Bincode)
-///     .ttl(Duration::from_hours(24 * 30))
+///     .ttl(Duration::from_secs(30 * 24 * 60 * 60))
 ///     .prefix("support")
 ///     .open_cluster(&["redis://one:7000", "redis://two:7000"])
 ///     .await?;
@@ -247,7 +247,7 @@ impl RedisOptions {
         // A machine that is gone breaks no connection by itself; half of the time is left for another. The
         // system takes some weeks at most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
-        let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_hours(24)));
+        let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_secs(24 * 60 * 60)));
         tcp
     }
 

@@ -27,7 +27,7 @@ pub(super) const OPENAI: Dialect =
 pub(super) const MISTRAL: Dialect =
     Dialect { max_tokens: "max_tokens", asks_for_usage: false, takes_marks: false };
 
-/// OpenRouter and LiteLLM, which hand cache marks on.
+/// Routers: they hand cache marks on.
 pub(super) const ROUTER: Dialect =
     Dialect { max_tokens: "max_tokens", asks_for_usage: true, takes_marks: true };
 

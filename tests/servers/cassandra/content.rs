@@ -6,9 +6,9 @@ use std::time::SystemTime;
 
 use memory_prompt::codec::Codec;
 use memory_prompt::memory::{Append, Expected, Read};
-use memory_prompt::store::cassandra::scylla::client::SelfIdentity;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::client::SelfIdentity;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, ErrorKind, Message,
 };
@@ -152,7 +152,7 @@ fn ids_with_one_token_are_listed_once_each() {
             }
             assert_eq!(listed, order, "in pages of {n}");
         }
-        let tomorrow = SystemTime::now() + std::time::Duration::from_hours(24);
+        let tomorrow = SystemTime::now() + std::time::Duration::from_secs(86400);
         assert_eq!(place.store.purge_inactive(tomorrow).await.unwrap(), 5);
     });
 }
@@ -410,7 +410,7 @@ fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
             )
             .await;
         memory.add(Message::user("after")).await.unwrap();
-        let soon = SystemTime::now() + std::time::Duration::from_mins(1);
+        let soon = SystemTime::now() + std::time::Duration::from_secs(60);
         assert!(memory.all().await.unwrap().iter().all(|record| record.appended_at() < soon));
         let told = place.store.info(&"clock".into()).await.unwrap().unwrap();
         assert!(told.active < soon, "{told:?}");

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use memory_prompt::memory::{Append, Expected};
 use memory_prompt::store::CassandraOptions;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::client::session_builder::SessionBuilder;
-use memory_prompt::store::cassandra::scylla::errors::NewSessionError;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
+use memory_prompt::store::cassandra::driver::errors::NewSessionError;
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
 
 use super::server::Node;
@@ -31,7 +31,7 @@ data_disk_usage_max_disk_size: 1MiB
 ",
         );
         // The superuser comes a moment after the server.
-        let patience = Instant::now() + Duration::from_mins(1);
+        let patience = Instant::now() + Duration::from_secs(60);
         while let Err(error) = wait(session(&node.address)) {
             assert!(Instant::now() < patience, "there is no superuser: {error}");
         }
@@ -129,7 +129,7 @@ fn a_server_that_falls_silent_is_an_error_in_time_and_nothing_is_lost() {
 
 /// Waits until the client has seen that the server is back.
 async fn goes_on(memory: &dyn AsyncChatMemory) {
-    let patience = Instant::now() + Duration::from_mins(1);
+    let patience = Instant::now() + Duration::from_secs(60);
     while let Err(error) = memory.next_position().await {
         assert!(Instant::now() < patience, "the client did not come back: {error}");
         tokio::time::sleep(Duration::from_millis(100)).await;

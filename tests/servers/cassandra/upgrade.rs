@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use memory_prompt::codec::Codec;
 use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::record::Slot;
-use memory_prompt::store::cassandra::scylla::client::session::Session;
-use memory_prompt::store::cassandra::scylla::value::CqlTimestamp;
+use memory_prompt::store::cassandra::driver::client::session::Session;
+use memory_prompt::store::cassandra::driver::value::CqlTimestamp;
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, CassandraStore, Message,
 };

@@ -88,7 +88,7 @@ impl Cluster {
     }
 
     fn wait_until(&self, what: &str, done: impl Fn() -> bool) {
-        let end = Instant::now() + Duration::from_mins(1);
+        let end = Instant::now() + Duration::from_secs(60);
         while !done() {
             assert!(
                 Instant::now() < end,

@@ -39,7 +39,7 @@ async fn write(memory: RedisMemory, turns: u64, cut: Arc<AtomicBool>, tally: Arc
             let mut again = append.clone();
             let limit = match (turn + attempts) % 4 {
                 0 => Duration::from_micros(turn % 50 * 20),
-                _ => Duration::from_mins(1),
+                _ => Duration::from_secs(60),
             };
             match tokio::time::timeout(limit, memory.append_with(&mut again)).await {
                 Ok(Ok(appended)) => {

@@ -128,7 +128,7 @@ fn conversations_expire_after_their_last_append() {
         let prefix = format!("ttl-{}", MemoryId::random());
         let options = RedisStore::options().prefix(prefix.as_str());
         let lasting = options.clone().open(&address(port())).await.unwrap();
-        let store = options.ttl(Duration::from_hours(1)).open(&address(port())).await.unwrap();
+        let store = options.ttl(Duration::from_secs(3600)).open(&address(port())).await.unwrap();
         // All on one shard, so that they share its lists.
         let memory = |store: &RedisStore, name: &str| {
             let mut all = (0..).map(|i| store.memory(format!("{name} {i}")).unwrap());

@@ -21,7 +21,7 @@ use crate::laws;
 #[ignore = "needs redis-server"]
 fn a_change_is_remembered_for_longer_than_it_is_asked_for() {
     run(async {
-        let options = options().timeout(Duration::from_mins(10));
+        let options = options().timeout(Duration::from_secs(600));
         let memory = options.open(&address(port())).await.unwrap().memory("a:b:c").unwrap();
         memory.add(Message::user("hi")).await.unwrap();
         let shard = memory.log_key().split_once(":log:").unwrap().0.to_owned();

@@ -80,7 +80,7 @@ async fn live(address: &str) -> memory_prompt::Result<()> {
     store.restore(&"restored".into(), 7, None).await?;
     store.delete(&"restored".into()).await?;
     store.delete_prefix("a:").await?;
-    store.purge_inactive(SystemTime::now() + Duration::from_mins(1)).await.map(drop)
+    store.purge_inactive(SystemTime::now() + Duration::from_secs(60)).await.map(drop)
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn old() -> Vec<Old> {
     ids.extend((1..10).map(|i| format!("support:u1001:c{i}")));
     ids.extend((1000..1100).map(|i| format!("conv-{i}")));
     ids.extend(["", "{a}b", "}{", "a b", "日本", "a\0b", "ids", "log:x"].map(str::to_owned));
-    let far = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_hours(1);
+    let far = SystemTime::now().duration_since(UNIX_EPOCH).unwrap() + Duration::from_secs(3600);
     let far = u64::try_from(far.as_millis()).unwrap();
     let old = |(i, id): (u64, String)| {
         let end = i % 6;

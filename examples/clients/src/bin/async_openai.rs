@@ -4,8 +4,8 @@
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;
 use async_openai::types::chat::CreateChatCompletionRequest;
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, client, wire};
-use memory_prompt_clients::Stub;
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
+use memory_prompt_clients::{Stub, async_openai as types};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -42,12 +42,12 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let built = prompt.build()?;
     let request = CreateChatCompletionRequest {
         model: "m".to_owned(),
-        messages: client::async_openai::messages(&wire::openai::messages(&built))?,
+        messages: types::messages(&wire::openai::messages(&built))?,
         ..CreateChatCompletionRequest::default()
     };
     let answer = openai.chat().create(request).await?;
     let choice = answer.choices.first().ok_or("an answer without a choice")?;
-    prompt.add(client::async_openai::answer(&choice.message)?)?;
+    prompt.add(types::answer(&choice.message)?)?;
     println!("came back: {}", serde_json::to_string(&choice.message)?);
 
     let asked = stub.asked();

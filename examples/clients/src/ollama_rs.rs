@@ -1,7 +1,7 @@
 //! ollama-rs' types, of version 0.3.6, and its chat history.
 //!
 //! ```
-//! use memory_prompt::client::ollama_rs::History;
+//! use memory_prompt::memory_prompt_clients::ollama_rs::History;
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
 //! use ollama_rs::generation::chat::ChatMessage;
 //! use ollama_rs::history::ChatHistory;
@@ -19,7 +19,7 @@
 //!
 //! # What is lost
 //!
-//! What [`wire::ollama`](crate::wire::ollama) loses, and what these types have no field for: the
+//! What [`wire::ollama`](memory_prompt::wire::ollama) loses, and what these types have no field for: the
 //! ids of calls, and which call a tool message answers. Calls get ids of their position in the
 //! conversation, and results are taken to come in the order of the calls.
 
@@ -29,10 +29,10 @@ use ollama_rs::generation::chat::{ChatMessage, MessageRole};
 use ollama_rs::history::ChatHistory;
 use serde_json::json;
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::message::Message;
-use crate::prompt::MemoryPrompt;
-use crate::wire::ollama;
+use memory_prompt::error::{Error, ErrorKind, Result};
+use memory_prompt::message::Message;
+use memory_prompt::prompt::MemoryPrompt;
+use memory_prompt::wire::ollama;
 
 /// Returns a view of messages as the messages of a request.
 ///

@@ -1,14 +1,12 @@
 //! Round trips through the types of clients: a second opinion on the wire formats.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
-#![cfg(any(feature = "async-openai", feature = "ollama-rs"))]
 
-#[path = "common/golden.rs"]
+#[path = "../../../tests/common/golden.rs"]
 mod golden;
 
-#[cfg(feature = "async-openai")]
 mod async_openai {
-    use memory_prompt::client::async_openai::{answer, history, messages};
+    use memory_prompt_clients::async_openai::{answer, history, messages};
     use memory_prompt::message::{AiMessage, Detail, Media, Part, UserMessage};
     use memory_prompt::wire::openai::{self, Messages};
     use memory_prompt::{ErrorKind, Message, ToolCall};
@@ -121,9 +119,8 @@ mod async_openai {
     }
 }
 
-#[cfg(feature = "ollama-rs")]
 mod ollama_rs {
-    use memory_prompt::client::ollama_rs::{History, answer};
+    use memory_prompt_clients::ollama_rs::{History, answer};
     use memory_prompt::wire::ollama::{self, Messages};
     use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall};
     use ollama_rs::generation::chat::ChatMessage;

@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use async_openai::types::chat::{ChatCompletionResponseMessage, CreateChatCompletionRequest};
-//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, client, wire};
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
 //!
 //! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
 //! prompt.add(Message::user("hi"))?;
@@ -10,7 +10,7 @@
 //!
 //! let request = CreateChatCompletionRequest {
 //!     model: "m".to_owned(),
-//!     messages: client::async_openai::messages(&wire::openai::messages(&built))?,
+//!     messages: memory_prompt_clients::async_openai::messages(&wire::openai::messages(&built))?,
 //!     ..CreateChatCompletionRequest::default()
 //! };
 //!
@@ -19,13 +19,13 @@
 //! let answer = ChatCompletionResponseMessage { content, ..Default::default() };
 //! # let mut answer = answer;
 //! # answer.role = async_openai::types::chat::Role::Assistant;
-//! prompt.add(client::async_openai::answer(&answer)?)?;
+//! prompt.add(memory_prompt_clients::async_openai::answer(&answer)?)?;
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
 //! # What is lost
 //!
-//! What [`wire::openai`](crate::wire::openai) loses, and what these types have no field for:
+//! What [`wire::openai`](memory_prompt::wire::openai) loses, and what these types have no field for:
 //! `reasoning_content` and its like, and whatever one server alone knows. Calls of custom tools,
 //! which these types name otherwise than OpenAI does, and levels of detail and kinds of blocks that
 //! they do not know are an error. With the crate's feature `byot` the view itself is sent, and
@@ -33,9 +33,9 @@
 
 use async_openai::types::chat::{ChatCompletionRequestMessage, ChatCompletionResponseMessage};
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::message::Message;
-use crate::wire::openai;
+use memory_prompt::error::{Error, ErrorKind, Result};
+use memory_prompt::message::Message;
+use memory_prompt::wire::openai;
 
 /// Returns a view of messages as the messages of a request.
 ///
