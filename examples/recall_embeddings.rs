@@ -11,9 +11,12 @@ use memory_prompt::memory::MemoryId;
 use memory_prompt::recall::{Candidate, Candidates};
 use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, Result};
 
-/// The vectors of each conversation by position. An application keeps them beside its memory.
+/// The vectors of a conversation, by position.
+type ByPosition = Vec<(u64, Vec<f32>)>;
+
+/// The vectors of each conversation. An application keeps them beside its memory.
 #[derive(Default)]
-struct Vectors(Mutex<HashMap<MemoryId, Vec<(u64, Vec<f32>)>>>);
+struct Vectors(Mutex<HashMap<MemoryId, ByPosition>>);
 
 impl Vectors {
     fn add(&self, id: &MemoryId, seq: u64, text: &str) {

@@ -26,6 +26,8 @@ mod validators;
 #[cfg(feature = "async")]
 #[path = "conversation/waiting.rs"]
 mod waiting;
+#[path = "provider/wrong.rs"]
+mod wrong;
 
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};

@@ -14,6 +14,8 @@ mod counted;
 mod setups;
 #[path = "provider/validators.rs"]
 mod validators;
+#[path = "provider/wrong.rs"]
+mod wrong;
 
 use std::sync::Arc;
 
@@ -33,41 +35,7 @@ use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
 use setups::*;
 use validators::Wrong;
-
-fn wrong(provider: Provider, body: &Value) -> Wrong {
-    let messages = &body["messages"];
-    let both = |one: Wrong, other: Wrong| [one, other].concat();
-    match provider {
-        Provider::OpenAi | Provider::Azure => {
-            both(validators::openai(messages), validators::openai_ids(messages))
-        }
-        Provider::OpenAiResponses => validators::responses(&body["input"]),
-        Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
-            both(validators::anthropic(messages), validators::no_prefill(messages))
-        }
-        Provider::Gemini | Provider::Vertex => validators::gemini(&body["contents"]),
-        Provider::Mistral => {
-            both(validators::mistral(messages), validators::mistral_fields(messages))
-        }
-        Provider::StrictTemplate => {
-            both(validators::mistral(messages), validators::readable_arguments(messages))
-        }
-        Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
-        Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
-        Provider::Vllm | Provider::LlamaCpp => {
-            both(validators::openai(messages), validators::readable_arguments(messages))
-        }
-        Provider::Ollama => validators::ollama(messages),
-        own if own == older_claude() => {
-            both(validators::anthropic(messages), validators::prefill(messages))
-        }
-        own if own == gemma() => {
-            both(validators::mistral(messages), validators::no_system(messages))
-        }
-        own if own == llama() => both(validators::openai(messages), validators::one_call(messages)),
-        _ => validators::openai(messages),
-    }
-}
+use wrong::wrong;
 
 /// What a prompt is on the wire, in pieces that a longer prompt must repeat: blocks of Anthropic's
 /// turns and parts of Gemini's entries each with the side that they belong to, messages elsewhere.
@@ -290,7 +258,10 @@ counted! {
         let all: Vec<_> = prompt.with_origins().collect();
         let list: Vec<_> = all.iter().filter(|(origin, message)| lasts(*origin, message)).collect();
         let cacheable = all[..prompt.cacheable()].iter().filter(|(origin, m)| lasts(*origin, m)).count();
-        let group = list.iter().rev().take_while(|(_, m)| m.is_tool()).count() + 1;
+        // Where an answer holds one call, a group of several is several answers with their results.
+        let apart = !provider.row().parallel_calls;
+        let of_group = |m: &Message| m.is_tool() || (apart && m.has_tool_calls());
+        let group = list.iter().rev().take_while(|(_, m)| of_group(m)).count() + 1;
         prop_assert!(cacheable + group >= list.len(), "{}\n{}", brief(&prompt), prompt.report());
     }
 
@@ -419,6 +390,10 @@ counted! {
         let Ok(prompt) = compose(&composer, &conversation, &temporaries) else {
             return Ok(());
         };
+        let several = temporaries.iter().any(|it| it.tool_calls().nth(1).is_some());
+        if several && !provider.row().parallel_calls {
+            return Ok(()); // how many messages it becomes is told of records alone
+        }
         let report = prompt.report();
         let how = |how| report.adapted.iter().filter(|adapted| adapted.how == how).count();
         let system = usize::from(prompt.system().is_some());
@@ -445,7 +420,8 @@ counted! {
 /// How many answers of a prompt are of a record that another one is of.
 fn split(prompt: &Prompt) -> usize {
     let origins: Vec<_> = prompt.with_origins().filter(|(_, m)| m.has_tool_calls()).collect();
-    origins.windows(2).filter(|pair| pair[0].0 == pair[1].0).count()
+    let of_a_record = |origin| matches!(origin, Origin::Adapted(_) | Origin::Truncated(_));
+    origins.windows(2).filter(|pair| pair[0].0 == pair[1].0 && of_a_record(pair[0].0)).count()
 }
 
 /// Whether a provider is sent anything of a message.

@@ -3,6 +3,8 @@
 
 #[path = "common/conversations.rs"]
 mod conversations;
+#[path = "common/counted.rs"]
+mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;
@@ -25,6 +27,7 @@ use memory_prompt::{
 use proptest::prelude::*;
 
 use conversations::{conversation, stored};
+use counted::counted;
 
 fn recalled(prompt: &Prompt) -> Vec<u64> {
     prompt.report().recalled.iter().map(|it| it.seq).collect()
@@ -420,8 +423,8 @@ fn nasty() -> impl Strategy<Value = String> {
     proptest::collection::vec(part, 0..6).prop_map(|parts| parts.join(" "))
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, cases: 96, ..ProptestConfig::default() })]
+counted! {
+    #![cases(96, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Recall adds a message at the temporaries' place, and changes nothing else.
     #[test]

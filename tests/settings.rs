@@ -206,7 +206,7 @@ fn names_are_what_a_person_would_write() {
     named(&KEEPS, &["head", "tail", "ends"]);
     named(&UNITS, &["graphemes", "scalars", "utf16", "bytes"]);
     named(&PLACES, &["end", "before_last_user", "after_system"]);
-    named(&GROUPS, &["repair", "strict", "off"]);
+    named(&GROUPS, &["repair", "fail_on_repair", "off"]);
     named(
         &PROVIDERS,
         &[

@@ -4,6 +4,8 @@
 
 #[path = "common/conversations.rs"]
 mod conversations;
+#[path = "common/counted.rs"]
+mod counted;
 #[path = "common/golden.rs"]
 mod golden;
 #[path = "provider/setups.rs"]
@@ -13,6 +15,7 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 
 use conversations::{conversation, temporaries};
+use counted::counted;
 use golden::goldens;
 use memory_prompt::message::{AiMessage, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::record::Snapshot;
@@ -332,8 +335,8 @@ fn with_attribute(message: Message) -> Message {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+counted! {
+    #![cases(256, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_attribute_of_the_application_reaches_a_wire(

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::Figures;
 use crate::error::Result;
-#[cfg(feature = "async")]
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 use crate::memory::BoxFuture;
 
 /// The one who watches over a store.
@@ -32,7 +32,7 @@ impl Watch {
     }
 
     /// Does an operation in a span of its own, and counts it as under way until it is done or dropped.
-    #[cfg(feature = "async")]
+    #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
     pub(super) fn operation<'a, T>(
         &'a self,
         operation: &'static str,
@@ -125,10 +125,10 @@ impl Drop for UnderWay<'_> {
 }
 
 /// Tells that an operation was dropped before it was over.
-#[cfg(feature = "async")]
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 struct Dropped(Option<(&'static str, &'static str)>);
 
-#[cfg(feature = "async")]
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 impl Dropped {
     fn new(backend: &'static str, operation: &'static str) -> Self {
         Self(Some((backend, operation)))
@@ -139,7 +139,7 @@ impl Dropped {
     }
 }
 
-#[cfg(feature = "async")]
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 impl Drop for Dropped {
     fn drop(&mut self) {
         let Some((backend, operation)) = self.0 else { return };

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::counted::{cases, counted};
 use crate::setups::{PROVIDERS, request};
-use crate::validators;
+use crate::wrong::wrong;
 
 /// What a model does when it is asked.
 #[derive(Clone, Debug)]
@@ -446,18 +446,6 @@ impl Either {
     }
 }
 
-fn wrong(provider: Provider, prompt: &Prompt) -> validators::Wrong {
-    let body = request(provider, prompt);
-    match provider {
-        Provider::OpenAi => validators::openai(&body["messages"]),
-        Provider::OpenAiResponses => validators::responses(&body["input"]),
-        Provider::Anthropic => validators::anthropic(&body["messages"]),
-        Provider::Gemini => validators::gemini(&body["contents"]),
-        Provider::Mistral | Provider::StrictTemplate => validators::mistral(&body["messages"]),
-        _ => validators::ollama(&body["messages"]),
-    }
-}
-
 /// What is stored is whole: each call has its result right behind it, each provider takes it all, and
 /// nothing that has happened is denied or was done twice.
 fn check(world: &World) -> Result<(), TestCaseError> {
@@ -474,7 +462,7 @@ fn check(world: &World) -> Result<(), TestCaseError> {
     }
     for provider in PROVIDERS.into_iter().filter(|_| !all.is_empty()) {
         let prompt = world.prompt().for_provider(provider).preview().unwrap();
-        let wrong = wrong(provider, &prompt);
+        let wrong = wrong(provider, &request(provider, &prompt));
         prop_assert!(wrong.is_empty(), "{wrong:#?}\n{}", prompt.report());
     }
     let state = world.0.lock().unwrap();

@@ -1,0 +1,43 @@
+//! What a provider finds wrong with a request that was composed for it.
+
+use memory_prompt::Provider;
+use serde_json::Value;
+
+use crate::setups::{gemma, llama, older_claude};
+use crate::validators::{self, Wrong};
+
+/// Returns what this provider refuses in a body.
+pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
+    let messages = &body["messages"];
+    let both = |one: Wrong, other: Wrong| [one, other].concat();
+    match provider {
+        Provider::OpenAi | Provider::Azure => {
+            both(validators::openai(messages), validators::openai_ids(messages))
+        }
+        Provider::OpenAiResponses => validators::responses(&body["input"]),
+        Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
+            both(validators::anthropic(messages), validators::no_prefill(messages))
+        }
+        Provider::Gemini | Provider::Vertex => validators::gemini(&body["contents"]),
+        Provider::Mistral => {
+            both(validators::mistral(messages), validators::mistral_fields(messages))
+        }
+        Provider::StrictTemplate => {
+            both(validators::mistral(messages), validators::readable_arguments(messages))
+        }
+        Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
+        Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
+        Provider::Vllm | Provider::LlamaCpp => {
+            both(validators::openai(messages), validators::readable_arguments(messages))
+        }
+        Provider::Ollama => validators::ollama(messages),
+        own if own == older_claude() => {
+            both(validators::anthropic(messages), validators::prefill(messages))
+        }
+        own if own == gemma() => {
+            both(validators::mistral(messages), validators::no_system(messages))
+        }
+        own if own == llama() => both(validators::openai(messages), validators::one_call(messages)),
+        _ => validators::openai(messages),
+    }
+}
