@@ -199,7 +199,7 @@ struct Setting {
 }
 
 enum How {
-    Composed(Composer),
+    Composed(Box<Composer>),
     /// The newest of the list, as one cuts it by hand.
     ByHand(usize),
 }
@@ -208,12 +208,12 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
     let window = |name: &str, code: String, window| Setting {
         name: name.to_owned(),
         code,
-        how: How::Composed(Composer::new().window(window).clone()),
+        how: How::Composed(Box::new(Composer::new().window(window))),
     };
     let budget = |name: &str, code: String, budget| Setting {
         name: name.to_owned(),
         code,
-        how: How::Composed(Composer::new().max_tokens(budget, Estimate).clone()),
+        how: How::Composed(Box::new(Composer::new().max_tokens(budget, Estimate))),
     };
     let mut all = vec![window("everything", ".window(Window::all())".into(), Window::all())];
     let (name, code) = ("newest 20 of the list".into(), String::new());
@@ -262,7 +262,7 @@ impl Run {
     fn replay(&mut self, setting: &Setting, messages: &[Message], prices: Prices) -> Result<()> {
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
         if let How::Composed(composer) = &setting.how {
-            prompt.configure(|_| composer.clone());
+            prompt.configure(|_| (**composer).clone());
         }
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);

@@ -1,5 +1,5 @@
 //! Wire formats: a [`Prompt`](crate::Prompt) as the JSON that a provider takes, and a provider's
-//! answer as a [`Message`](crate::Message).
+//! answer as a [`Message`].
 //!
 //! | module | speaks | a request's |
 //! |---|---|---|
@@ -135,9 +135,9 @@
 //! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
 //! module's
 //! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format writes
-//! them again, and only for the [`Provider`](crate::Provider) that gave them and says that it wants them
+//! them again, and only for the [`Provider`] that gave them and says that it wants them
 //! back: a conversation outlives the model that began it, and another provider answers 400 to a foreign
-//! signature. [`answer`] and [`history`] take the provider; a format's own `answer` leaves its name open,
+//! signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own `answer` leaves its name open,
 //! and [`Answer::given_by`] adds it. A part of an answer that only another provider understands is left
 //! out.
 //!
@@ -207,7 +207,7 @@ pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
 
 /// Reads the messages of a request to this provider, which somebody else wrote.
 ///
-/// They remember for whom they were written, as the answers of [`answer`] do.
+/// They remember for whom they were written, as the answers of [`answer`](fn@answer) do.
 ///
 /// # Errors
 ///

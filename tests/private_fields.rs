@@ -46,7 +46,7 @@ const PRIVATE: [(&str, &[&str]); 19] = [
     ("audio_1", &["openai", "azure"]),
 ];
 
-/// MiniMax, which speaks Anthropic's format and does not sign.
+/// `MiniMax`, which speaks Anthropic's format and does not sign.
 fn minimax() -> Provider {
     let mut row = Row::like(Provider::Anthropic, "minimax").unwrap();
     row.signed_reasoning = false;

@@ -1,4 +1,4 @@
-//! LoCoMo: ten long conversations of two people, with questions whose evidence is marked.
+//! `LoCoMo`: ten long conversations of two people, with questions whose evidence is marked.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -115,7 +115,7 @@ impl Answer {
     /// ```
     ///
     /// The message remembers it where it holds what only that provider understands, so that this goes
-    /// back to that one alone; [`wire::answer`](crate::wire::answer) does the same in one step.
+    /// back to that one alone; [`wire::answer`](fn@crate::wire::answer) does the same in one step.
     #[must_use]
     pub fn given_by(mut self, provider: Provider) -> Self {
         self.provider = provider;

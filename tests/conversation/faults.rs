@@ -18,7 +18,7 @@ use memory_prompt::turn::{
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
     AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Result, ToolCall, Window,
+    Message, Prompt, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;

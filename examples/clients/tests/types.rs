@@ -6,10 +6,10 @@
 mod golden;
 
 mod async_openai {
-    use memory_prompt_clients::async_openai::{answer, history, messages};
     use memory_prompt::message::{AiMessage, Detail, Media, Part, UserMessage};
     use memory_prompt::wire::openai::{self, Messages};
     use memory_prompt::{ErrorKind, Message, ToolCall};
+    use memory_prompt_clients::async_openai::{answer, history, messages};
     use proptest::prelude::*;
     use serde_json::{Value, json};
 
@@ -120,9 +120,9 @@ mod async_openai {
 }
 
 mod ollama_rs {
-    use memory_prompt_clients::ollama_rs::{History, answer};
     use memory_prompt::wire::ollama::{self, Messages};
     use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall};
+    use memory_prompt_clients::ollama_rs::{History, answer};
     use ollama_rs::generation::chat::ChatMessage;
     use ollama_rs::history::ChatHistory;
     use serde_json::json;

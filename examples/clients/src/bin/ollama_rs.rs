@@ -1,8 +1,8 @@
 //! A tool loop through ollama-rs, with a prompt as the history that it keeps. Written for ollama-rs 0.3.6.
 
-use memory_prompt_clients::ollama_rs::History;
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 use memory_prompt_clients::Stub;
+use memory_prompt_clients::ollama_rs::History;
 use ollama_rs::Ollama;
 use ollama_rs::generation::chat::ChatMessage;
 use ollama_rs::generation::chat::request::ChatMessageRequest;
