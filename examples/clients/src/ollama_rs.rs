@@ -29,9 +29,9 @@ use ollama_rs::generation::chat::{ChatMessage, MessageRole};
 use ollama_rs::history::ChatHistory;
 use serde_json::json;
 
+use memory_prompt::MemoryPrompt;
 use memory_prompt::error::{Error, ErrorKind, Result};
 use memory_prompt::message::Message;
-use memory_prompt::prompt::MemoryPrompt;
 use memory_prompt::wire::ollama;
 
 /// Returns a view of messages as the messages of a request.

@@ -25,7 +25,7 @@ use counted::{Count, cases};
 use genai::Client;
 use genai::adapter::AdapterKind;
 use genai::chat::ChatRequest;
-use memory_prompt::{Provider, Result, wire};
+use memory_prompt::{Message, Provider, Result, wire};
 use memory_prompt_clients::Stub;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -53,9 +53,15 @@ fn it_sends_what_the_views_write() {
     let count = Count::of("what genai sends is what the views write", cases(256));
     let law = |(adapter, setup, conversation, temporaries): (_, setups::Setup, Vec<_>, Vec<_>)| {
         let (provider, adapter): (Provider, AdapterKind) = adapter;
-        let mut composer = setup.composer().for_provider(provider);
+        let composer = setup.composer().for_provider(provider);
         // A budget or a temporary may be refused.
         let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { return Ok(()) };
+        // Arguments that are no object are written by each in its own way.
+        let readable =
+            |text: &str| serde_json::from_str::<Value>(text).is_ok_and(|it| it.is_object());
+        if prompt.iter().flat_map(Message::tool_calls).any(|call| !readable(&call.arguments)) {
+            return Ok(());
+        }
 
         // Through its own JSON too.
         let theirs = serde_json::to_string(&example::request(&prompt)).unwrap();
@@ -248,7 +254,7 @@ fn it_reads_in_published_answers_what_is_remembered() {
         ("ollama", AdapterKind::Ollama, wire::ollama::answer),
     ];
     let (answers, next) = channel::<String>();
-    let stub = Stub::start(next).unwrap();
+    let stub = Stub::lenient(next).unwrap();
     let goldens = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/wire/golden");
     for (format, adapter, answer) in formats {
         let mut seen = 0;

@@ -169,7 +169,7 @@ fn a_page_is_small_and_quick() {
     let started = std::time::Instant::now();
     let page = built.html();
     println!("1,000 messages: {:?}, {} bytes", started.elapsed(), page.len());
-    prompt.configure().max_messages(100);
+    prompt.configure(|composer| composer.max_messages(100));
     let hundred = prompt.build().unwrap().html();
     assert!(hundred.len() < 40_000, "{} bytes around a hundred short messages", hundred.len());
     assert!(!page.contains("http:") && !page.contains("https:") && !page.contains("<script"));
