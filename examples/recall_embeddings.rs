@@ -33,7 +33,7 @@ impl Candidates for Vectors {
         let known = known.get(id).map_or(&[][..], Vec::as_slice);
         let fit = |vector: &[f32]| vector.iter().zip(&asked).map(|(a, b)| a * b).sum();
         let all = known.iter().map(|(seq, vector)| Candidate { seq: *seq, fit: fit(vector) });
-        let mut close: Vec<_> = all.filter(|it| it.fit > 0.3).collect();
+        let mut close: Vec<_> = all.filter(|it| it.fit > 0.15).collect();
         close.sort_by(|a, b| b.fit.total_cmp(&a.fit));
         close.truncate(n);
         Ok(close)

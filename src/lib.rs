@@ -250,9 +250,26 @@ pub mod report {
     };
 }
 
+/// Guides: a page for each subject, with code that is compiled and run.
 #[cfg(any(doc, doctest))]
-#[doc = include_str!("../docs/architecture.md")]
-pub mod architecture {}
+pub mod guide {
+    #[doc = include_str!("../docs/architecture.md")]
+    pub mod architecture {}
+    #[doc = include_str!("../docs/benchmarks.md")]
+    pub mod benchmarks {}
+    #[doc = include_str!("../docs/budgets.md")]
+    pub mod budgets {}
+    #[doc = include_str!("../docs/providers.md")]
+    pub mod providers {}
+    #[doc = include_str!("../docs/recall.md")]
+    pub mod recall {}
+    #[doc = include_str!("../docs/stores.md")]
+    pub mod stores {}
+    #[doc = include_str!("../docs/tools.md")]
+    pub mod tools {}
+    #[doc = include_str!("../docs/windows.md")]
+    pub mod windows {}
+}
 
 /// The README's code, so that it compiles and holds.
 #[cfg(doctest)]

@@ -6,6 +6,8 @@ use memory_prompt_clients::Stub;
 mod remember;
 
 fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let readme = include_str!("../../../../README.md");
+    assert!(readme.contains(include_str!("../remember.rs")), "the README shows another program");
     let says = |text: &str| {
         format!(
             r#"{{"choices": [{{"index": 0, "message": {{"role": "assistant", "content": "{text}"}}}}]}}"#
