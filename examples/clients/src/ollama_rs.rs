@@ -1,7 +1,7 @@
 //! ollama-rs' types, of version 0.3.6, and its chat history.
 //!
 //! ```
-//! use memory_prompt::memory_prompt_clients::ollama_rs::History;
+//! use memory_prompt_clients::ollama_rs::History;
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt};
 //! use ollama_rs::generation::chat::ChatMessage;
 //! use ollama_rs::history::ChatHistory;
