@@ -1,6 +1,6 @@
 //! The laws of appends that are recognised by an id.
 
-use std::sync::Mutex;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use super::Fixture;
@@ -230,11 +230,13 @@ pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
 pub fn of_many_appends_under_one_id_one_is_done<F: Fixture>(fixture: &F) {
     const ROUNDS: u64 = 20;
     let done = Mutex::new(vec![Vec::new(); 20]);
+    let begin = Barrier::new(6);
     thread::scope(|scope| {
         for writer in 0..6u64 {
-            let done = &done;
+            let (done, begin) = (&done, &begin);
+            let memory = fixture.memory(ID);
             scope.spawn(move || {
-                let memory = fixture.memory(ID);
+                begin.wait();
                 for round in 0..ROUNDS {
                     let texts = (0..3).map(|i| Message::user(format!("{round} {i}")));
                     let mut append = Append::new(texts).with_id(format!("turn {round}"));
