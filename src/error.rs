@@ -51,7 +51,8 @@ pub enum ErrorKind {
         /// The tokens that there are.
         budget: usize,
     },
-    /// Something was appended since the position that the caller expected.
+    /// The conversation ends elsewhere than the caller expected: others have appended, or it was
+    /// deleted.
     Conflict {
         /// Where the caller expected to append.
         expected: u64,
@@ -99,8 +100,10 @@ pub enum ErrorKind {
     /// The connection broke, or the time was up, after a change had been sent and before the answer
     /// came: the change is done whole or not at all, and nobody here knows which.
     ///
-    /// To append once and once only, append with the position that is expected: if the append was done,
-    /// doing it again is a [`Conflict`](Self::Conflict).
+    /// To append once and once only, give the append an
+    /// [id](crate::memory::Append::with_id) and repeat it: what was done is not done again. A
+    /// position that is expected is less: a [`Conflict`](Self::Conflict) may come from an append of
+    /// somebody else.
     Unacknowledged,
 }
 

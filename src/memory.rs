@@ -144,7 +144,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where the memory failed.
     fn clear(&self) -> Result<()>;
 
-    /// Appends the messages of `append` with all that goes with them, and takes them out of it.
+    /// Appends the messages of `append` with all that goes with them, and takes the messages out of
+    /// it. The rest stays: make a new one for each batch.
     ///
     /// An append with neither messages, slot changes nor a time of activity changes nothing. Else
     /// it is activity and, unless it only removes or [closes](Append::closing) and has no id,

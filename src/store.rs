@@ -150,10 +150,12 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// [`ErrorKind::Storage`] where the store failed.
     fn delete(&self, id: &MemoryId) -> Result<bool>;
 
-    /// Deletes each conversation whose last append is older than this time; returns how many.
+    /// Deletes each conversation that was last active before this time; returns how many.
     ///
-    /// The times of append are those of the clocks of whoever appended. An append of a system
-    /// message counts; reading, evicting and clearing do not.
+    /// Activity is an append by the clock of whoever appended, whatever
+    /// [times](crate::memory::Append::with_times) its messages have; of a system message and of
+    /// slots too, even where nothing changes by it. [Closing](crate::memory::Append::closing) an
+    /// import sets it back. Reading, evicting and clearing are none.
     ///
     /// # Errors
     ///

@@ -142,11 +142,13 @@ impl Append {
     /// Returns the append that closes an import: the conversation, which must end at `end`, was
     /// last active at this time.
     ///
-    /// It appends nothing. Where others have appended messages meanwhile it is a conflict, and the
-    /// conversation is active by their appends. Of slots that others have written meanwhile it knows
-    /// nothing, so close an import before anybody else uses it.
+    /// It appends nothing. Where others have appended messages with a position meanwhile it is a
+    /// conflict, and the conversation is active by their appends. Of a system message or slots that
+    /// others have written meanwhile, and of a conversation that was deleted and begun anew up to
+    /// the same position, it knows nothing: close an import before anybody else uses it, or with
+    /// [`since`](Self::since) what the import saw last.
     ///
-    /// The next purge goes by this time. Leave the closing out to keep an import as long as what is
+    /// The next purge goes by this time, and one in the future keeps it until then. Leave the closing out to keep an import as long as what is
     /// said today.
     pub fn closing(end: u64, active: SystemTime) -> Self {
         Self { expected: Some(end), active: Some(active), ..Self::default() }
@@ -163,7 +165,12 @@ impl Append {
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
     /// A conversation knows as many of them as its memory's [`Limits::ids`] says, mostly 64: one that
-    /// comes again behind so many others is a new one. Each [turn](crate::Turn) takes one.
+    /// comes again behind so many others is a new one. Each [turn](crate::Turn) takes one. So an
+    /// import of more batches that is begun again needs [`expecting`](Self::expecting) besides, or
+    /// goes on from [`next_position`](super::ChatMemoryExt::next_position).
+    ///
+    /// What comes again is recognised by its id alone: other messages or slots under a known id are
+    /// taken for the first ones, and are not stored.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
