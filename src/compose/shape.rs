@@ -85,10 +85,12 @@ pub(super) fn shape(
         last: Last::Nothing,
         answer: None,
     };
-    let trimmed = ends::trimmed(&rules, &pieces, records);
+    let trimmed = ends::trimmed(&rules, &pieces, records, false);
+    // It will be sent as it is once something is said behind it, and is not until then.
+    let unsettled = ends::trimmed(&rules, &pieces, records, true);
     let mut has_system = false;
     for (i, item) in pieces.walk(records).enumerate() {
-        if i <= durable && trimmed.is_none_or(|at| i <= at) {
+        if i <= durable && unsettled.is_none_or(|at| i <= at) {
             shaping.draft.durable = shaping.draft.pieces.len();
         }
         has_system |= item.borrowed().is_system();
@@ -96,7 +98,7 @@ pub(super) fn shape(
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
         shaping.take(item)?;
     }
-    if durable >= pieces.len() && trimmed.is_none() {
+    if durable >= pieces.len() && unsettled.is_none() {
         shaping.draft.durable = shaping.draft.pieces.len();
     }
     shaping.finish(has_system)?;

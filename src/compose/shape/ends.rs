@@ -15,15 +15,21 @@ const OPENING: &str = "(start of the conversation)";
 /// The user message behind an answer that the provider would not continue.
 const CLOSING: &str = "(continue)";
 
-/// Returns the place of the answer at the end, where the provider refuses white space there and it has
-/// some.
-pub(super) fn trimmed(rules: &Row, pieces: &Pieces, records: &Records) -> Option<usize> {
+/// Returns the place of the answer at the end, where the provider refuses white space there and it
+/// has some: at the end of all that is sent, or of what lasts beyond this prompt.
+pub(super) fn trimmed(
+    rules: &Row,
+    pieces: &Pieces,
+    records: &Records,
+    lasting: bool,
+) -> Option<usize> {
     if rules.ends != Ends::Trimmed {
         return None;
     }
+    let lasts = |origin| !matches!(origin, Origin::Temporary | Origin::Note);
     let sent = pieces.walk(records).enumerate().filter(|(_, item)| match item.borrowed() {
         Message::System(_) | Message::Custom(_) => false,
-        message => !blank::says_nothing(message, rules),
+        message => (!lasting || lasts(item.origin())) && !blank::says_nothing(message, rules),
     });
     let (i, last) = sent.last()?;
     blank::trimmed(last.borrowed()).map(|_| i)
