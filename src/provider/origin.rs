@@ -289,7 +289,8 @@ enum Said {
 /// nothing is to be left out.
 pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     match message {
-        Message::Ai(ai) if ai.details.is_none() && matches!(ai.body, Body::Text(_)) => None,
+        // Nearly all answers: nothing private to look for, and nothing to allocate.
+        Message::Ai(ai) if ai.details.is_none() && ai.parts().iter().all(is_common) => None,
         Message::Ai(ai) => {
             let taken = Taken::of(of(message), row);
             let beside = taken.under(taken.beside, ai.attributes());
@@ -347,6 +348,15 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::Custom(_) => None,
+    }
+}
+
+/// Returns whether a part has no field that could be private.
+fn is_common(part: &AiPart) -> bool {
+    match part {
+        AiPart::ToolCall(call) => call.signature.is_none() && call.extra.is_empty(),
+        AiPart::Content(Part::Text(text)) => text.extra.is_empty(),
+        AiPart::Content(_) | AiPart::Reasoning(_) => false,
     }
 }
 
