@@ -26,7 +26,7 @@ use serde::de::{
 use serde::ser::{Serialize, Serializer};
 
 pub(crate) use origin::{
-    given_by, is_private, mark, mark_all, mark_as_of_several, origin, outgoing,
+    given_by, is_private, mark, mark_all, mark_as_of_several, may_be_private, origin, outgoing,
     without_foreign_parts,
 };
 pub use private::PrivateFields;

@@ -289,8 +289,7 @@ enum Said {
 /// nothing is to be left out.
 pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     match message {
-        // Nearly all answers: nothing private to look for, and nothing to allocate.
-        Message::Ai(ai) if ai.details.is_none() && ai.parts().iter().all(is_common) => None,
+        _ if !may_be_private(message) => None,
         Message::Ai(ai) => {
             let taken = Taken::of(of(message), row);
             let beside = taken.under(taken.beside, ai.attributes());
@@ -311,9 +310,6 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::User(user) => {
-            if user.details.is_none() && user.content.parts().is_empty() {
-                return None;
-            }
             let taken = Taken::of(of(message), row);
             let beside = taken.under(taken.beside, user.attributes());
             let content = taken.content(&user.content);
@@ -326,9 +322,6 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::Tool(tool) => {
-            if tool.answer.details.is_none() && tool.content.parts().is_empty() {
-                return None;
-            }
             let taken = Taken::of(of(message), row);
             let beside = taken.under(taken.beside, tool.attributes());
             let content = taken.content(&tool.content);
@@ -348,6 +341,19 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::Custom(_) => None,
+    }
+}
+
+/// Returns whether the message holds anything that only one provider could understand: nearly none do,
+/// and it is asked of each message that is sent.
+#[inline]
+pub(crate) fn may_be_private(message: &Message) -> bool {
+    match message {
+        Message::Ai(ai) => ai.details.is_some() || !ai.parts().iter().all(is_common),
+        Message::User(user) => user.details.is_some() || !user.content.parts().is_empty(),
+        Message::Tool(tool) => tool.answer.details.is_some() || !tool.content.parts().is_empty(),
+        Message::System(system) => system.details.is_some(),
+        Message::Custom(_) => false,
     }
 }
 

@@ -82,7 +82,14 @@ impl<'a> Iterator for Cursor<'a> {
     #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
         let record = self.peek()?;
-        self.advance(1);
+        // Mostly there is another one in the same run.
+        match self.cells {
+            [_, cells @ ..] if !cells.is_empty() => {
+                self.cells = cells;
+                self.at += 1;
+            }
+            _ => self.advance(1),
+        }
         Some(record)
     }
 }

@@ -290,6 +290,17 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
     }
 }
 
+/// Writes an entry of a map within the loop over the messages: the trait's own way is a call for each.
+#[inline]
+pub(super) fn entry<M: SerializeMap>(
+    map: &mut M,
+    key: &'static str,
+    value: &(impl Serialize + ?Sized),
+) -> Result<(), M::Error> {
+    map.serialize_key(key)?;
+    map.serialize_value(value)
+}
+
 /// Writes kept fields again, except those that the encoder writes itself.
 #[inline]
 pub(super) fn write_kept<M: SerializeMap>(
@@ -465,17 +476,6 @@ impl<'a> Sequence<'a> {
             Self::Prompt(prompt) => Iter::Prompt(prompt.iter()),
             Self::List(list) => Iter::List(list.iter()),
         }
-    }
-
-    /// The same with other messages in these places.
-    pub(super) fn with<'m>(
-        &'m self,
-        changed: &'m [(usize, Message)],
-    ) -> impl Iterator<Item = &'m Message> {
-        let mut changed = changed.iter().peekable();
-        self.iter().enumerate().map(move |(i, message)| {
-            changed.next_if(|(at, _)| *at == i).map_or(message, |(_, changed)| changed)
-        })
     }
 
     /// Asks of each message, at its place, whether the format can express it.

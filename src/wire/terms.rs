@@ -1,9 +1,11 @@
 //! The terms on which a view sends messages: whose private fields, and names in the text.
 
+use std::borrow::Cow;
+
 use super::common::Sequence;
 use crate::composed::Prompt;
 use crate::message::{Content, Message, Part};
-use crate::provider::{Provider, Row, outgoing};
+use crate::provider::{Provider, Row, may_be_private, outgoing};
 
 /// The terms on which a view sends messages.
 #[derive(Clone, Copy, Debug)]
@@ -34,16 +36,25 @@ impl Terms {
         }
     }
 
-    /// Returns copies of the messages that are not sent as they are, each with its place; mostly none.
-    pub(super) fn changed(&self, messages: &Sequence<'_>) -> Vec<(usize, Message)> {
-        let mut changed = Vec::new();
-        for (i, message) in messages.iter().enumerate() {
-            let left = if self.verbatim { None } else { outgoing(message, &self.row) };
-            let named =
-                if self.names_in_text { named(left.as_ref().unwrap_or(message)) } else { None };
-            changed.extend(named.or(left).map(|message| (i, message)));
-        }
-        changed
+    /// Returns a copy of the message, where it is not sent as it is.
+    #[inline]
+    pub(super) fn copy(&self, message: &Message) -> Option<Box<Message>> {
+        let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
+        // Nearly always, so that no more than this stands in the loop over the messages.
+        if as_it_is { None } else { self.changed(message) }
+    }
+
+    #[cold]
+    fn changed(&self, message: &Message) -> Option<Box<Message>> {
+        let left = if self.verbatim { None } else { outgoing(message, &self.row) };
+        let named = if self.names_in_text { named(left.as_ref().unwrap_or(message)) } else { None };
+        named.or(left).map(Box::new)
+    }
+
+    /// Returns all messages as they are sent, where one of them is written with a look at others.
+    pub(super) fn sent<'m>(&self, messages: &Sequence<'m>) -> Vec<Cow<'m, Message>> {
+        let copy = |message| self.copy(message).map(|copy| Cow::Owned(*copy));
+        messages.iter().map(|message| copy(message).unwrap_or(Cow::Borrowed(message))).collect()
     }
 }
 

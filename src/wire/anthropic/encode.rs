@@ -31,14 +31,14 @@ impl Serialize for System<'_> {
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let cacheable = if self.cache.is_some() { self.messages.cacheable() } else { 0 };
-        let changed = self.terms.changed(&self.messages);
+        let sent = self.terms.sent(&self.messages);
         let mut said = Vec::new();
         let mut mark = None;
-        for (i, message) in self.messages.with(&changed).enumerate().filter(|(_, m)| is_said(m)) {
+        for (i, message) in sent.iter().enumerate().filter(|(_, m)| is_said(m)) {
             if i < cacheable && blocks(message).any(|block| block.is_cacheable()) {
                 mark = Some(said.len());
             }
-            said.push(message);
+            said.push(&**message);
         }
         let mut list = serializer.serialize_seq(None)?;
         let mut start = 0;

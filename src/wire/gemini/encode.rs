@@ -33,8 +33,8 @@ impl Serialize for SystemInstruction<'_> {
 
 impl Serialize for Contents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let changed = self.terms.changed(&self.messages);
-        let said: Vec<&Message> = self.messages.with(&changed).filter(|m| is_said(m)).collect();
+        let sent = self.terms.sent(&self.messages);
+        let said: Vec<&Message> = sent.iter().map(|m| &**m).filter(|m| is_said(m)).collect();
         let are_one = |a: &&Message, b: &&Message| {
             matches!(
                 (a, b),

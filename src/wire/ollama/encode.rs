@@ -12,10 +12,10 @@ use crate::wire::common::{Arguments, At, inline, kept, kind, placeholder, write_
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
-        let changed = self.terms.changed(&self.messages);
-        for message in self.messages.with(&changed) {
+        for message in self.messages.iter() {
             if !matches!(message, Message::Custom(_)) {
-                seq.serialize_element(&One(message))?;
+                let copy = self.terms.copy(message);
+                seq.serialize_element(&One(copy.as_deref().unwrap_or(message)))?;
             }
         }
         seq.end()

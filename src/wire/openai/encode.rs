@@ -12,18 +12,20 @@ use crate::message::{
 };
 use crate::provider::{Files, ReasoningField, Row};
 use crate::wire::common::{
-    At, MARK, as_other_part, inline, input, kept, kind, placeholder, write_kept, write_mark,
+    At, MARK, as_other_part, entry, inline, input, kept, kind, placeholder, write_kept, write_mark,
 };
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.cache { self.last_with_block() } else { None };
-        let changed = self.terms.changed(&self.messages);
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.messages.with(&changed).enumerate() {
+        for (i, message) in self.messages.iter().enumerate() {
             if !matches!(message, Message::Custom(_)) {
-                let mark = mark == Some(i);
-                seq.serialize_element(&One { message, row: &self.terms.row, mark })?;
+                let one = One { message, row: &self.terms.row, mark: mark == Some(i) };
+                match self.terms.copy(message) {
+                    None => seq.serialize_element(&one)?,
+                    Some(copy) => seq.serialize_element(&One { message: &copy, ..one })?,
+                }
             }
         }
         seq.end()
@@ -139,14 +141,14 @@ impl One<'_> {
         block: fn(&'b Part) -> Block<'b>,
     ) -> Result<(), M::Error> {
         match content {
-            Content::Text(text) if !self.mark => map.serialize_entry("content", text),
-            _ => map.serialize_entry("content", &self.blocks(blocks(content, block))),
+            Content::Text(text) if !self.mark => entry(map, "content", text),
+            _ => entry(map, "content", &self.blocks(blocks(content, block))),
         }
     }
 
     #[inline]
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
-        map.serialize_entry("role", "user")?;
+        entry(map, "role", "user")?;
         self.content(map, m.content(), Block::of_user(self.row))?;
         if m.details.is_none() {
             return Ok(());
@@ -156,8 +158,8 @@ impl One<'_> {
 
     #[inline]
     fn tool<M: SerializeMap>(&self, map: &mut M, m: &ToolMessage) -> Result<(), M::Error> {
-        map.serialize_entry("role", "tool")?;
-        map.serialize_entry("tool_call_id", m.call_id())?;
+        entry(map, "role", "tool")?;
+        entry(map, "tool_call_id", m.call_id())?;
         self.content(map, m.content(), Block::text)?;
         if m.answer.details.is_none() {
             return Ok(());
@@ -178,9 +180,9 @@ impl One<'_> {
             "reasoning_content",
             "reasoning_details",
         ];
-        map.serialize_entry("role", "assistant")?;
+        entry(map, "role", "assistant")?;
         if let (Body::Text(text), None, false) = (&m.body, &m.details, self.mark) {
-            return map.serialize_entry("content", text);
+            return entry(map, "content", text);
         }
         let (mut said, mut calls, mut audio) = (false, false, None);
         for part in m.parts() {
@@ -195,16 +197,16 @@ impl One<'_> {
         }
         let silent = !said || (calls && self.row.calls_alone);
         if silent && (calls || audio.is_some()) {
-            map.serialize_entry("content", &())?;
+            entry(map, "content", &())?;
         } else {
-            map.serialize_entry("content", &self.blocks(ai_blocks(m)))?;
+            entry(map, "content", &self.blocks(ai_blocks(m)))?;
         }
         self.reasoning(map, m, calls)?;
         if calls {
-            map.serialize_entry("tool_calls", &Calls(m))?;
+            entry(map, "tool_calls", &Calls(m))?;
         }
         if let Some(id) = audio {
-            map.serialize_entry("audio", &Id { id })?;
+            entry(map, "audio", &Id { id })?;
         }
         if m.details.is_none() {
             return Ok(());
@@ -664,10 +666,10 @@ impl Serialize for Call<'_> {
         let kind = kept.and_then(|kept| kept.get("type")?.as_str()).unwrap_or("function");
         let custom = kind == "custom";
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("id", &self.0.id)?;
-        map.serialize_entry("type", kind)?;
+        entry(&mut map, "id", &self.0.id)?;
+        entry(&mut map, "type", kind)?;
         let key = if custom { "custom" } else { "function" };
-        map.serialize_entry(key, &Function { call: self.0, custom, kept })?;
+        entry(&mut map, key, &Function { call: self.0, custom, kept })?;
         write_kept(&mut map, kept, &["id", "type", "function", "custom"])?;
         map.end()
     }
@@ -684,8 +686,8 @@ impl Serialize for Function<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let (kind, key) = if self.custom { ("custom", "input") } else { ("function", "arguments") };
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("name", &self.call.name)?;
-        map.serialize_entry(key, input(self.call, self.custom))?;
+        entry(&mut map, "name", &self.call.name)?;
+        entry(&mut map, key, input(self.call, self.custom))?;
         write_kept(&mut map, inner(self.kept, kind), &["name", key])?;
         map.end()
     }

@@ -17,12 +17,12 @@ use crate::wire::common::{
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.cache { self.last_with_block() } else { None };
-        let changed = self.terms.changed(&self.messages);
+        let sent = self.terms.sent(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.messages.with(&changed).enumerate() {
+        for (i, message) in sent.iter().enumerate() {
             let mark = mark == Some(i);
-            match message {
+            match &**message {
                 Message::System(_) if self.leaves_out(i) => {}
                 Message::System(m) => {
                     let role = if self.terms.row.developer { "developer" } else { "system" };
