@@ -6,7 +6,7 @@ use std::fmt;
 /// The result of everything here that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// An error of this crate.
 ///
 /// An error names its [kind](Self::kind), the [operation](Self::operation) that failed and what about
 /// it was wrong; the cause, where there is one, is its [`source`](StdError::source).
@@ -44,7 +44,7 @@ pub enum ErrorKind {
     Truncate,
     /// A token counter failed.
     Count,
-    /// What must be sent is larger than the token budget.
+    /// The least that must be sent is larger than the token budget.
     Budget {
         /// The tokens that must be sent.
         needed: usize,
@@ -54,9 +54,9 @@ pub enum ErrorKind {
     /// The conversation ends elsewhere than the caller expected: others have appended, or it was
     /// deleted.
     Conflict {
-        /// Where the caller expected to append.
+        /// The position at which the caller expected to append.
         expected: u64,
-        /// Where the conversation stands.
+        /// The position at which the conversation stands.
         actual: u64,
     },
     /// Bytes that can't be read, or a message that can't be written, in the format in question.
@@ -132,7 +132,7 @@ impl Error {
         format!("{}: `{field}`: {}", self.0.operation, self.0.message)
     }
 
-    /// What kind of error this is.
+    /// Returns the kind of this error.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }

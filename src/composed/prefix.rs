@@ -42,7 +42,7 @@ pub struct SharedPrefix {
     pub broken_by: Option<Break>,
 }
 
-/// What tells the tools and options of a request from those of another one.
+/// A number that tells the tools and options of a request from those of another one.
 ///
 /// Providers read them before the messages, so a cached prefix ends where they change. Equal ones
 /// have equal numbers within one version of this crate; 0 stands for no tools, and for options that

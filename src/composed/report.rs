@@ -58,8 +58,8 @@ pub struct Report {
     pub tokens: Option<Tokens>,
     /// The tokens of each message, in their order, where the prompt has a token budget.
     pub message_tokens: Vec<usize>,
-    /// What tells the tools and options that the prompt is sent with from others, as far as they
-    /// are known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
+    /// A number that tells the tools and options of this prompt from others, as far as they are
+    /// known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
     /// [`Prompt::sent_as`](crate::Prompt::sent_as).
     pub fingerprint: Option<Fingerprint>,
     /// The prefix that the prompt shares with the one before it, where that was given to

@@ -77,7 +77,7 @@ pub struct Asking<'a> {
     before: u64,
 }
 
-/// What a model has told so far, and who listens.
+/// The events of a model so far, and who listens.
 pub(super) struct Heard<'a> {
     said: String,
     has_told: bool,
@@ -140,7 +140,7 @@ impl<'a> Asking<'a> {
         (heard.on_event)(Event::Done(stop));
     }
 
-    /// What was said before it was stopped, as an answer that broke off.
+    /// The words before it was stopped, as an answer that broke off.
     pub(super) fn said(&self) -> Option<Reply> {
         let said = std::mem::take(&mut self.heard.lock().said);
         let mut reply = Reply::from(Message::Ai(AiMessage::new(said.as_str())));

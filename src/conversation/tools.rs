@@ -1,4 +1,4 @@
-//! What differs between blocking and async conversations, and how blocking tools are run.
+//! The differences between blocking and async conversations, and the run of blocking tools.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,13 +14,13 @@ use crate::turn::{Call, ToolError};
 
 /// The kind of a conversation: over a blocking memory or over an async one. There are no others.
 pub trait Kind: sealed::Sealed {
-    /// What its models are.
+    /// The type of its models.
     #[doc(hidden)]
     type Model: ?Sized;
-    /// What runs a tool of it.
+    /// The type that runs a tool of it.
     #[doc(hidden)]
     type Handler: ?Sized;
-    /// What lets one turn run at a time.
+    /// The lock that lets one turn run at a time.
     #[doc(hidden)]
     type Gate: Default;
 }
@@ -32,7 +32,7 @@ mod sealed {
     impl Sealed for dyn crate::memory::AsyncChatMemory + '_ {}
 }
 
-/// What came of a call.
+/// The outcome of a call.
 pub(super) type Outcome = Result<Content, ToolError>;
 
 impl Kind for dyn ChatMemory + '_ {
@@ -114,7 +114,7 @@ impl Running {
     }
 }
 
-/// What the model is told of a call that took too long.
+/// The text for the model about a call that took too long.
 pub(super) fn timed_out(timeout: Duration) -> String {
     format!("It took longer than {timeout:?}.")
 }

@@ -9,7 +9,7 @@ use crate::token::{Estimate, TokenCounter};
 /// A line of the page.
 pub(super) enum Row<'a> {
     Message(Box<Line<'a>>),
-    /// What was left out in this place, and why.
+    /// A gap: messages that were left out in this place, and the reason.
     Gap(String),
 }
 

@@ -5,7 +5,7 @@ use super::segment::{Segment, read, write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::record::Incarnation;
 
-/// What the bytes of this version begin with.
+/// The first bytes of this version.
 const MARK: &[u8] = b"recall\x01";
 
 impl RecallIndex {

@@ -142,7 +142,7 @@ fn surrounded(scores: &[f32]) -> Vec<f32> {
     (0..scores.len()).map(around).collect()
 }
 
-/// How far around a message others count for it, and how much.
+/// The reach within which others count for a message, and their weight.
 const AROUND: usize = 3;
 const OF_AROUND: f32 = 0.1;
 

@@ -27,7 +27,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, Record, Records, Snapshot, places};
 use crate::token::{Estimate, TokenCounter};
 
-/// What a prompt tells about itself, so that something can be recalled for it.
+/// The facts of a prompt that recall needs.
 pub(crate) struct Asked {
     pub(crate) id: MemoryId,
     /// The positions that the memory holds.
@@ -35,7 +35,7 @@ pub(crate) struct Asked {
     pub(crate) incarnation: Option<Incarnation>,
     /// The newest records, as far as they were read.
     pub(crate) newest: Records,
-    /// What is asked where no query was given, and what was said right before.
+    /// The question where no query was given, and what was said right before.
     pub(crate) question: String,
     pub(crate) before: String,
     /// The position of the question, where it is a record.
@@ -53,7 +53,7 @@ pub(crate) struct Found {
     pub(crate) recalled: Vec<Recalled>,
 }
 
-/// What a search wants next.
+/// The next wish of a search.
 pub(crate) enum Wants {
     Read(Read),
     Done(Option<Found>),

@@ -17,7 +17,7 @@ pub(super) struct Segment {
     pub(super) end: Doc,
     /// Ascending.
     pub(super) words: Vec<Word>,
-    /// Where the list of each word ends.
+    /// The end of each word's list.
     pub(super) ends: Vec<u32>,
     pub(super) lists: Vec<u8>,
 }

@@ -60,8 +60,8 @@ pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Wor
     finish(run, &mut found);
 }
 
-/// What stands between words of Chinese and Japanese more often than in them: a pair with one of
-/// these says nothing, and there are many.
+/// Characters that stand between words of Chinese and Japanese more often than in them: a pair
+/// with one of these says nothing, and there are many.
 const PARTICLES: &str = "的了着过過吗嗎呢吧啊呀嘛はがをにでとのもへ";
 
 /// Characters side by side in a script without spaces: the last of them.

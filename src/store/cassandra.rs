@@ -625,13 +625,13 @@ impl fmt::Debug for CassandraMemory {
     }
 }
 
-/// How many messages lie together once they are no longer new.
+/// The number of messages that lie together once they are no longer new.
 const BUCKET: i64 = 500;
 
 /// The server's limit for a key is 65,535 bytes, and one may be put in front.
 const MOST_ID_BYTES: usize = 65_534;
 
-/// What a message or a slot takes in a request beside its content and the key, at most.
+/// The most bytes that a message or a slot takes in a request beside its content and the key.
 const ROW_BYTES: usize = 128;
 
 /// The driver's limit for a batch is 65,535 statements.

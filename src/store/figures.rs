@@ -1,6 +1,6 @@
 //! The figures by which an operator sees how a store fares.
 
-/// What a store counts, from when it was opened, and its connections at this moment.
+/// The counts of a store since it was opened, and its connections at this moment.
 ///
 /// A store hands them out at no cost; what there is to watch is their change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

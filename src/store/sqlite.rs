@@ -151,7 +151,7 @@ struct Shared {
     codec: Codec,
 }
 
-/// Where the data are, for people.
+/// The name of the file, for people.
 enum Place {
     File(PathBuf),
     InMemory,
@@ -516,10 +516,10 @@ fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached(DELETE)?.execute([key]).map(drop)
 }
 
-/// What went wrong inside of a transaction.
+/// An error inside of a transaction.
 enum Trouble {
     Sqlite(rusqlite::Error),
-    /// What we say of a file.
+    /// The reason for which a change is refused, about this file.
     Refused(String),
     Ours(Error),
 }

@@ -15,16 +15,16 @@ use crate::memory::{Append, Appended, SlotChange, forgotten};
 use crate::record::millis;
 use crate::store::common::{Payloads, conflict, signed, unsigned};
 
-/// What is appended, as it is written, and under which conditions.
+/// An append as it is written, with its conditions.
 #[derive(Clone, Copy)]
 pub(super) struct Batch<'a> {
     pub(super) payloads: &'a Payloads,
     pub(super) expected: Option<u64>,
-    /// What else there is to it.
+    /// The rest of the append.
     pub(super) with: Option<&'a Append>,
 }
 
-/// What is known of a conversation before something is appended to it, all of one moment.
+/// A conversation before something is appended to it, all of one moment.
 struct Seen {
     head: Option<Head>,
     /// The ids and slots that were asked for.
@@ -37,7 +37,7 @@ struct Attempt {
     version: Uuid,
     log: Uuid,
     first: i64,
-    /// How many ids there were before it.
+    /// The number of ids before it.
     ids: i64,
 }
 
@@ -59,12 +59,12 @@ impl<'a> Batch<'a> {
         !self.is_empty() && self.with.is_none_or(Append::creates)
     }
 
-    /// Whether it writes slots.
+    /// True where it writes slots.
     fn writes(&self) -> bool {
         self.slots().iter().any(|change| change.content.is_some())
     }
 
-    /// Where the rows lie that tell whether it is known, and whether its slots are what is expected.
+    /// The rows that tell whether it is known, and whether its slots are what is expected.
     fn places(&self) -> Vec<i64> {
         let ids = self.id().map_or(0..0, |_| 0..IDS).map(id_place);
         ids.chain(self.slots().iter().map(|change| slot_place(&change.name))).collect()
@@ -241,7 +241,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// What an append by this attempt came to.
+/// The outcome of an append by this attempt.
 fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;

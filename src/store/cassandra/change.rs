@@ -16,7 +16,7 @@ use super::failure::Failure;
 use super::rows::Head;
 use super::statements::Statements;
 
-/// What is done to a conversation: all of it, if its head is still the one that was seen, or nothing.
+/// A change of a conversation: made whole if its head is still the one that was seen, or not.
 pub(super) struct Change<'a> {
     /// The head's once the change is made; none where the head is removed.
     pub(super) version: Uuid,

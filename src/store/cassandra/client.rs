@@ -41,7 +41,7 @@ pub(super) struct Client {
     pub(super) watch: Watch,
 }
 
-/// How sure a look at a conversation is.
+/// The certainty of a look at a conversation.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Sure {
     /// Every change that was acknowledged is seen.
@@ -51,7 +51,7 @@ pub(super) enum Sure {
     Begun,
 }
 
-/// What became of a change.
+/// The outcome of a change.
 pub(super) enum Swap {
     Done,
     /// Somebody else was faster, and this is how things are now.
@@ -60,7 +60,7 @@ pub(super) enum Swap {
     Overtaken(Option<Head>),
 }
 
-/// What a client sends at once.
+/// The most bytes that a client sends at once.
 const MOST_BYTES_AT_ONCE: usize = 1 << 18;
 
 impl Client {
@@ -293,7 +293,7 @@ impl Client {
         self.run("ping", &self.cql.ping, ()).await
     }
 
-    /// How many nodes the driver has connections to.
+    /// Returns the number of nodes that the driver has connections to.
     pub(super) fn connected(&self) -> usize {
         let cluster = self.session.get_cluster_state();
         cluster.get_nodes_info().iter().filter(|node| node.is_connected()).count()

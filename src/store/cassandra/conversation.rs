@@ -210,7 +210,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Where the slots and the single messages lie that a read asks for, as far as they lie beside the head.
+/// Returns the places beside the head of the slots and single messages that a read asks for.
 fn places(read: &Read) -> Vec<i64> {
     let slots = read.slots.iter().map(|name| slot_place(name));
     let positions = read.stretches(0..i64::MAX.cast_unsigned()).into_iter().flatten().map(signed);
@@ -247,7 +247,7 @@ fn snapshot(
     })
 }
 
-/// What these rows say, which are wanted at these positions: what is not among them is lost.
+/// Returns the messages of these rows at these positions: what is not among them is lost.
 fn records(
     mut rows: Vec<Row>,
     wanted: impl IntoIterator<Item = Range<i64>>,
@@ -275,5 +275,5 @@ fn lost() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
 }
 
-/// How many single messages a read looks for beside the head before it knows which lie there.
+/// The number of single messages that a read looks for before it knows which lie beside the head.
 const MOST_PICKED: usize = 1000;

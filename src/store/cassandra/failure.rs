@@ -6,7 +6,7 @@ use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptErr
 
 use crate::error::{Error, ErrorKind};
 
-/// What is wrong with an answer: that it did not come, or that it is none that this crate knows.
+/// A request without an answer, or with one that this crate does not know.
 pub(super) enum Failure {
     Request(Box<ExecutionError>),
     Strange(Box<dyn StdError + Send + Sync>),
@@ -47,7 +47,7 @@ impl Failure {
         }
     }
 
-    /// Whether a change may have been made in spite of this. In doubt it may.
+    /// Returns whether a change may have been made in spite of this. In doubt it may.
     pub(super) fn leaves_doubt(&self) -> bool {
         match self {
             Self::Request(error) => leaves_doubt(error),
@@ -56,12 +56,12 @@ impl Failure {
     }
 }
 
-/// What a request said that failed and changed nothing.
+/// The error of a request that failed and changed nothing.
 pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
     Failure::from(error).during(operation)
 }
 
-/// What was read is not what this crate writes.
+/// The error that what was read is not what this crate writes.
 pub(super) fn strange(
     operation: &'static str,
     error: impl StdError + Send + Sync + 'static,

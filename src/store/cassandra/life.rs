@@ -1,4 +1,4 @@
-//! How a conversation ends, and how one begins that was kept elsewhere.
+//! The end of a conversation, and the beginning of one that was kept elsewhere.
 
 use scylla::value::MaybeUnset;
 

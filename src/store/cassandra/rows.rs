@@ -1,4 +1,4 @@
-//! What a partition of `conversation` is made of, and where in it each thing lies.
+//! The rows of a partition of `conversation`, and the place of each thing in it.
 //!
 //! | `seq` | row |
 //! |--:|---|
@@ -17,18 +17,18 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::record::{Incarnation, Slot, SlotVersion};
 use crate::store::common::unsigned;
 
-/// Where the head lies: in front of every message, since the newest come first.
+/// The place of the head: in front of every message, since the newest come first.
 pub(super) const HEAD: i64 = i64::MAX;
 
-/// How many ids of appends are remembered.
+/// The number of append ids that are remembered.
 pub(super) const IDS: i64 = 64;
 
-/// Where the `n`th id lies, in the place of the one that came 64 ids before it.
+/// The place of the `n`th id: that of the one that came 64 ids before it.
 pub(super) fn id_place(n: i64) -> i64 {
     -1 - n.rem_euclid(IDS)
 }
 
-/// Where the slot of this name lies: the 64 bits of FNV-1a.
+/// The place of the slot of this name: the 64 bits of FNV-1a.
 ///
 /// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
 pub(super) fn slot_place(name: &str) -> i64 {
@@ -39,7 +39,7 @@ pub(super) fn slot_place(name: &str) -> i64 {
     (hash | 1 << 63).cast_signed().min(-1 - IDS)
 }
 
-/// What is known of a conversation apart from what is in it: one row, which every change replaces.
+/// The head of a conversation, apart from its messages: one row, which every change replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Head {
     /// Another one after each change. A change is made only if this is still what its maker saw.
@@ -53,7 +53,7 @@ pub(super) struct Head {
     pub(super) sealed: i64,
     /// The buckets before this one are gone for sure.
     pub(super) swept: i64,
-    /// How many appends with an id there were.
+    /// The number of appends with an id.
     pub(super) ids: i64,
     /// The conversation is no more, and its buckets may still be there.
     pub(super) ended: bool,

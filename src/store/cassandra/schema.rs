@@ -52,7 +52,7 @@ const TABLES: [&str; 3] = [
     ) WITH CLUSTERING ORDER BY (seq DESC)",
 ];
 
-/// What this version writes.
+/// The version of the tables that is written.
 const CURRENT: i32 = 2;
 
 /// Refuses a keyspace of a later version; creates the keyspace and its tables, or brings them up to

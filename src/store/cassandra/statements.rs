@@ -1,4 +1,4 @@
-//! What is said to the server.
+//! The statements that the server is sent.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;

@@ -12,7 +12,7 @@ use tokio::sync;
 
 use crate::memory::MemoryId;
 
-/// What those who wait for the same turn share.
+/// The state that those who wait for the same turn share.
 pub(super) type Queue = Arc<sync::Mutex<()>>;
 
 #[derive(Default)]

@@ -14,10 +14,10 @@ use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict};
 use crate::store::exists;
 
-/// What a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
+/// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
 const MOST: usize = 512 << 20;
 
-/// How many ids of appends a conversation keeps; the script knows too.
+/// The number of append ids that a conversation keeps; the script knows it too.
 const IDS: usize = 64;
 
 /// Something that the script of appends does to a conversation.
@@ -27,7 +27,7 @@ pub(super) struct Change<'a> {
     pub(super) expected: Option<u64>,
     /// All that goes with the messages.
     pub(super) append: Option<&'a Append>,
-    /// Where a conversation begins that was kept elsewhere, and as which.
+    /// The first position of a conversation that was kept elsewhere, and its incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
 }
 
@@ -55,7 +55,7 @@ impl Change<'_> {
         }
     }
 
-    /// What the script is handed, in the order in which it is told there.
+    /// The arguments of the script, in the order in which it names them.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
         let Payloads { system, messages } = Payloads::of("redis", shared.codec, self.messages)?;
         self.check_size(system.iter().chain(&messages))?;
@@ -107,7 +107,7 @@ impl Change<'_> {
         }
     }
 
-    /// Whether a slot is written.
+    /// True where a slot is written.
     fn writes(&self) -> bool {
         self.append.is_some_and(|append| append.slots.iter().any(|slot| slot.content.is_some()))
     }

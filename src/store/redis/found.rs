@@ -1,4 +1,4 @@
-//! What a read finds, and the sense that is made of it.
+//! The answers to a read, and the sense that is made of them.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -14,7 +14,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
 use crate::store::common::{at, no_system};
 
-/// What a read finds, before sense is made of it.
+/// The answers to a read, before sense is made of them.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) start: u64,

@@ -23,7 +23,7 @@ impl Keys {
         (!prefix.contains(['{', '}'])).then(|| Self { prefix: prefix.to_owned() })
     }
 
-    /// Where the version of the layout is.
+    /// The key of the layout's version.
     pub(super) fn version(&self) -> String {
         format!("{}:version", self.prefix)
     }
@@ -56,7 +56,7 @@ impl Keys {
         ["state", "log", "slots", "versions", "known"].map(key)
     }
 
-    /// What an append needs: a token, all that the conversation has, and the lists that it is in.
+    /// The keys of an append: a token, all that the conversation has, and the lists that it is in.
     pub(super) fn append(&self, id: &MemoryId) -> Vec<String> {
         let shard = shard(id);
         let mut keys = vec![self.token(shard)];

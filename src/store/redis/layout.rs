@@ -5,7 +5,8 @@ use redis::{Cmd, Value, cmd};
 use super::Shared;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What this version writes. One that differs gets the next number, and `prepare` what leads there.
+/// The version of the layout that is written. One that differs gets the next number, and `prepare`
+/// the step that leads there.
 const CURRENT: u64 = 2;
 
 impl Shared {

@@ -28,7 +28,7 @@ pub(super) enum Connection {
     Cluster(ClusterConnection),
 }
 
-/// Where connections come from.
+/// The source of connections.
 pub(super) enum Way {
     /// This one, which is the caller's or comes back by itself.
     Given(Connection),
@@ -42,15 +42,15 @@ pub(super) struct Link {
     pub(super) way: Way,
     /// The ways of changes that wait for replicas; none where those have only that of all others.
     pub(super) waiting: Vec<Way>,
-    /// How many changes have waited for replicas.
+    /// The number of changes that have waited for replicas.
     pub(super) waited: AtomicUsize,
-    /// How long an operation may take, with all that is repeated.
+    /// The longest time of an operation, with all that is repeated.
     pub(super) timeout: Duration,
-    /// How many replicas must have a change, and how long they are waited for.
+    /// The number of replicas that must have a change, and the time to wait for them.
     pub(super) replicas: Option<(usize, Duration)>,
-    /// Where the server is, for people. No password.
+    /// The address of the server, for people. No password.
     pub(super) place: String,
-    /// Where the version of the data is.
+    /// The key of the data's version.
     pub(super) version: String,
     /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
     pub(super) lost: AtomicBool,
@@ -59,7 +59,7 @@ pub(super) struct Link {
     pub(super) watch: Watch,
 }
 
-/// How long a server's clock is trusted to go as ours does.
+/// The time for which a server's clock is trusted to go as ours does.
 const FRESH: Duration = Duration::from_secs(60);
 
 /// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
@@ -203,7 +203,7 @@ impl Link {
         self.clocks.lock().clear();
     }
 
-    /// How many connections it has; which of them are lost now, only the driver knows.
+    /// Returns the number of connections; which of them are lost now, only the driver knows.
     pub(super) fn connections(&self) -> usize {
         1 + self.waiting.len()
     }
@@ -275,7 +275,7 @@ pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
     })
 }
 
-/// What an operation has left: time, and whether it may be done already.
+/// The time that an operation has left, and whether it may be done already.
 struct Patience<'a> {
     link: &'a Link,
     way: &'a Way,
@@ -288,7 +288,7 @@ struct Patience<'a> {
     number: u64,
 }
 
-/// What an error says about what was asked for.
+/// The fate of an operation that failed.
 enum Fate {
     /// It is not done, and would not be the next time.
     Refused,

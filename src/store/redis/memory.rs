@@ -43,7 +43,7 @@ impl RedisMemory {
         all
     }
 
-    /// What a read wants, all of one moment.
+    /// Returns the answers to a read, all of one moment.
     ///
     /// Many entries are read in pages, so that they do not hold up the server. Entries do not change, so
     /// pages make one whole unless some were forgotten meanwhile: then it begins anew, with larger pages.

@@ -194,7 +194,7 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
     }
 
-    /// How many connections there are: one for all, and where replicas are waited for some for changes.
+    /// Returns the number of connections: one for all, and some for changes that wait for replicas.
     fn ways(&self) -> usize {
         if self.replicas.is_some() { 1 + WAITING } else { 1 }
     }

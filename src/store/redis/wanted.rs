@@ -1,4 +1,4 @@
-//! What a read asks of a server, as a transaction and as a script.
+//! A read's questions to a server, as a transaction and as a script.
 
 use std::ops::Range;
 

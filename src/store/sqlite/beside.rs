@@ -1,4 +1,4 @@
-//! What lies beside the messages of a conversation: slots, and the newest ids of appends.
+//! Slots and the newest append ids of a conversation, beside its messages.
 
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -8,7 +8,7 @@ use crate::memory::Appended;
 use crate::record::{Slot, SlotVersion};
 use crate::store::common::{signed, unsigned};
 
-/// How many ids of appends a conversation recognises.
+/// The number of append ids that a conversation recognises.
 pub(super) const IDS: usize = 64;
 
 /// Returns the slots of these names, each once.

@@ -29,7 +29,7 @@ pub(super) fn with_prefix(
     Ok(ids)
 }
 
-/// What stands behind all texts with a prefix: the prefix with its last character that can be one
+/// The first text behind all that have a prefix: the prefix with its last character that can be one
 /// higher, or, in the order of SQLite, bytes that are no text.
 #[derive(Debug, PartialEq)]
 enum Past {

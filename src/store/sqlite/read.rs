@@ -16,7 +16,7 @@ use crate::record::{Incarnation, Records, Snapshot, Unreadable};
 use crate::store::Info;
 use crate::store::common::{at, no_system, signed, unsigned};
 
-/// Where a conversation lies.
+/// The place of a conversation.
 pub(super) struct Found {
     pub(super) key: i64,
     pub(super) start: i64,

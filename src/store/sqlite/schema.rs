@@ -7,7 +7,7 @@ use super::Trouble;
 /// "mprm": says that a file is a store of this crate.
 const APPLICATION: i32 = 0x6d70_726d;
 
-/// What leads from each version of the tables to the next. A released step is never changed: a new
+/// The steps from each version of the tables to the next. A released step is never changed: a new
 /// version is a new step.
 const STEPS: [&str; 2] = [
     r#"
@@ -61,11 +61,11 @@ END;
 ",
 ];
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Found(i64);
 
-/// What this version writes.
+/// The version of the tables that is written.
 const CURRENT: Found = Found(2);
 const _: () = assert!(STEPS.len() == 2, "each step leads to a version");
 const EMPTY: Found = Found(0);

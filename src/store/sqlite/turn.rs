@@ -109,7 +109,7 @@ impl Drop for Turns {
 /// When a connection began to wait, so that waiting for the ticket counts too.
 pub(super) type Began = Arc<Mutex<Option<Instant>>>;
 
-/// What SQLite asks where the database is busy: whether to try again, after a pause.
+/// SQLite's question where the database is busy: whether to try again, after a pause.
 pub(super) fn patience(timeout: Duration, began: Began) -> impl FnMut(i32) -> bool + Send {
     let mut started = Instant::now();
     move |tries| {

@@ -29,7 +29,7 @@ pub(super) struct Writer {
     queue: Mutex<Queue>,
     /// Between processes. Closed after the connection: by then it can be seen who closed the file last.
     turns: Turns,
-    /// How long to wait for other processes, and since when this has been done.
+    /// The time to wait for other processes, and the beginning of that wait.
     timeout: Duration,
     began: Began,
 }
@@ -48,7 +48,7 @@ struct Waiting {
     wake: Condvar,
 }
 
-/// What is to be done in a transaction; done again if that is undone.
+/// A change to make in a transaction; made again if that is undone.
 type Change<'a> = dyn FnMut(&Connection) -> Result<(), Trouble> + Send + 'a;
 
 enum Told {
@@ -56,7 +56,7 @@ enum Told {
     Done(Outcome),
 }
 
-/// What became of a change; the outer error is a panic.
+/// The outcome of a change; the outer error is a panic.
 type Outcome = thread::Result<Result<(), Trouble>>;
 
 /// No commit holds more changes than this, so that neither other processes nor the one who leads wait
@@ -317,7 +317,7 @@ mod tests {
     use super::super::Place;
     use super::*;
 
-    /// What a change does after it has written its row.
+    /// The rest of a change, after it has written its row.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Then {
         Succeeds,
