@@ -70,19 +70,31 @@
 // result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+// The laws are there for the macros, and to be called one by one. What they say, the contracts say, so
+// the index of the documentation need not.
 #[cfg(feature = "tokio")]
+#[doc(hidden)]
 pub mod asynchronous;
 mod countdown;
+#[doc(hidden)]
 pub mod damage;
+#[doc(hidden)]
 pub mod faults;
+#[doc(hidden)]
 pub mod ids;
+#[doc(hidden)]
 pub mod memory;
 mod model;
+#[doc(hidden)]
 pub mod moving;
+#[doc(hidden)]
 pub mod shared;
+#[doc(hidden)]
 pub mod slots;
+#[doc(hidden)]
 pub mod store;
 mod support;
+#[doc(hidden)]
 pub mod times;
 
 use std::fs::OpenOptions;
