@@ -42,6 +42,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::create_dir_all(folder)?;
     }
     std::fs::write(&path, inspector.html())?;
-    println!("The page is {path}.");
+    println!(
+        "The last prompt, as the terminal shows it:\n\n{}",
+        prompt.build()?.lines().for_stdout()
+    );
+    println!("All of them are on the page {path}.");
     Ok(())
 }

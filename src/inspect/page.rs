@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::rows::{Kind, Line, Row, rows};
+use super::rows::{Kind, Line, Row, described, rows, told};
 use super::text::{escaped, push};
-use crate::composed::{Break, Origin, Prompt, Tokens};
-use crate::message::{AiPart, Message, Part, Source};
+use crate::composed::{Break, Prompt, Tokens};
+use crate::message::{AiPart, Message, Part};
 use crate::token::{Estimate, TokenCounter};
 use crate::wire::Usage;
 
@@ -257,12 +257,7 @@ impl Page {
             (Some(text), _) => self.body(text),
             (None, Some(media)) => {
                 self.html.push_str("<p class=\"kind\">");
-                self.text(media.media_type.as_deref().unwrap_or("media"));
-                match &media.source {
-                    Source::Base64(data) => self.add(format_args!(", {} bytes", data.len())),
-                    Source::Url(_) => self.html.push_str(", by its address"),
-                    Source::FileId(_) => self.html.push_str(", by its id"),
-                }
+                self.text(&described(media));
                 self.html.push_str("</p>\n");
             }
             (None, None) => self.html.push_str("<p class=\"kind\">a part of another kind</p>\n"),
@@ -292,19 +287,4 @@ fn results<'a>(rows: &[Row<'a>]) -> Vec<(&'a str, usize)> {
         Row::Gap(_) => None,
     });
     tools.collect()
-}
-
-fn told(origin: Origin) -> String {
-    match origin {
-        Origin::System => "the system message".to_owned(),
-        Origin::History(seq) => format!("position {seq}"),
-        Origin::Truncated(seq) => format!("position {seq}, cut"),
-        Origin::Adapted(seq) => format!("position {seq}, adapted"),
-        Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
-        Origin::Joined(None) => "joined".to_owned(),
-        Origin::Repair => "in place of a missing result".to_owned(),
-        Origin::Note => "a note of this prompt".to_owned(),
-        Origin::Temporary => "temporary".to_owned(),
-        Origin::Added => "added for the provider".to_owned(),
-    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::composed::{Origin, Prompt, Report};
-use crate::message::Message;
+use crate::message::{Media, Message, Source};
 use crate::token::{Estimate, TokenCounter};
 
 /// A line of the page.
@@ -135,4 +135,30 @@ fn gaps(report: &Report) -> BTreeMap<u64, Vec<String>> {
         gap(*seq, format!("{seq}: the memory can't read it"));
     }
     gaps
+}
+
+/// Says where a message comes from.
+pub(super) fn told(origin: Origin) -> String {
+    match origin {
+        Origin::System => "the system message".to_owned(),
+        Origin::History(seq) => format!("position {seq}"),
+        Origin::Truncated(seq) => format!("position {seq}, cut"),
+        Origin::Adapted(seq) => format!("position {seq}, adapted"),
+        Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
+        Origin::Joined(None) => "joined".to_owned(),
+        Origin::Repair => "in place of a missing result".to_owned(),
+        Origin::Note => "a note of this prompt".to_owned(),
+        Origin::Temporary => "temporary".to_owned(),
+        Origin::Added => "added for the provider".to_owned(),
+    }
+}
+
+/// Says what a piece of media is.
+pub(super) fn described(media: &Media) -> String {
+    let kind = media.media_type.as_deref().unwrap_or("media");
+    match &media.source {
+        Source::Base64(data) => format!("{kind}, {} bytes", data.len()),
+        Source::Url(_) => format!("{kind}, by its address"),
+        Source::FileId(_) => format!("{kind}, by its id"),
+    }
 }

@@ -1,0 +1,187 @@
+//! Shows a prompt in a terminal.
+
+use std::fmt;
+use std::io::{IsTerminal, stdout};
+
+use super::rows::{Kind, Line, Row, described, rows, told};
+use crate::composed::Prompt;
+use crate::message::{AiPart, Message, Part};
+
+/// A line shows no more characters of a text.
+const MOST: usize = 100;
+
+const BOLD: &str = "1";
+const DIM: &str = "2";
+const RED: &str = "31";
+const GREEN: &str = "32";
+
+/// A prompt as lines for a terminal: what its [page](Prompt::html) shows, each text by its beginning.
+///
+/// A text can't move the cursor, change a colour or turn the direction of writing: pictures stand for
+/// the characters that could.
+#[derive(Clone, Copy)]
+#[must_use]
+pub struct Lines<'a> {
+    prompt: &'a Prompt,
+    colors: bool,
+}
+
+impl Prompt {
+    /// Returns the prompt as lines for a terminal, without colours unless they are
+    /// [asked for](Lines::for_stdout).
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
+    /// prompt.add(Message::user("Where is Oslo?"))?;
+    /// let shown = "\
+    /// 2 messages: system, 1 of 1 from memory
+    ///      7  system, the system message
+    ///         Be brief.
+    ///      8  user, position 0
+    ///         Where is Oslo?
+    ///         --- cache mark: what stands above is sent again as it is
+    /// ";
+    /// assert_eq!(prompt.build()?.lines().to_string(), shown);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { prompt: self, colors: false }
+    }
+}
+
+impl Lines<'_> {
+    /// Shows origins, notes and the cache mark in colours, or does not.
+    pub fn colors(mut self, colors: bool) -> Self {
+        self.colors = colors;
+        self
+    }
+
+    /// Shows colours where standard output is a terminal and `NO_COLOR` is not set.
+    pub fn for_stdout(self) -> Self {
+        let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        self.colors(stdout().is_terminal() && !refused)
+    }
+
+    fn paint<T: fmt::Display>(self, style: &'static str, text: T) -> Painted<T> {
+        Painted { style: self.colors.then_some(style), text }
+    }
+
+    fn line(self, f: &mut fmt::Formatter<'_>, line: &Line<'_>) -> fmt::Result {
+        let Line { index, kind, origin, message, tokens, notes } = line;
+        let head = format!("{}, {}", message.role(), told(*origin));
+        writeln!(f, "{tokens:>6}  {}", self.paint(style(*kind), head))?;
+        pieces(message).into_iter().try_for_each(|piece| writeln!(f, "        {piece}"))?;
+        for note in notes {
+            writeln!(f, "        {}", self.paint(RED, Shown(note)))?;
+        }
+        if index + 1 == self.prompt.cacheable() {
+            let mark = "--- cache mark: what stands above is sent again as it is";
+            writeln!(f, "        {}", self.paint(GREEN, mark))?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let report = self.prompt.report().to_string();
+        writeln!(f, "{}", self.paint(BOLD, report.lines().next().unwrap_or_default()))?;
+        rows(self.prompt).iter().try_for_each(|row| match row {
+            Row::Message(line) => self.line(f, line),
+            Row::Gap(text) => {
+                writeln!(
+                    f,
+                    "        {}",
+                    self.paint(DIM, format_args!("left out: {}", Shown(text)))
+                )
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Lines<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("colors", &self.colors).finish_non_exhaustive()
+    }
+}
+
+/// A text in the style of a terminal, or in none.
+struct Painted<T> {
+    style: Option<&'static str>,
+    text: T,
+}
+
+impl<T: fmt::Display> fmt::Display for Painted<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.style {
+            Some(style) => write!(f, "\x1b[{style}m{}\x1b[0m", self.text),
+            None => self.text.fmt(f),
+        }
+    }
+}
+
+fn style(kind: Kind) -> &'static str {
+    match kind {
+        Kind::System => "35",
+        Kind::Question | Kind::Window => "34",
+        Kind::Repair => "33",
+        Kind::Temporary => "36",
+    }
+}
+
+/// Returns what a message says and calls, a line each.
+fn pieces(message: &Message) -> Vec<String> {
+    let said = |text: &str| Shown(text).to_string();
+    let part = |part: &Part| match (part.as_text(), part.as_media()) {
+        (Some(text), _) => said(text),
+        (None, Some(media)) => said(&format!("({})", described(media))),
+        (None, None) => "(a part of another kind)".to_owned(),
+    };
+    let parts = match message {
+        Message::User(user) => user.content().parts(),
+        Message::Tool(tool) => tool.content().parts(),
+        Message::Ai(ai) if !ai.parts().is_empty() => {
+            let piece = |piece: &AiPart| match piece {
+                AiPart::Content(content) => part(content),
+                AiPart::Reasoning(reasoning) => format!("(thinks) {}", Shown(&reasoning.text)),
+                AiPart::ToolCall(call) => {
+                    format!("calls {} {}", Shown(&call.name), Shown(&call.arguments))
+                }
+            };
+            return ai.parts().iter().map(piece).collect();
+        }
+        _ => &[],
+    };
+    if parts.is_empty() { vec![said(&message.text())] } else { parts.iter().map(part).collect() }
+}
+
+/// The beginning of a text, on one line and harmless.
+struct Shown<'a>(&'a str);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use fmt::Write as _;
+        let words = self.0.split_whitespace().enumerate();
+        let mut characters = words.flat_map(|(i, word)| {
+            let blank = if i == 0 { "" } else { " " };
+            blank.chars().chain(word.chars())
+        });
+        characters.by_ref().take(MOST).try_for_each(|c| f.write_char(harmless(c)))?;
+        match characters.next() {
+            Some(_) => write!(f, " … ({} bytes)", self.0.len()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns a picture of what would do something to a terminal, and all else as it is.
+fn harmless(c: char) -> char {
+    match c {
+        '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+        // The other control characters, and those that turn the direction of writing.
+        '\x7f'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        c => c,
+    }
+}
