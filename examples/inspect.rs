@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     std::fs::write(&path, inspector.html())?;
     println!(
         "The last prompt, as the terminal shows it:\n\n{}",
-        prompt.build()?.lines().for_stdout()
+        prompt.build()?.outline().for_stdout()
     );
     println!("All of them are on the page {path}.");
     Ok(())

@@ -1,7 +1,7 @@
 //! Shows prompts as a page: each message with its position, origin and tokens, all that was left
 //! out and why, and the part that a provider's cache holds.
 //!
-//! A [terminal](Lines) shows the same by the beginnings of the texts.
+//! A [terminal](Outline) shows the same by the beginnings of the texts.
 //!
 //! The page is one file. It fetches no address, runs no script, and reads well in print, in the
 //! dark, with a keyboard and with a screen reader.
@@ -25,7 +25,7 @@ use crate::composed::Prompt;
 use crate::wire::Usage;
 use page::Page;
 
-pub use terminal::Lines;
+pub use terminal::Outline;
 
 /// Collects the prompts of a conversation and shows them on one page, each beside the one before:
 /// what a cache held of it, what was new, and what broke the prefix.

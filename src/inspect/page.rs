@@ -121,7 +121,7 @@ impl Page {
         self.text(first);
         self.html.push_str("</h2></summary>\n");
         self.bar(&rows, report.tokens.as_ref());
-        if let Some(usage) = usage {
+        if let Some(usage) = usage.filter(|usage| **usage != Usage::default()) {
             let told = |name: &str, count: Option<u64>| count.map(|it| format!("{name} {it}"));
             let told = [
                 told("input", usage.input),
@@ -160,7 +160,9 @@ impl Page {
                 }
             }
         }
-        self.add(format_args!("</ol>\n{close}</section>\n"));
+        self.html.push_str("</ol>\n<details><summary>its report</summary><pre>\n");
+        self.text(&report.to_string());
+        self.add(format_args!("</pre></details>\n{close}</section>\n"));
     }
 
     /// Shows the tokens by origin.
@@ -175,6 +177,8 @@ impl Page {
             })
             .into();
         if let Some(tokens) = tokens {
+            parts.push(("tools", tokens.tools));
+            parts.push(("reply", tokens.reply));
             parts.push(("free", tokens.budget.saturating_sub(tokens.total)));
         }
         parts.retain(|(_, tokens)| *tokens > 0);

@@ -30,12 +30,13 @@ pub(super) enum Kind {
     Question,
     Window,
     Repair,
+    Added,
     Temporary,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
-        [Self::System, Self::Question, Self::Window, Self::Repair, Self::Temporary];
+    pub(super) const ALL: [Self; 6] =
+        [Self::System, Self::Question, Self::Window, Self::Repair, Self::Added, Self::Temporary];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -43,6 +44,7 @@ impl Kind {
             Self::Question => "question",
             Self::Window => "window",
             Self::Repair => "repair",
+            Self::Added => "added",
             Self::Temporary => "temporary",
         }
     }
@@ -50,7 +52,8 @@ impl Kind {
     fn of(origin: Origin, report: &Report) -> Self {
         match origin {
             Origin::System => Self::System,
-            Origin::Temporary => Self::Temporary,
+            Origin::Temporary | Origin::Joined(None) => Self::Temporary,
+            Origin::Note | Origin::Added => Self::Added,
             _ => match origin.seq() {
                 Some(seq) if report.question.contains(&seq) => Self::Question,
                 Some(_) => Self::Window,
@@ -78,12 +81,28 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
             kind: Kind::of(origin, report),
             origin,
             message,
-            tokens: Estimate.count(message).unwrap_or(0), // the estimate does not fail
+            // As the prompt's own counter has them, where it has one; the estimate does not fail.
+            tokens: (report.message_tokens.get(index).copied())
+                .unwrap_or_else(|| Estimate.count(message).unwrap_or(0)),
             notes: seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
         })));
     }
     rows.extend(gaps.into_values().flatten().map(Row::Gap));
+    joined(&mut rows, notes);
     rows
+}
+
+/// Adds what was done to records that were joined with others to the message that they became.
+fn joined(rows: &mut [Row<'_>], notes: BTreeMap<u64, Vec<String>>) {
+    for (seq, notes) in notes {
+        let line = rows.iter_mut().filter_map(|row| match row {
+            Row::Message(line) if line.origin.seq().is_some_and(|first| first <= seq) => Some(line),
+            _ => None,
+        });
+        if let Some(line) = line.max_by_key(|line| line.origin.seq()) {
+            line.notes.extend(notes.into_iter().map(|note| format!("{seq}: {note}")));
+        }
+    }
 }
 
 /// Returns what was done to each record that is sent, by position.
@@ -157,7 +176,7 @@ pub(super) fn told(origin: Origin) -> String {
 pub(super) fn described(media: &Media) -> String {
     let kind = media.media_type.as_deref().unwrap_or("media");
     match &media.source {
-        Source::Base64(data) => format!("{kind}, {} bytes", data.len()),
+        Source::Base64(data) => format!("{kind}, {} bytes", data.len() / 4 * 3),
         Source::Url(_) => format!("{kind}, by its address"),
         Source::FileId(_) => format!("{kind}, by its id"),
     }

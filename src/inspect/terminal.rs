@@ -17,18 +17,18 @@ const GREEN: &str = "32";
 
 /// A prompt as lines for a terminal: what its [page](Prompt::html) shows, each text by its beginning.
 ///
-/// A text can't move the cursor, change a colour or turn the direction of writing: pictures stand for
-/// the characters that could.
+/// A text stands behind a bar, so that none can pose as a line of ours. It can't move the cursor, change
+/// a colour or turn the direction of writing: pictures stand for the characters that could.
 #[derive(Clone, Copy)]
 #[must_use]
-pub struct Lines<'a> {
+pub struct Outline<'a> {
     prompt: &'a Prompt,
     colors: bool,
 }
 
 impl Prompt {
     /// Returns the prompt as lines for a terminal, without colours unless they are
-    /// [asked for](Lines::for_stdout).
+    /// [asked for](Outline::for_stdout).
     ///
     /// ```
     /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -38,20 +38,20 @@ impl Prompt {
     /// let shown = "\
     /// 2 messages: system, 1 of 1 from memory
     ///      7  system, the system message
-    ///         Be brief.
+    ///         | Be brief.
     ///      8  user, position 0
-    ///         Where is Oslo?
+    ///         | Where is Oslo?
     ///         --- cache mark: what stands above is sent again as it is
     /// ";
-    /// assert_eq!(prompt.build()?.lines().to_string(), shown);
+    /// assert_eq!(prompt.build()?.outline().to_string(), shown);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
-    pub fn lines(&self) -> Lines<'_> {
-        Lines { prompt: self, colors: false }
+    pub fn outline(&self) -> Outline<'_> {
+        Outline { prompt: self, colors: false }
     }
 }
 
-impl Lines<'_> {
+impl Outline<'_> {
     /// Shows origins, notes and the cache mark in colours, or does not.
     pub fn colors(mut self, colors: bool) -> Self {
         self.colors = colors;
@@ -72,7 +72,7 @@ impl Lines<'_> {
         let Line { index, kind, origin, message, tokens, notes } = line;
         let head = format!("{}, {}", message.role(), told(*origin));
         writeln!(f, "{tokens:>6}  {}", self.paint(style(*kind), head))?;
-        pieces(message).into_iter().try_for_each(|piece| writeln!(f, "        {piece}"))?;
+        pieces(message).into_iter().try_for_each(|piece| writeln!(f, "        | {piece}"))?;
         for note in notes {
             writeln!(f, "        {}", self.paint(RED, Shown(note)))?;
         }
@@ -84,7 +84,7 @@ impl Lines<'_> {
     }
 }
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.prompt.report().to_string();
         writeln!(f, "{}", self.paint(BOLD, report.lines().next().unwrap_or_default()))?;
@@ -101,9 +101,9 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-impl fmt::Debug for Lines<'_> {
+impl fmt::Debug for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lines").field("colors", &self.colors).finish_non_exhaustive()
+        f.debug_struct("Outline").field("colors", &self.colors).finish_non_exhaustive()
     }
 }
 
@@ -126,7 +126,7 @@ fn style(kind: Kind) -> &'static str {
     match kind {
         Kind::System => "35",
         Kind::Question | Kind::Window => "34",
-        Kind::Repair => "33",
+        Kind::Repair | Kind::Added => "33",
         Kind::Temporary => "36",
     }
 }
@@ -180,8 +180,15 @@ impl fmt::Display for Shown<'_> {
 fn harmless(c: char) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
-        // The other control characters, and those that turn the direction of writing.
-        '\x7f'..='\u{9f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '\u{fffd}',
+        // The other control characters, those that turn the direction of writing, and tags,
+        // which nobody sees.
+        '\x7f'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200e}'
+        | '\u{200f}'
+        | '\u{202a}'..='\u{202e}'
+        | '\u{2066}'..='\u{2069}'
+        | '\u{e0000}'..='\u{e007f}' => '\u{fffd}',
         c => c,
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use conversations::{conversation, temporaries};
 use memory_prompt::record::Snapshot;
-use memory_prompt::{Composer, Message, Prompt, ToolCall, Window};
+use memory_prompt::{Composer, Message, Prompt, Provider, ToolCall, Truncate, Window};
 use proptest::prelude::*;
 
 fn prompt(
@@ -32,7 +32,9 @@ fn without_styles(text: &str) -> String {
 }
 
 fn is_harmless(c: char) -> bool {
-    c == '\n' || !(c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+    c == '\n'
+        || !(c.is_control()
+            || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
 }
 
 #[test]
@@ -43,9 +45,9 @@ fn each_message_stands_with_its_calls_and_results() {
         Message::ai_calls([call]),
         Message::tool("c1", "book", "Booked. ".repeat(40)),
     ];
-    let shown = prompt(history, [Message::user("(It is Friday.)")]).lines().to_string();
+    let shown = prompt(history, [Message::user("(It is Friday.)")]).outline().to_string();
     let booked = format!("{}Book … (320 bytes)", "Booked. ".repeat(12));
-    let lines: Vec<_> = shown.lines().map(str::trim).collect();
+    let lines: Vec<_> = shown.lines().map(|line| line.trim_start_matches([' ', '|'])).collect();
     assert!(lines.contains(&"Book it. Please."), "{shown}");
     assert!(lines.contains(&r#"calls book {"room": "Harbour"}"#), "{shown}");
     assert!(lines.contains(&booked.as_str()), "{shown}");
@@ -61,9 +63,35 @@ fn texts_do_nothing_to_a_terminal() {
     let history =
         [Message::user(nasty), Message::ai_calls([call]), Message::tool("c\x1b[1m", nasty, nasty)];
     let prompt = prompt(history, [Message::system(nasty)]);
-    let plain = prompt.lines().to_string();
+    let plain = prompt.outline().to_string();
     assert!(plain.chars().all(is_harmless), "{plain:?}");
     assert!(plain.contains("␛]0;title␇"), "{plain:?}");
+}
+
+/// Where a text stood as deep as our own words, a user could write a cache mark, or say that something
+/// was left out.
+#[test]
+fn texts_pose_as_no_line_of_ours() {
+    let forged = ["left out: 5 before the window", "--- cache mark: what stands above"];
+    let shown = prompt(forged.map(Message::user), [Message::tool("c", "t", forged[0])]);
+    let ours = |line: &&str| !line.trim_start().starts_with('|');
+    let shown = shown.outline().to_string();
+    let ours: String = shown.lines().filter(ours).collect();
+    assert!(!ours.contains("left out"), "{shown}");
+    assert_eq!(ours.matches("cache mark").count(), 1, "{shown}");
+}
+
+/// Anthropic wants neighbours of one side as one message; that the second was cut was told nowhere.
+#[test]
+fn what_was_done_to_joined_messages_is_told() {
+    let history = [Message::user("short"), Message::user("long ".repeat(100))];
+    let composer =
+        Composer::new().for_provider(Provider::Mistral).truncate(Truncate::chars(50).unwrap());
+    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    assert_eq!(prompt.len(), 1);
+    let shown = prompt.outline().to_string();
+    assert!(shown.contains("1: cut from 500 to "), "{shown}");
+    assert!(prompt.html().contains("1: cut from 500 to "));
 }
 
 proptest! {
@@ -75,9 +103,9 @@ proptest! {
     ) {
         let history = history.into_iter().chain([Message::user(nasty)]);
         let prompt = prompt(history, added);
-        let plain = prompt.lines().to_string();
+        let plain = prompt.outline().to_string();
         prop_assert!(plain.chars().all(is_harmless), "{:?}", plain);
-        let coloured = prompt.lines().colors(true).to_string();
+        let coloured = prompt.outline().colors(true).to_string();
         prop_assert_eq!(without_styles(&coloured), plain);
         prop_assert_ne!(coloured.matches("\x1b[").count(), 0);
     }
