@@ -259,6 +259,8 @@ pub mod guide {
     pub mod benchmarks {}
     #[doc = include_str!("../docs/budgets.md")]
     pub mod budgets {}
+    #[doc = include_str!("../docs/comparison.md")]
+    pub mod comparison {}
     #[doc = include_str!("../docs/providers.md")]
     pub mod providers {}
     #[doc = include_str!("../docs/recall.md")]
