@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
-#[path = "../../../tests/common/folder.rs"]
+#[path = "../../tests/common/folder.rs"]
 mod folder;
-#[path = "../../../tests/servers/process.rs"]
+#[path = "../../tests/servers/process.rs"]
 #[allow(dead_code)] // what servers of databases need beside
 mod process;
 
