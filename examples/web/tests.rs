@@ -11,6 +11,7 @@ mod process;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -189,20 +190,68 @@ async fn two_hundred_users_at_once_lose_and_mix_nothing() {
     many_users_at_once(Web::start(place.to_str().unwrap(), &folder, &[])).await;
 }
 
+/// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
+fn postgres() -> (process::Server, String) {
+    let (folder, port) = (process::folder("web-postgres"), process::free_port());
+    let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
+    let programs = versions.map(|it| it.unwrap().path().join("bin")).max().unwrap();
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let command = move |program: &str| {
+        if !is_root {
+            return Command::new(programs.join(program));
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
+        command.arg(programs.join(program));
+        command
+    };
+    if is_root {
+        Command::new("chown").arg("postgres:").arg(&folder).status().unwrap();
+    }
+    let data = folder.join("data");
+    let mut initdb = command("initdb");
+    initdb.args(["-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N", "-D"]).arg(&data);
+    assert!(initdb.stdout(Stdio::null()).status().unwrap().success());
+    let start = move || {
+        let mut command = command("postgres");
+        command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
+        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
+        command
+    };
+    let ready = move || {
+        let mut ready = Command::new("pg_isready");
+        ready.args(["-h", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null());
+        ready.status().unwrap().success()
+    };
+    let server = process::Server::start(folder, start, ready);
+    (server, format!("postgres://test@127.0.0.1:{port}/postgres"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
+async fn the_same_holds_in_postgresql() {
+    let folder = Folder::new();
+    let (_server, address) = postgres();
+    many_users_at_once(Web::start(&address, &folder, &[])).await;
+    restarts(&address, &folder).await;
+}
+
 /// Kills it in the middle of fifty answers, and asks it to end in the middle of others.
 async fn restarts(place: &str, folder: &Folder) {
     let mut web = Web::start(place, folder, &[]);
     let mut asked = JoinSet::new();
     for user in 0..50 {
-        let (client, url) = (web.client.clone(), format!("{}/u{user}", web.url));
+        let (client, url) = (web.client.clone(), format!("{}/r{user}", web.url));
         asked.spawn(async move {
-            let question = format!("first {}", long("word", user * 2));
+            let question = format!("first {}", long("word", user * 8));
             let body = async { client.post(url).body(question).send().await?.text().await }.await;
             body.is_ok_and(|it| events(&it).last().is_some_and(|(name, _)| name == "done"))
                 .then_some(user)
         });
     }
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    while web.log().matches("ended=Answered").count() < 10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
     web.kill();
     let mut answered = Vec::new();
     while let Some(user) = asked.join_next().await {
@@ -211,11 +260,12 @@ async fn restarts(place: &str, folder: &Folder) {
     let mut web = Web::start(place, folder, &[]);
     let mut kept = 0;
     for user in 0..50 {
-        let history = web.history(&format!("u{user}")).await;
+        let history = web.history(&format!("r{user}")).await;
         kept += pairs(&history).len();
         assert!(!answered.contains(&user) || history.len() == 2, "{user} was told it is done");
     }
     println!("{} were told that they are done, {kept} are kept", answered.len());
+    assert!((10..50).contains(&kept), "{kept}");
     // A tab that is closed, and a server that is asked to end: the answer was paid for.
     let mut response = web.post("closed", long("word", 100)).await;
     assert!(response.chunk().await.unwrap().is_some());
@@ -223,8 +273,8 @@ async fn restarts(place: &str, folder: &Folder) {
     web.end();
     let web = Web::start(place, folder, &[]);
     assert_eq!(pairs(&web.history("closed").await), [long("word", 100)]);
-    web.ask("u0", "second").await;
-    assert!(pairs(&web.history("u0").await).contains(&"second"));
+    web.ask("r0", "second").await;
+    assert!(pairs(&web.history("r0").await).contains(&"second"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
