@@ -98,7 +98,7 @@
 //! `execute_tool` for each call. Their fields have the names of OpenTelemetry's conventions for
 //! generative AI: `gen_ai.request.model` (by `Conversation::model_name`), `gen_ai.usage.input_tokens`,
 //! `gen_ai.response.finish_reasons`, `gen_ai.tool.name`, `error.type` (the kind of an
-//! [`Error`](crate::Error), `ToolError` or `timeout`) and so on. A span says nothing of what was said
+//! [`Error`], `ToolError` or `timeout`) and so on. A span says nothing of what was said
 //! unless `Conversation::trace_text` is set, and never whose conversation it is: put your own span
 //! around it for that.
 //!

@@ -38,6 +38,7 @@ fn model(ask: &Asking<'_>) -> Result<Answer, ModelError> {
     Ok(openai::answer(&body.to_string())?)
 }
 
+#[allow(clippy::unnecessary_wraps)] // as a tool is
 fn look(_: Value) -> Result<&'static str, ToolError> {
     Ok("secret d")
 }

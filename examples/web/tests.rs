@@ -5,7 +5,8 @@
 #[path = "../../tests/common/folder.rs"]
 mod folder;
 #[path = "../../tests/servers/process.rs"]
-#[allow(dead_code)] // what servers of databases need beside
+#[allow(dead_code, clippy::duration_suboptimal_units)]
+// it serves other tests too, of an older Rust
 mod process;
 
 use std::fs::File;
@@ -44,7 +45,8 @@ impl Web {
         let mut web = Self { child, log, url: String::new(), client: Client::new() };
         web.wait_for("http://");
         let log = web.log();
-        web.url = log[log.find("http://").unwrap()..].lines().next().unwrap().to_owned();
+        let url = &log[log.find("http://").unwrap()..];
+        web.url.push_str(url.lines().next().unwrap());
         web
     }
 
@@ -55,7 +57,7 @@ impl Web {
     fn wait_for(&self, word: &str) {
         let since = Instant::now();
         while !self.log().contains(word) {
-            assert!(since.elapsed() < Duration::from_secs(60), "{word}: {}", self.log());
+            assert!(since.elapsed() < Duration::from_mins(1), "{word}: {}", self.log());
             thread::sleep(Duration::from_millis(1));
         }
     }
@@ -108,7 +110,7 @@ impl Web {
             if history.len() >= messages {
                 return history;
             }
-            assert!(since.elapsed() < Duration::from_secs(60), "{user}: {history:?}");
+            assert!(since.elapsed() < Duration::from_mins(1), "{user}: {history:?}");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
@@ -369,7 +371,7 @@ async fn idle_conversations_are_deleted() {
     assert_eq!(pairs(&web.history("idle").await), ["hello"]);
     let since = Instant::now();
     while !web.history("idle").await.is_empty() {
-        assert!(since.elapsed() < Duration::from_secs(60));
+        assert!(since.elapsed() < Duration::from_mins(1));
         web.ask("active", "hello").await;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

@@ -178,10 +178,6 @@ mod told {
         pub(super) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
             self.span.in_scope(work)
         }
-
-        pub(super) fn span(&self) -> tracing::Span {
-            self.span.clone()
-        }
     }
 
     /// The name without what is beside it in some kinds.
@@ -355,7 +351,7 @@ impl Span {
 
     #[cfg(feature = "tracing")]
     fn follow<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
-        tracing::Instrument::instrument(work, self.span())
+        tracing::Instrument::instrument(work, self.span.clone())
     }
 
     #[cfg(not(feature = "tracing"))]

@@ -4,20 +4,15 @@ use std::sync::Arc;
 use std::thread;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Reply, Tool, ToolError};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Result,
-};
+use memory_prompt::turn::{Tool, ToolError};
+use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt};
 
 use crate::booking;
-
-fn model(ask: &Asking<'_>) -> Result<Reply, ModelError> {
-    Ok(booking::reply(ask.prompt()))
-}
 
 fn conversation(memory: impl ChatMemory + 'static) -> Conversation {
     let book = |text: String| Ok::<_, ToolError>(format!("booked {text}"));
     let prompt = MemoryPrompt::new(memory);
+    let model = |ask: &Asking<'_>| Ok::<_, ModelError>(booking::reply(ask.prompt()));
     Conversation::new(prompt, model).tool(Tool::new("book", "Books."), book)
 }
 
