@@ -101,6 +101,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         let line = match lines.readline("> ") {
             Ok(line) => line,
             Err(ReadlineError::Interrupted) => continue,
+            Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                println!("{error}"); // that line is no text, the next one may be
+                continue;
+            }
             Err(ReadlineError::Eof) => return Ok(lines.save_history(&history)?),
             Err(error) => return Err(error.into()),
         };

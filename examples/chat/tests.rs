@@ -46,6 +46,23 @@ fn it_recalls_only_what_it_is_sent() {
     assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
 }
 
+/// A line of bytes that are no text ended the chat, and the lines behind it were lost.
+#[test]
+fn it_goes_on_behind_what_is_no_text() {
+    let folder = Folder::new();
+    let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"))
+        .arg(folder.file("chat.db"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    chat.stdin.take().unwrap().write_all(b"a\xffb\n\n/window x\nWhat is 6 * 7 ?\n").unwrap();
+    let output = chat.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("UTF-8") && said.contains("The calculator says 42."), "{said}");
+}
+
 /// The chat in a pseudo-terminal.
 fn terminal(file: &Path, keep: &str) -> PtySession {
     let mut command = Command::new(env!("CARGO_BIN_EXE_chat"));
