@@ -91,6 +91,17 @@
 //!
 //! A future that is dropped is a turn that comes to nothing: only what a tool has done is kept.
 //!
+//! # Spans
+//!
+//! With the feature `tracing` each turn is a span `invoke_agent` of the target
+//! `memory_prompt::conversation`, with a span `chat` for each time that the model is asked and
+//! `execute_tool` for each call. Their fields have the names of OpenTelemetry's conventions for
+//! generative AI: `gen_ai.request.model` (by `Conversation::model_name`), `gen_ai.usage.input_tokens`,
+//! `gen_ai.response.finish_reasons`, `gen_ai.tool.name`, `error.type` (the kind of an
+//! [`Error`], `ToolError` or `timeout`) and so on. A span says nothing of what was said
+//! unless `Conversation::trace_text` is set, and never whose conversation it is: put your own span
+//! around it for that.
+//!
 //! # What goes wrong
 //!
 //! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
@@ -105,6 +116,7 @@ mod blocking;
 #[cfg(feature = "async")]
 mod gate;
 mod model;
+mod observe;
 mod scripted;
 mod tools;
 
@@ -123,6 +135,7 @@ use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
+use observe::Watch;
 pub use scripted::Scripted;
 pub use tools::Kind;
 
@@ -154,6 +167,7 @@ struct Settings {
     sleep: Option<Box<asynchronous::Sleep>>,
     on_interrupt: OnInterrupt,
     approver: Option<Box<Approver>>,
+    watch: Watch,
 }
 
 /// The rule for a question that comes while another one of the same [`Conversation`] is answered.
@@ -245,6 +259,24 @@ impl<M: ?Sized + Kind> Conversation<M> {
     #[must_use]
     pub fn approve(mut self, approver: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Self {
         self.settings.approver = Some(Box::new(approver));
+        self
+    }
+
+    /// Names the model in the spans of the turns, which do not know it otherwise: see
+    /// [spans](self#spans).
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn model_name(mut self, name: impl Into<String>) -> Self {
+        self.settings.watch.model = Some(name.into());
+        self
+    }
+
+    /// Tells in the spans what is said too: what the model is sent and answers, and what tools are
+    /// handed and return. Nothing of that is told unless this is set.
+    #[cfg(feature = "tracing")]
+    #[must_use]
+    pub fn trace_text(mut self) -> Self {
+        self.settings.watch.is_with_text = true;
         self
     }
 

@@ -158,7 +158,8 @@
 //!   any executor.
 //! - **`tokio`** adds [`adapt`](adapt/index.html): async memories in blocking code, and blocking
 //!   ones in async code.
-//! - **`tracing`** lets stores tell what they do, in spans and events without text: see [`store`].
+//! - **`tracing`** lets stores and conversations tell what they do, in spans and events without text:
+//!   see [`store`] and [`conversation`](conversation/index.html#spans).
 //! - **`inspect`** adds [`inspect`](inspect/index.html): prompts as a page to look at.
 //! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and
 //!   stores as tests, for backends of your own.

@@ -22,6 +22,7 @@ use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{ToolGroups, Window};
+pub(crate) use recall::sends_as_much;
 
 /// Composes what a model is sent from a [`ChatMemory`], a configuration and temporary messages.
 ///

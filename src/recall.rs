@@ -34,7 +34,12 @@
 //! what they find as [`Candidates`].
 //!
 //! [Truncation](crate::Truncate) and its processors do not see what is quoted: who must keep
-//! something from the model for good evicts it. A [`Turn`](crate::Turn) does not recall yet.
+//! something from the model for good evicts it.
+//!
+//! A [`Turn`](crate::Turn) that reads through [`next`](crate::Turn::next), and so a conversation,
+//! recalls once: for its question, before the model is asked first. The excerpts stay in all of its
+//! prompts, unless it grows so much that the budget has no room for both. Who does the
+//! [I/O](crate::Turn::step) of a turn recalls nothing.
 //!
 //! # The index
 //!

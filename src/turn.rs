@@ -61,6 +61,7 @@
 mod document;
 mod machine;
 mod owner;
+mod recall;
 mod reply;
 mod shell;
 mod tool;
@@ -73,7 +74,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::compose::ComposerCache;
-use crate::composed::Prompt;
+use crate::composed::{Prompt, Recalled};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Message, ToolCall};
@@ -104,6 +105,9 @@ pub struct Turn {
     /// The messages that stand behind it, as records.
     staged: Records,
     cache: ComposerCache,
+    /// The tokens that are kept free for recall, and the positions of what is recalled.
+    kept_free: usize,
+    recalled: Vec<Recalled>,
     /// True where somebody else may have the slot.
     is_lost: bool,
     /// True once the whole turn was to be stored.
@@ -274,6 +278,8 @@ impl Turn {
             wanted: 0,
             staged: Records::default(),
             cache: ComposerCache::default(),
+            kept_free: 0,
+            recalled: Vec::new(),
             is_lost: false,
             is_committing: false,
             is_again: false,
@@ -392,9 +398,11 @@ impl Turn {
         self.document.unapproved.contains(&place)
     }
 
-    /// The temporaries as they are sent: behind the note about other turns.
+    /// The temporaries as they are sent: behind the note about other turns, and before what is
+    /// recalled.
     fn sent_temporaries(&self) -> Vec<Arc<Message>> {
-        let messages = self.document.note.iter().chain(&self.document.temporaries);
+        let Document { note, temporaries, recalled, .. } = &self.document;
+        let messages = note.iter().chain(temporaries).chain(recalled);
         messages.cloned().map(Arc::new).collect()
     }
 

@@ -1,11 +1,10 @@
-//! Conversations: tools, threads and stops, whatever goes wrong in them, and the terminal chat.
+//! Conversations: tools, threads and stops, and whatever goes wrong in them.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::too_many_lines, missing_docs)] // a test that panics has failed
 #![cfg_attr(not(feature = "sqlite"), allow(dead_code))]
 
-#[cfg(feature = "sqlite")]
-#[path = "../examples/chat.rs"]
-mod chat;
+#[path = "common/booking.rs"]
+mod booking;
 #[path = "common/counted.rs"]
 mod counted;
 #[cfg(feature = "async")]
@@ -281,50 +280,4 @@ fn a_turn_can_be_run_again() {
     assert!(conversation.run(&mut turn, |_| {}).is_err());
     assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
-}
-
-/// Not a test of its own: the chat that the next one talks to. Its file is the first argument.
-#[cfg(feature = "sqlite")]
-#[test]
-#[ignore = "reads its input"]
-fn the_chat_itself() {
-    chat::main().unwrap();
-}
-
-/// The chat as its users have it, without network and key: it knows what it is sent, and nothing else.
-#[cfg(feature = "sqlite")]
-#[test]
-fn the_terminal_chat_recalls_only_what_it_is_sent() {
-    use std::io::Write;
-    use std::process::{Command, Stdio};
-    let folder = folder::Folder::new();
-    let (one, other) = (folder.file("one.db"), folder.file("other.db"));
-    let talk = |lines: &[&str]| {
-        let mut chat = Command::new(std::env::current_exe().unwrap())
-            .arg(&one)
-            .args(["the_chat_itself", "--exact", "--ignored", "--nocapture"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        chat.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
-        let output = chat.wait_with_output().unwrap();
-        assert!(output.status.success());
-        String::from_utf8(output.stdout).unwrap()
-    };
-    let said = talk(&["I am Ada", "What is 6 * 7 ?", "What is the time?", "What is 1 / 0 ?"]);
-    assert!(said.contains("The calculator says 42."), "{said}");
-    assert!(said.contains("The clock says") && said.contains("can't be calculated"), "{said}");
-    // Another process, another day.
-    assert!(talk(&["/window 20", "What is my name?"]).contains("You are Ada"));
-    let said = talk(&["/window 1", "What is my name?", "/report", "/prompt"]);
-    assert!(said.contains("I was not told.") && !said.contains("Ada"), "{said}");
-    assert!(
-        said.contains("before the window") && said.contains("System: You are a terse"),
-        "{said}"
-    );
-    assert!(talk(&["/memory"]).contains("0 User: I am Ada"));
-    let switch = format!("/switch {}", other.display());
-    assert!(talk(&["/window 99", &switch, "What is my name?"]).contains("I was not told."));
-    assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
 }

@@ -135,15 +135,18 @@ impl Conversation<dyn AsyncChatMemory> {
         on_event: impl FnMut(Event) + Send + 'static,
     ) -> Result<Done> {
         let question = question.into();
-        let _held = self.enter().await?;
-        let mut begun = self.begin(question);
-        match self.drive(&mut begun.turn, on_event).await {
-            Ok(done) => Ok(begun.spend(done)),
-            Err(error) => {
-                let turn = begun.fail();
-                ended(turn.next_async(&self.prompt).await, error)
+        let work = async {
+            let _held = self.enter().await?;
+            let mut begun = self.begin(question);
+            match self.drive(&mut begun.turn, on_event).await {
+                Ok(done) => Ok(begun.spend(done)),
+                Err(error) => {
+                    let turn = begun.fail();
+                    ended(turn.next_async(&self.prompt).await, error)
+                }
             }
-        }
+        };
+        self.settings.watch.turn().turn_async(work).await
     }
 
     /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
@@ -157,8 +160,11 @@ impl Conversation<dyn AsyncChatMemory> {
         turn: &mut Turn,
         on_event: impl FnMut(Event) + Send + 'static,
     ) -> Result<Done> {
-        let _held = self.enter().await?;
-        self.drive(turn, on_event).await
+        let work = async {
+            let _held = self.enter().await?;
+            self.drive(turn, on_event).await
+        };
+        self.settings.watch.turn().turn_async(work).await
     }
 
     async fn enter(&self) -> Result<Option<Place<'_>>> {
@@ -185,7 +191,8 @@ impl Conversation<dyn AsyncChatMemory> {
                         turn.interrupt(self.settings.on_interrupt);
                         continue;
                     }
-                    let reply = self.model.ask(asking.clone()).await;
+                    let span = self.settings.watch.model(&asking);
+                    let reply = span.ask_async(self.model.ask(asking.clone())).await;
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls)? {
@@ -212,16 +219,22 @@ impl Conversation<dyn AsyncChatMemory> {
         Ok(())
     }
 
-    /// Runs a tool; `Err` with what the model is told where it took too long.
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
+        let span = self.settings.watch.tool(&call);
+        let outcome = span.call_async(self.run_handler(&call, &*handler)).await;
+        (call, outcome)
+    }
+
+    /// Runs a tool; `Err` with what the model is told where it took too long.
+    async fn run_handler(&self, call: &Call, handler: &Handler) -> Result<Outcome, String> {
         let time = self.settings.timeout.zip(self.settings.sleep.as_ref());
         let mut time = time.map(|(timeout, sleep)| (timeout, sleep(timeout)));
-        let begin = || catch_unwind(AssertUnwindSafe(|| handler(&call)));
+        let begin = || catch_unwind(AssertUnwindSafe(|| handler(call)));
         let mut running = match begin() {
             Ok(running) => running,
-            Err(panic) => return (call, Ok(Err(panicked(&*panic)))),
+            Err(panic) => return Ok(Err(panicked(&*panic))),
         };
-        let outcome = poll_fn(|context| {
+        poll_fn(|context| {
             let poll = || running.as_mut().poll(context);
             match catch_unwind(AssertUnwindSafe(poll)) {
                 Ok(Poll::Ready(outcome)) => return Poll::Ready(Ok(outcome)),
@@ -230,9 +243,8 @@ impl Conversation<dyn AsyncChatMemory> {
             }
             let Some((timeout, sleep)) = &mut time else { return Poll::Pending };
             sleep.as_mut().poll(context).map(|()| Err(timed_out(*timeout)))
-        });
-        let outcome = outcome.await;
-        (call, outcome)
+        })
+        .await
     }
 }
 

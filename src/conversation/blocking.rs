@@ -83,12 +83,15 @@ impl Conversation {
         question: impl Into<Turn>,
         on_event: impl FnMut(Event) + Send,
     ) -> Result<Done> {
-        let _held = self.enter()?;
-        let mut begun = self.begin(question.into());
-        match self.drive(&mut begun.turn, on_event) {
-            Ok(done) => Ok(begun.spend(done)),
-            Err(error) => ended(begun.fail().next(&self.prompt), error),
-        }
+        let question = question.into();
+        self.settings.watch.turn().turn(|| {
+            let _held = self.enter()?;
+            let mut begun = self.begin(question);
+            match self.drive(&mut begun.turn, on_event) {
+                Ok(done) => Ok(begun.spend(done)),
+                Err(error) => ended(begun.fail().next(&self.prompt), error),
+            }
+        })
     }
 
     /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
@@ -98,8 +101,10 @@ impl Conversation {
     ///
     /// As [`say`](Self::say). The turn stays where it was, and can be run again.
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
-        let _held = self.enter()?;
-        self.drive(turn, on_event)
+        self.settings.watch.turn().turn(|| {
+            let _held = self.enter()?;
+            self.drive(turn, on_event)
+        })
     }
 
     fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
@@ -123,7 +128,8 @@ impl Conversation {
                         turn.interrupt(self.settings.on_interrupt);
                         continue;
                     }
-                    let reply = self.model.ask(&asking);
+                    let span = self.settings.watch.model(&asking);
+                    let reply = span.ask(|| self.model.ask(&asking));
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls)? {
@@ -145,11 +151,12 @@ impl Conversation {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
         for (call, handler) in jobs {
+            let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
-                turn.result(call.id(), run(&*handler, &call))?;
+                turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
                 continue;
             }
-            let running = Running::begin(call, handler);
+            let running = Running::begin(call, handler, span);
             if is_parallel {
                 all.push(running);
             } else {
@@ -172,6 +179,7 @@ fn take(
     if let Some(outcome) = running.wait(timeout) {
         return turn.result(running.call.id(), outcome);
     }
+    running.span.timed_out();
     turn.unknown(running.call.id(), &timed_out(timeout.unwrap_or_default()))?;
     late.push(running);
     Ok(())

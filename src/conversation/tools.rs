@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::model::Model;
+use super::observe::Span;
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Content, Message, ToolMessage};
 use crate::turn::{Call, ToolError};
@@ -58,23 +59,24 @@ pub(super) struct Running {
     pub(super) call: Call,
     outcome: Receiver<Outcome>,
     since: Instant,
+    pub(super) span: Span,
 }
 
 impl Running {
     /// Begins it. Where the system has no thread for it, it has failed.
-    pub(super) fn begin(call: Call, handler: Arc<Handler>) -> Self {
+    pub(super) fn begin(call: Call, handler: Arc<Handler>, span: Span) -> Self {
         let (to, outcome) = channel();
         let job = {
-            let (call, to) = (call.clone(), to.clone());
+            let (call, to, span) = (call.clone(), to.clone(), span.clone());
             move || {
                 // Nobody may listen any more.
-                let _ = to.send(run(&*handler, &call));
+                let _ = to.send(span.call(|| run(&*handler, &call)));
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
             let _ = to.send(Err(error.into()));
         }
-        Self { call, outcome, since: Instant::now() }
+        Self { call, outcome, since: Instant::now(), span }
     }
 
     /// Waits for what comes of it; `None` where the time is up.

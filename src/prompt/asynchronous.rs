@@ -71,8 +71,9 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
 
     /// Adds what is recalled for a prompt.
     async fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
-        let (Some(recall), Some(snapshot)) = (&self.recall, snapshot) else { return Ok(prompt) };
-        let mut search = self.search(recall, self.memory.id(), &prompt, &snapshot);
+        let Some(snapshot) = snapshot else { return Ok(prompt) };
+        let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
+        let Some(mut search) = search else { return Ok(prompt) };
         let found = loop {
             match search.next()? {
                 Wants::Read(read) => search.read(&self.memory.read_with(&read).await?)?,

@@ -8,6 +8,7 @@ use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Origin, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
+use crate::message::Message;
 use crate::recall::{Asked, Found, Recall, Search, Wants};
 use crate::record::Snapshot;
 
@@ -30,7 +31,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Returns the tokens that the window leaves to recall: at most half of the budget.
-    pub(super) fn kept_free(&self) -> usize {
+    pub(crate) fn kept_free(&self) -> usize {
         let recall = self.recall.as_ref().map_or(0, Recall::kept_free);
         self.composer.budget().map_or(0, |(_, budget)| recall.min(budget / 2))
     }
@@ -41,7 +42,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Tells a search what is asked, and what is sent already.
-    fn asked(&self, id: &MemoryId, prompt: &Prompt, snapshot: &Snapshot) -> Asked {
+    fn asked(
+        &self,
+        id: &MemoryId,
+        prompt: &Prompt,
+        snapshot: &Snapshot,
+        staged: &[Message],
+    ) -> Asked {
         let report = prompt.report();
         let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
             Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
@@ -57,16 +64,18 @@ impl<M: ?Sized> MemoryPrompt<M> {
             .chain(report.question.iter().copied())
             .chain(dropped)
             .collect();
-        let mut newest = snapshot.records.iter().rev().skip_while(|it| !it.message().is_user());
+        let records = snapshot.records.iter().rev().map(|it| (Some(it.seq()), it.message()));
+        let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
+        let mut newest = newest.skip_while(|(_, message)| !message.is_user());
         let asking = newest.next();
-        let asks = asking.map(|record| record.seq());
-        let mut question = asking.map(|record| record.message().text().into_owned());
-        if question.is_none() {
+        let asks = asking.and_then(|(seq, _)| seq);
+        let mut question = asking.map(|(_, message)| message.text().into_owned());
+        if question.is_none() && staged.is_empty() {
             let asked = self.temporaries.iter().rev().find(|it| it.is_user());
             question = asked.map(|message| message.text().into_owned());
         }
-        let said = newest.filter(|it| !it.message().is_tool()).take(2);
-        let before: Vec<_> = said.map(|it| it.message().text().into_owned()).collect();
+        let said = newest.filter(|(_, message)| !message.is_tool()).take(2);
+        let before: Vec<_> = said.map(|(_, message)| message.text().into_owned()).collect();
         let budget = self.composer.budget();
         let total = report.tokens.map_or(0, |tokens| tokens.total);
         // A provider's rules may join the excerpts to a neighbour, which counts a little otherwise.
@@ -85,15 +94,16 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
     }
 
-    /// Returns a search for what fits this prompt.
-    pub(super) fn search<'a>(
+    /// Returns a search for what fits this prompt, of a snapshot with these messages behind it.
+    pub(crate) fn search(
         &self,
-        recall: &'a Recall,
         id: &MemoryId,
         prompt: &Prompt,
         snapshot: &Snapshot,
-    ) -> Search<'a> {
-        Search::new(recall, self.asked(id, prompt, snapshot))
+        staged: &[Message],
+    ) -> Option<Search<'_>> {
+        let recall = self.recall.as_ref()?;
+        Some(Search::new(recall, self.asked(id, prompt, snapshot, staged)))
     }
 
     /// Composes the prompt once more, with what was found. Should it not fit after all, what the
@@ -113,24 +123,29 @@ impl<M: ?Sized> MemoryPrompt<M> {
         temporaries.push(Arc::new(message));
         let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
         let with = self.compose_with(snapshot, temporaries);
-        let same = |with: &Prompt| {
-            let (a, b) = (with.report(), prompt.report());
-            (a.sent, a.older, a.over_budget) == (b.sent, b.older, b.over_budget)
-                && a.left_out == b.left_out
-                && a.truncated == b.truncated
-        };
         match with {
-            Ok(Composition::Ready(with)) if same(&with) => Ok(with.with_recalled(recalled)),
+            Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
+                Ok(with.with_recalled(recalled))
+            }
             _ => Ok(prompt),
         }
     }
 }
 
+/// Returns whether the window gave nothing up for what was recalled.
+pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
+    let (a, b) = (with.report(), without.report());
+    (a.sent, a.older, a.over_budget) == (b.sent, b.older, b.over_budget)
+        && a.left_out == b.left_out
+        && a.truncated == b.truncated
+}
+
 impl MemoryPrompt<dyn ChatMemory> {
     /// Adds what is recalled for a prompt.
     pub(super) fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
-        let (Some(recall), Some(snapshot)) = (&self.recall, snapshot) else { return Ok(prompt) };
-        let mut search = self.search(recall, self.memory.id(), &prompt, &snapshot);
+        let Some(snapshot) = snapshot else { return Ok(prompt) };
+        let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
+        let Some(mut search) = search else { return Ok(prompt) };
         let found = loop {
             match search.next()? {
                 Wants::Read(read) => search.read(&self.memory.read_with(&read)?)?,

@@ -42,6 +42,9 @@ pub(super) struct Document {
     /// The note about other turns that stands before them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) note: Option<Message>,
+    /// What was recalled for the question, which stands behind them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recalled: Option<Message>,
     /// The number of messages that stood before the temporaries when they were sent first.
     #[serde(default)]
     pub(super) before_temporaries: usize,
@@ -102,6 +105,7 @@ impl Document {
             steers: Vec::new(),
             temporaries: Vec::new(),
             note: None,
+            recalled: None,
             before_temporaries: 0,
             seen: None,
             rounds: 0,

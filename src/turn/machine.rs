@@ -285,13 +285,22 @@ impl Turn {
         let behind = end + self.document.before_temporaries as u64;
         let temporaries = self.sent_temporaries();
         let temporaries = Temporaries::before(&temporaries, behind).with_tools(&self.tools);
-        match composer.compose_with(snapshot, temporaries, Some(cache))? {
-            Composition::Ready(prompt) => Ok(Step::Ask(self.asked(prompt))),
-            Composition::ReadMore(n) => Ok(self.fetch(n.saturating_sub(staged))),
+        let temporaries = temporaries.with_free(self.kept_free, self.recalled_tokens(composer)?);
+        match composer.compose_with(snapshot, temporaries, Some(cache)) {
+            Ok(Composition::Ready(prompt)) => Ok(Step::Ask(self.asked(prompt))),
+            Ok(Composition::ReadMore(n)) => Ok(self.fetch(n.saturating_sub(staged))),
+            // The turn has grown, and goes before what was recalled for it.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::Budget { .. }) && self.forget_recalled() =>
+            {
+                self.ask(composer, cache)
+            }
+            Err(error) => Err(error),
         }
     }
 
     fn asked(&self, prompt: Prompt) -> Ask {
+        let prompt = prompt.with_recalled(self.recalled.clone());
         Ask { prompt, tools: Arc::clone(&self.tools), round: self.document.rounds }
     }
 

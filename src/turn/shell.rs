@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
+use crate::recall::Wants;
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is
@@ -63,6 +64,7 @@ impl Turn {
     pub fn next(&mut self, prompt: &MemoryPrompt) -> Result<Next> {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
+        self.kept_free = prompt.kept_free();
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
@@ -75,7 +77,17 @@ impl Turn {
                 Step::Append(mut append) => {
                     self.wrote(memory.append_with(&mut append), Self::appended)?;
                 }
-                Step::Ask(ask) => return Ok(Next::Ask(ask)),
+                Step::Ask(ask) => {
+                    let search = self.search(prompt, memory.id(), &ask);
+                    let Some(mut search) = search else { return Ok(Next::Ask(ask)) };
+                    let found = loop {
+                        match search.next()? {
+                            Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
+                            Wants::Done(found) => break found,
+                        }
+                    };
+                    return Ok(Next::Ask(self.recall(prompt, ask, found)));
+                }
                 Step::Call(calls) => return Ok(Next::Call(calls)),
                 Step::Done(done) => return Ok(Next::Done(done)),
             }

@@ -4,43 +4,20 @@ use std::sync::Arc;
 use std::thread;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError};
-use memory_prompt::turn::{Reply, Tool, ToolError};
-use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt, Message, Result,
-    ToolCall,
-};
+use memory_prompt::turn::{Tool, ToolError};
+use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, InMemoryStore, MemoryPrompt};
 
-/// Calls a tool with the question, and answers with what that said.
-fn model(ask: &Asking<'_>) -> Result<Reply, ModelError> {
-    // Behind the question there may be a note about what the other turns have begun.
-    let is_note = |it: &&Message| it.text().starts_with("(Begun earlier");
-    let last = ask.prompt().iter().filter(|it| !is_note(it)).last();
-    let last = last.ok_or("there is no question")?;
-    if let Some(result) = last.as_tool() {
-        return Ok(format!("answer: {}", result.content().text()).into());
-    }
-    let arguments = serde_json::to_string(&*last.text())?;
-    Ok(Message::ai_calls([ToolCall::new(last.text(), "book", arguments)]).into())
-}
+use crate::booking;
 
 fn conversation(memory: impl ChatMemory + 'static) -> Conversation {
     let book = |text: String| Ok::<_, ToolError>(format!("booked {text}"));
     let prompt = MemoryPrompt::new(memory);
+    let model = |ask: &Asking<'_>| Ok::<_, ModelError>(booking::reply(ask.prompt()));
     Conversation::new(prompt, model).tool(Tool::new("book", "Books."), book)
 }
 
-/// Each question is there once, with all that followed it right behind.
-fn check(memory: &(impl ChatMemory + ?Sized), mut questions: Vec<String>) {
-    let all = memory.all().unwrap();
-    let texts: Vec<_> = all.messages().map(|it| it.text().into_owned()).collect();
-    for turn in texts.chunks(4) {
-        let question = &turn[0];
-        assert_eq!(turn[2], format!("booked {question}"));
-        assert_eq!(turn[3], format!("answer: booked {question}"));
-        let place = questions.iter().position(|it| it == question);
-        questions.swap_remove(place.unwrap_or_else(|| panic!("{question} is here twice")));
-    }
-    assert!(questions.is_empty(), "{questions:?} are lost");
+fn check(memory: &(impl ChatMemory + ?Sized), questions: Vec<String>) {
+    booking::check(&memory.all().unwrap(), questions);
     assert!(memory.slots().unwrap().is_empty());
 }
 

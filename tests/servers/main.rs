@@ -14,12 +14,15 @@
 ))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+#[path = "../common/booking.rs"]
+mod booking;
 mod laws;
 #[cfg(feature = "tracing")]
 #[path = "../common/listener.rs"]
 mod listener;
 mod process;
 mod soak;
+mod turns;
 
 // One module a backend.
 #[cfg(feature = "cassandra")]

@@ -38,6 +38,7 @@ use memory_prompt::{
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
+use crate::turns;
 
 // ---- servers -------------------------------------------------------------------------------------
 
@@ -397,6 +398,15 @@ fn a_server_behind_a_pooler_that_is_killed_loses_nothing() {
     block_on(async {
         let store = Arc::new(PostgresStore::open(address(port)).await.unwrap());
         laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 3).await;
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn many_turns_at_once_lose_and_mix_nothing() {
+    block_on(async {
+        let store = options(&new_schema()).open(SHARED.address()).await.unwrap();
+        turns::many_at_once(Arc::new(store)).await;
     });
 }
 

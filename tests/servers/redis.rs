@@ -32,7 +32,7 @@ use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, RedisStore};
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
-use crate::soak;
+use crate::{soak, turns};
 
 /// A server with these settings beside those that all have; returns its port too.
 fn server(name: &str, settings: &[&str]) -> (Server, u16) {
@@ -226,6 +226,15 @@ memory_prompt::conformance_async!(
 );
 
 // ---- the laws of network backends ----------------------------------------------------------------
+
+#[test]
+#[ignore = "needs redis-server"]
+fn many_turns_at_once_lose_and_mix_nothing() {
+    run(async {
+        let store = options().open(&address(port())).await.unwrap();
+        turns::many_at_once(Arc::new(store)).await;
+    });
+}
 
 #[test]
 #[ignore = "needs redis-server"]

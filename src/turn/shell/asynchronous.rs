@@ -5,6 +5,7 @@ use super::{adoption, names};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, Read};
 use crate::prompt::MemoryPrompt;
+use crate::recall::Wants;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions.
 impl MemoryPrompt<dyn AsyncChatMemory> {
@@ -46,6 +47,7 @@ impl Turn {
     pub async fn next_async(&mut self, prompt: &MemoryPrompt<dyn AsyncChatMemory>) -> Result<Next> {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
+        self.kept_free = prompt.kept_free();
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
@@ -66,7 +68,17 @@ impl Turn {
                     let outcome = memory.append_with(&mut append).await;
                     self.wrote(outcome, Self::appended)?;
                 }
-                Step::Ask(ask) => return Ok(Next::Ask(ask)),
+                Step::Ask(ask) => {
+                    let search = self.search(prompt, memory.id(), &ask);
+                    let Some(mut search) = search else { return Ok(Next::Ask(ask)) };
+                    let found = loop {
+                        match search.next()? {
+                            Wants::Read(read) => search.read(&memory.read_with(&read).await?)?,
+                            Wants::Done(found) => break found,
+                        }
+                    };
+                    return Ok(Next::Ask(self.recall(prompt, ask, found)));
+                }
                 Step::Call(calls) => return Ok(Next::Call(calls)),
                 Step::Done(done) => return Ok(Next::Done(done)),
             }

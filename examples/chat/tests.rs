@@ -1,0 +1,151 @@
+//! The terminal chat as its users have it, without network and key: by lines, and in a real terminal.
+
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+#[path = "../../tests/common/folder.rs"]
+mod folder;
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use folder::Folder;
+use rexpect::session::{PtySession, spawn_command};
+
+/// It knows what it is sent, and nothing else.
+#[test]
+fn it_recalls_only_what_it_is_sent() {
+    let folder = Folder::new();
+    let (one, other) = (folder.file("one.db"), folder.file("other.db"));
+    let talk = |lines: &[&str]| {
+        let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"))
+            .arg(&one)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        chat.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
+        let output = chat.wait_with_output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = talk(&["I am Ada", "What is 6 * 7 ?", "What is the time?", "What is 1 / 0 ?"]);
+    assert!(said.contains("The calculator says 42."), "{said}");
+    assert!(said.contains("The clock says") && said.contains("can't be calculated"), "{said}");
+    // Another process, another day.
+    assert!(talk(&["/window 20", "What is my name?"]).contains("You are Ada"));
+    let said = talk(&["/window 1", "What is my name?", "/report", "/prompt"]);
+    assert!(said.contains("I was not told.") && !said.contains("Ada"), "{said}");
+    assert!(
+        said.contains("before the window") && said.contains("System: You are a terse"),
+        "{said}"
+    );
+    assert!(talk(&["/memory"]).contains("0 User: I am Ada"));
+    let switch = format!("/switch {}", other.display());
+    assert!(talk(&["/window 99", &switch, "What is my name?"]).contains("I was not told."));
+    assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
+}
+
+/// A line of bytes that are no text ended the chat, and the lines behind it were lost.
+#[test]
+fn it_goes_on_behind_what_is_no_text() {
+    let folder = Folder::new();
+    let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"))
+        .arg(folder.file("chat.db"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    chat.stdin.take().unwrap().write_all(b"a\xffb\n\n/window x\nWhat is 6 * 7 ?\n").unwrap();
+    let output = chat.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("UTF-8") && said.contains("The calculator says 42."), "{said}");
+}
+
+/// The chat in a pseudo-terminal.
+fn terminal(file: &Path, keep: &str) -> PtySession {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_chat"));
+    command.arg(file).arg(keep).env("TERM", "xterm");
+    let mut chat = spawn_command(command, Some(60_000)).unwrap();
+    chat.exp_string("/forget").unwrap();
+    chat.exp_string("> ").unwrap();
+    chat
+}
+
+const SLOW: &str = "Tell me a story!";
+
+fn ask(chat: &mut PtySession, line: &str, answer: &str) -> String {
+    chat.send_line(line).unwrap();
+    chat.exp_string(answer).unwrap();
+    chat.exp_string("> ").unwrap()
+}
+
+/// A line can be corrected before it is sent, an earlier one comes back, also another day, and Ctrl-C
+/// leaves the line that is being written.
+#[test]
+fn lines_are_edited_and_come_back() {
+    let folder = Folder::new();
+    let file = folder.file("chat.db");
+    let mut chat = terminal(&file, "keep");
+    // Two letters too many, and one that is missed at the beginning.
+    ask(&mut chat, "hat is 6 * 7 ?xx\u{7f}\u{7f}\u{1}w", "The calculator says 42.");
+    ask(&mut chat, "\u{1b}[A", "The calculator says 42.");
+    chat.send("never said").unwrap();
+    chat.flush().unwrap();
+    chat.exp_string("never said").unwrap();
+    chat.send_control('c').unwrap();
+    chat.exp_string("> ").unwrap();
+    chat.send_control('d').unwrap();
+    chat.exp_eof().unwrap();
+    let mut chat = terminal(&file, "keep");
+    ask(&mut chat, "\u{1b}[A", "The calculator says 42.");
+    chat.send_line("/memory").unwrap();
+    let memory = chat.exp_string("11 Ai: ").unwrap();
+    assert_eq!(memory.matches("what is 6 * 7 ?").count(), 3, "{memory}");
+    assert!(!memory.contains("never"), "{memory}");
+}
+
+/// Ctrl-C stops an answer. What was said is kept, and the next question is answered.
+#[test]
+fn an_answer_that_is_stopped_is_kept() {
+    let folder = Folder::new();
+    let mut chat = terminal(&folder.file("chat.db"), "keep");
+    chat.send_line(SLOW).unwrap();
+    chat.exp_string("Once upon ").unwrap();
+    chat.send_control('c').unwrap();
+    chat.exp_string("(stopped)").unwrap();
+    chat.exp_string("> ").unwrap();
+    ask(&mut chat, "one two", "I was sent 4 messages, the last one of 2 words.");
+    chat.send_line("/memory").unwrap();
+    let memory = chat.exp_string("3 Ai: ").unwrap();
+    assert!(
+        memory.contains("0 User: Tell me a story!") && memory.contains("1 Ai: Once upon "),
+        "{memory}"
+    );
+    assert!(memory.matches("Once").count() < 50, "{memory}");
+}
+
+/// The same where nothing is to be kept of it.
+#[test]
+fn an_answer_that_is_stopped_is_forgotten_where_that_is_wanted() {
+    let folder = Folder::new();
+    let mut chat = terminal(&folder.file("chat.db"), "forget");
+    chat.send_line(SLOW).unwrap();
+    chat.exp_string("Once upon ").unwrap();
+    chat.send_control('c').unwrap();
+    chat.exp_string("(stopped, and forgotten)").unwrap();
+    chat.exp_string("> ").unwrap();
+    ask(&mut chat, "one two", "I was sent 2 messages, the last one of 2 words.");
+    chat.send_line("/memory").unwrap();
+    let memory = chat.exp_string("1 Ai: ").unwrap();
+    assert!(memory.contains("0 User: one two\r\n"), "{memory}");
+}
+
+/// What it needs more than that, the library lacks.
+#[test]
+fn the_chat_is_at_most_120_lines() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("chat.rs"));
+    let lines = text.unwrap().lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 120, "{lines}");
+}

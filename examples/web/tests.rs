@@ -1,0 +1,434 @@
+//! The web service as its users have it: many at once, tabs that are closed, servers that die.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
+
+#[path = "../../tests/common/folder.rs"]
+mod folder;
+#[path = "../../tests/servers/process.rs"]
+#[allow(dead_code, clippy::duration_suboptimal_units)]
+// it serves other tests too, of an older Rust
+mod process;
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use folder::Folder;
+use reqwest::{Client, Response};
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+/// The service in a process of its own, which is killed with the test.
+struct Web {
+    child: Child,
+    log: PathBuf,
+    url: String,
+    client: Client,
+}
+
+impl Web {
+    fn start(place: &str, folder: &Folder, settings: &[(&str, &str)]) -> Self {
+        let log = folder.file(format!("log-{}", process::free_port()));
+        let child = Command::new(env!("CARGO_BIN_EXE_web"))
+            .arg(place)
+            .env("ADDRESS", "127.0.0.1:0")
+            .envs(settings.iter().copied())
+            .stdout(File::create(&log).unwrap())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .unwrap();
+        let mut web = Self { child, log, url: String::new(), client: Client::new() };
+        web.wait_for("http://");
+        let log = web.log();
+        let url = &log[log.find("http://").unwrap()..];
+        web.url.push_str(url.lines().next().unwrap());
+        web
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    fn wait_for(&self, word: &str) {
+        let since = Instant::now();
+        while !self.log().contains(word) {
+            assert!(since.elapsed() < Duration::from_mins(1), "{word}: {}", self.log());
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// How often a tool has run.
+    fn booked(&self) -> usize {
+        self.log().matches("web: booked").count()
+    }
+
+    fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    fn end(&mut self) {
+        let id = self.child.id().to_string();
+        Command::new("kill").args(["-s", "INT", &id]).status().unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+
+    async fn post(&self, user: &str, question: impl Into<reqwest::Body>) -> Response {
+        self.client.post(format!("{}/{user}", self.url)).body(question).send().await.unwrap()
+    }
+
+    async fn status(&self, user: &str, question: impl Into<reqwest::Body>) -> u16 {
+        self.post(user, question).await.status().as_u16()
+    }
+
+    /// Asks, and returns the events of the answer.
+    async fn ask(&self, user: &str, question: &str) -> Vec<(String, Value)> {
+        let response = self.post(user, question.to_owned()).await;
+        assert_eq!(response.status(), 200);
+        events(&response.text().await.unwrap())
+    }
+
+    /// The roles and texts that are remembered.
+    async fn history(&self, user: &str) -> Vec<(String, String)> {
+        let response = self.client.get(format!("{}/{user}", self.url)).send().await.unwrap();
+        let text = response.text().await.unwrap();
+        let rows: Vec<(u64, String, String)> = serde_json::from_str(&text).unwrap();
+        rows.into_iter().map(|(_, role, text)| (role, text)).collect()
+    }
+
+    /// Waits until so much is remembered.
+    async fn remembers(&self, user: &str, messages: usize) -> Vec<(String, String)> {
+        let since = Instant::now();
+        loop {
+            let history = self.history(user).await;
+            if history.len() >= messages {
+                return history;
+            }
+            assert!(since.elapsed() < Duration::from_mins(1), "{user}: {history:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The events of a body, each with its name and its data.
+fn events(body: &str) -> Vec<(String, Value)> {
+    let events = body.split("\n\n").filter(|it| it.starts_with("event: "));
+    let event = |it: &str| {
+        let (name, data) = it.strip_prefix("event: ").unwrap().split_once("\ndata: ").unwrap();
+        (name.to_owned(), serde_json::from_str(data).unwrap())
+    };
+    events.map(event).collect()
+}
+
+fn text(events: &[(String, Value)]) -> String {
+    let texts = events.iter().filter(|(name, _)| name == "text");
+    texts.map(|(_, data)| data.as_str().unwrap()).collect()
+}
+
+/// Each question with its answer right behind it, in any order.
+fn pairs(history: &[(String, String)]) -> Vec<&str> {
+    assert_eq!(history.len() % 2, 0, "{history:?}");
+    let mut questions = Vec::new();
+    for pair in history.chunks(2) {
+        assert_eq!((pair[0].0.as_str(), pair[1].0.as_str()), ("user", "assistant"), "{history:?}");
+        assert_eq!(pair[1].1, format!("You said: {}", pair[0].1));
+        questions.push(pair[0].1.as_str());
+    }
+    questions.sort_unstable();
+    questions
+}
+
+fn long(word: &str, words: usize) -> String {
+    vec![word; words].join(" ")
+}
+
+/// 200 users at once, each with two tabs; a tab in five is closed in the middle of its answer.
+async fn many_users_at_once(web: Web) {
+    let web = std::sync::Arc::new(web);
+    let mut tabs = JoinSet::new();
+    for (user, tab) in (0..200).flat_map(|user| [(user, 0), (user, 1)]) {
+        let web = std::sync::Arc::clone(&web);
+        tabs.spawn(async move {
+            let question = format!("user {user} tab {tab} {}", long("word", 20));
+            let mut response = web.post(&format!("u{user}"), question.clone()).await;
+            assert_eq!(response.status(), 200);
+            if (user + tab) % 5 == 0 {
+                assert!(response.chunk().await.unwrap().is_some());
+                return; // closed
+            }
+            let events = events(&response.text().await.unwrap());
+            assert_eq!(text(&events), format!("You said: {question}"));
+            assert_eq!(events.last().unwrap().1["ended"], "answered");
+        });
+    }
+    while let Some(tab) = tabs.join_next().await {
+        tab.unwrap();
+    }
+    for user in 0..200 {
+        let history = web.remembers(&format!("u{user}"), 4).await;
+        let asked = [0, 1].map(|tab| format!("user {user} tab {tab} {}", long("word", 20)));
+        assert_eq!(pairs(&history), asked);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_users_at_once_lose_and_mix_nothing() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    many_users_at_once(Web::start(place.to_str().unwrap(), &folder, &[])).await;
+}
+
+/// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
+fn postgres() -> (process::Server, String) {
+    let (folder, port) = (process::folder("web-postgres"), process::free_port());
+    let versions = std::fs::read_dir("/usr/lib/postgresql").unwrap();
+    let programs = versions.map(|it| it.unwrap().path().join("bin")).max().unwrap();
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    let command = move |program: &str| {
+        if !is_root {
+            return Command::new(programs.join(program));
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=postgres", "--regid=postgres", "--clear-groups", "--"]);
+        command.arg(programs.join(program));
+        command
+    };
+    if is_root {
+        Command::new("chown").arg("postgres:").arg(&folder).status().unwrap();
+    }
+    let data = folder.join("data");
+    let mut initdb = command("initdb");
+    initdb.args(["-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N", "-D"]).arg(&data);
+    assert!(initdb.stdout(Stdio::null()).status().unwrap().success());
+    let start = move || {
+        let mut command = command("postgres");
+        command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
+        command.args(["-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="]);
+        command
+    };
+    let ready = move || {
+        let mut ready = Command::new("pg_isready");
+        ready.args(["-h", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null());
+        ready.status().unwrap().success()
+    };
+    let server = process::Server::start(folder, start, ready);
+    (server, format!("postgres://test@127.0.0.1:{port}/postgres"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs PostgreSQL"]
+async fn the_same_holds_in_postgresql() {
+    let folder = Folder::new();
+    let (_server, address) = postgres();
+    many_users_at_once(Web::start(&address, &folder, &[])).await;
+    restarts(&address, &folder).await;
+}
+
+/// Kills it in the middle of fifty answers, and asks it to end in the middle of others.
+async fn restarts(place: &str, folder: &Folder) {
+    let mut web = Web::start(place, folder, &[]);
+    let mut asked = JoinSet::new();
+    for user in 0..50 {
+        let (client, url) = (web.client.clone(), format!("{}/r{user}", web.url));
+        asked.spawn(async move {
+            let question = format!("first {}", long("word", user * 8));
+            let body = async { client.post(url).body(question).send().await?.text().await }.await;
+            body.is_ok_and(|it| events(&it).last().is_some_and(|(name, _)| name == "done"))
+                .then_some(user)
+        });
+    }
+    while web.log().matches("ended=Answered").count() < 10 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    web.kill();
+    let mut answered = Vec::new();
+    while let Some(user) = asked.join_next().await {
+        answered.extend(user.unwrap());
+    }
+    let mut web = Web::start(place, folder, &[]);
+    let mut kept = 0;
+    for user in 0..50 {
+        let history = web.history(&format!("r{user}")).await;
+        kept += pairs(&history).len();
+        assert!(!answered.contains(&user) || history.len() == 2, "{user} was told it is done");
+    }
+    println!("{} were told that they are done, {kept} are kept", answered.len());
+    assert!((10..50).contains(&kept), "{kept}");
+    // A tab that is closed, and a server that is asked to end: the answer was paid for.
+    let mut response = web.post("closed", long("word", 100)).await;
+    assert!(response.chunk().await.unwrap().is_some());
+    drop(response);
+    web.end();
+    let web = Web::start(place, folder, &[]);
+    assert_eq!(pairs(&web.history("closed").await), [long("word", 100)]);
+    web.ask("r0", "second").await;
+    assert!(pairs(&web.history("r0").await).contains(&"second"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restart_keeps_what_was_answered_and_no_half_turn() {
+    let folder = Folder::new();
+    restarts(folder.file("web.db").to_str().unwrap(), &folder).await;
+}
+
+/// A server that dies between two tools: what it has booked stays booked, is not booked again, and is
+/// not denied.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_dies_between_two_tools_books_nothing_twice() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let place = place.to_str().unwrap();
+    let mut web = Web::start(place, &folder, &[("TURN_SECONDS", "1")]);
+    let question = "book a and b and c and d and e and f";
+    let (client, url) = (web.client.clone(), format!("{}/ada", web.url));
+    let asking = tokio::spawn(async move { client.post(url).body(question).send().await });
+    web.wait_for("booked");
+    web.kill();
+    drop(asking.await);
+    let booked = web.booked();
+    assert!((1..6).contains(&booked), "{booked}");
+
+    let web = Web::start(place, &folder, &[("TURN_SECONDS", "1")]);
+    assert_eq!(web.history("ada").await, []);
+    // Nobody else may go on with it yet; another question can be asked meanwhile.
+    web.ask("ada", "hello").await;
+    assert_eq!(pairs(&web.history("ada").await), ["hello"]);
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    web.ask("ada", "and now").await;
+    let history = web.history("ada").await;
+    let turn = &history[2..history.len() - 2];
+    assert_eq!(turn[0].1, question);
+    let results: Vec<_> = turn.iter().filter(|(role, _)| role == "tool").collect();
+    let done = results.iter().filter(|(_, text)| text.ends_with("is booked")).count();
+    let unknown = results.iter().filter(|(_, text)| text.contains("not known")).count();
+    // The last one may have been booked, or not.
+    assert!(done == booked || (done + 1 == booked && unknown == 1), "{booked}: {history:?}");
+    assert_eq!(web.booked(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_wrong_has_a_status_and_is_not_stored() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    assert_eq!(web.status("ada", "").await, 400);
+    assert_eq!(web.status("ada", " \n").await, 400);
+    assert_eq!(web.status("ada", vec![b'a', 0xff]).await, 400);
+    assert_eq!(web.status("%ff", "hello").await, 400);
+    assert_eq!(web.status("ada", long("large", 20_000)).await, 413); // for the service
+    assert_eq!(web.status("ada", long("large", 8_000)).await, 413); // for the budget
+    assert_eq!(web.history("ada").await, []);
+    assert_eq!(web.history("%E2%82%AC%2F..").await, []);
+    web.ask("%E2%82%AC%2F..", "€").await;
+    assert_eq!(pairs(&web.history("%E2%82%AC%2F..").await), ["€"]);
+    let forget = || web.client.delete(format!("{}/%E2%82%AC%2F..", web.url)).send();
+    assert_eq!(forget().await.unwrap().status(), 204);
+    assert_eq!(forget().await.unwrap().status(), 404);
+    // The words of nobody are in the log, and neither is who said them.
+    let log = web.log();
+    assert!(log.contains("invoke_agent") && log.contains("gen_ai.request.model=\"toy\""), "{log}");
+    assert!(!log.contains("large") && !log.contains('€') && !log.contains("ada"), "{log}");
+}
+
+/// A reader that rests for a second costs nobody else anything, and gets all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_slow_reader_gets_everything() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let question = long("word", 700);
+    let mut slow = web.post("slow", question.clone()).await;
+    let mut body = slow.chunk().await.unwrap().unwrap().to_vec();
+    web.ask("quick", "hello").await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    while let Some(chunk) = slow.chunk().await.unwrap() {
+        body.extend(chunk);
+    }
+    let events = events(&String::from_utf8(body).unwrap());
+    assert_eq!(text(&events), format!("You said: {question}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_conversations_are_deleted() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("IDLE_SECONDS", "2")]);
+    web.ask("idle", "hello").await;
+    assert_eq!(pairs(&web.history("idle").await), ["hello"]);
+    let since = Instant::now();
+    while !web.history("idle").await.is_empty() {
+        assert!(since.elapsed() < Duration::from_mins(1));
+        web.ask("active", "hello").await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    assert!(!web.history("active").await.is_empty());
+}
+
+/// Answers one request after the other in these words, byte for byte.
+fn serve(answers: &'static [&'static str]) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for answer in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut asked = Vec::new();
+            while !String::from_utf8_lossy(&asked).contains("\"stream\":true") {
+                let mut bytes = [0; 4096];
+                let n = stream.read(&mut bytes).unwrap();
+                asked.extend(&bytes[..n]);
+            }
+            write!(stream, "{answer}").unwrap();
+        }
+    });
+    url
+}
+
+const WHOLE: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"You said: \"}}]}\n\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"hello\"}}]}\n\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n\
+    data: {\"choices\":[],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n\
+    data: [DONE]\n\n";
+const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: 999\r\n\r\n\
+    data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n";
+const BUSY: &str =
+    "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// The same with a server in the place of the toy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_of_models_is_asked_by_the_same_parts() {
+    let folder = Folder::new();
+    let (place, url) = (folder.file("web.db"), serve(&[WHOLE, BUSY, CUT]));
+    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", url.as_str())];
+    let web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    let events = web.ask("ada", "hello").await;
+    assert_eq!(text(&events), "You said: hello");
+    assert_eq!(events.last().unwrap().1["usage"]["input"], json!(9));
+    assert_eq!(web.status("ada", "hello again").await, 502);
+    assert_eq!(pairs(&web.history("ada").await), ["hello"]);
+    // What was said before the connection broke is kept.
+    assert_eq!(web.ask("ada", "once more").await.last().unwrap().1["ended"], "interrupted");
+    assert_eq!(web.history("ada").await[3].1, "half");
+    assert!(!web.log().contains("secret"), "{}", web.log());
+}
+
+#[test]
+fn the_service_is_at_most_170_lines() {
+    let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("web.rs"));
+    let lines = text.unwrap().lines().filter(|line| !line.trim().is_empty()).count();
+    assert!(lines <= 170, "{lines}");
+}

@@ -1,0 +1,362 @@
+//! Tells what conversations do, with the feature `tracing`, to whoever listens: in spans by the names of
+//! OpenTelemetry's conventions for generative AI (1.41, where they are in development still).
+//!
+//! Neither a text nor the id of a conversation is told unless asked for, nor the words of an error: only
+//! its kind.
+
+use crate::error::Result;
+use crate::turn::{Ask, Call, Done, Reply};
+
+use super::model::ModelError;
+use super::tools::Outcome;
+
+/// What is told of the turns of a conversation.
+#[derive(Default)]
+pub(super) struct Watch {
+    #[cfg(feature = "tracing")]
+    pub(super) model: Option<String>,
+    #[cfg(feature = "tracing")]
+    pub(super) is_with_text: bool,
+}
+
+/// A span of something that is done; nothing at all without the feature.
+#[derive(Clone)]
+pub(super) struct Span {
+    #[cfg(feature = "tracing")]
+    span: tracing::Span,
+    #[cfg(feature = "tracing")]
+    is_with_text: bool,
+}
+
+#[cfg(feature = "tracing")]
+mod told {
+    use tracing::field::{Empty, debug};
+    use tracing::info_span;
+
+    use super::{Ask, Call, Done, Outcome, Reply, Span, Watch};
+    use crate::error::{Error, ErrorKind, Result};
+    use crate::message::{Message, ToolCall};
+    use crate::wire::{Stop, Usage};
+    use serde_json::{Value, json};
+
+    const TARGET: &str = "memory_prompt::conversation";
+
+    impl Watch {
+        pub(in super::super) fn turn(&self) -> Span {
+            let model = self.model.as_deref();
+            self.of(info_span!(
+                target: TARGET,
+                "invoke_agent",
+                "gen_ai.operation.name" = "invoke_agent",
+                "gen_ai.request.model" = model,
+                "gen_ai.usage.input_tokens" = Empty,
+                "gen_ai.usage.output_tokens" = Empty,
+                "gen_ai.usage.cache_read.input_tokens" = Empty,
+                "gen_ai.usage.cache_creation.input_tokens" = Empty,
+                "error.type" = Empty,
+                "otel.kind" = "internal",
+                "otel.status_code" = Empty,
+                ended = Empty,
+            ))
+        }
+
+        pub(in super::super) fn model(&self, ask: &Ask) -> Span {
+            let model = self.model.as_deref();
+            let span = self.of(info_span!(
+                target: TARGET,
+                "chat",
+                "gen_ai.operation.name" = "chat",
+                "gen_ai.provider.name" = Empty,
+                "gen_ai.request.model" = model,
+                "gen_ai.response.finish_reasons" = Empty,
+                "gen_ai.usage.input_tokens" = Empty,
+                "gen_ai.usage.output_tokens" = Empty,
+                "gen_ai.usage.cache_read.input_tokens" = Empty,
+                "gen_ai.usage.cache_creation.input_tokens" = Empty,
+                "gen_ai.input.messages" = Empty,
+                "gen_ai.output.messages" = Empty,
+                "error.type" = Empty,
+                "otel.name" = model.map(|model| format!("chat {model}")),
+                "otel.kind" = "client",
+                "otel.status_code" = Empty,
+                round = ask.round(),
+            ));
+            if let Some(provider) = ask.prompt().report().provider {
+                span.span.record("gen_ai.provider.name", provider_name(provider.row().name()));
+            }
+            span.text("gen_ai.input.messages", || messages(ask.prompt().iter(), None));
+            span
+        }
+
+        pub(in super::super) fn tool(&self, call: &Call) -> Span {
+            let span = self.of(info_span!(
+                target: TARGET,
+                "execute_tool",
+                "gen_ai.operation.name" = "execute_tool",
+                "gen_ai.tool.name" = call.name(),
+                "gen_ai.tool.type" = "function",
+                "gen_ai.tool.call.id" = call.id(),
+                "gen_ai.tool.call.arguments" = Empty,
+                "gen_ai.tool.call.result" = Empty,
+                "error.type" = Empty,
+                "otel.name" = format!("execute_tool {}", call.name()),
+                "otel.kind" = "internal",
+                "otel.status_code" = Empty,
+            ));
+            span.text("gen_ai.tool.call.arguments", || call.arguments().to_owned());
+            span
+        }
+
+        fn of(&self, span: tracing::Span) -> Span {
+            Span { span, is_with_text: self.is_with_text }
+        }
+    }
+
+    impl Span {
+        pub(super) fn tell_turn(&self, outcome: &Result<Done>) {
+            match outcome {
+                Ok(done) => {
+                    self.usage(done.usage);
+                    self.span.record("ended", debug(done.ended));
+                }
+                Err(error) => self.failed(&word(error.kind())),
+            }
+        }
+
+        pub(super) fn tell_reply(&self, reply: Result<&Reply, Option<&Error>>) {
+            let reply = match reply {
+                Ok(reply) => reply,
+                Err(error) => {
+                    return self.failed(&word(error.map_or(ErrorKind::Model, Error::kind)));
+                }
+            };
+            self.usage(reply.usage);
+            let stop = reply.stop.map(finish_reason);
+            if let Some(stop) = stop {
+                self.span.record("gen_ai.response.finish_reasons", debug([stop]));
+            }
+            self.text("gen_ai.output.messages", || messages([&reply.message], stop));
+        }
+
+        pub(super) fn tell_outcome(&self, outcome: &Outcome) {
+            match outcome {
+                Ok(content) => {
+                    self.text("gen_ai.tool.call.result", || content.text().into_owned());
+                }
+                Err(error) => {
+                    self.failed("ToolError");
+                    self.text("gen_ai.tool.call.result", || error.to_string());
+                }
+            }
+        }
+
+        pub(super) fn failed(&self, kind: &str) {
+            self.span.record("error.type", kind);
+            self.span.record("otel.status_code", "ERROR");
+        }
+
+        fn usage(&self, usage: Usage) {
+            let counts = [
+                ("gen_ai.usage.input_tokens", usage.input),
+                ("gen_ai.usage.output_tokens", usage.output),
+                ("gen_ai.usage.cache_read.input_tokens", usage.cached),
+                ("gen_ai.usage.cache_creation.input_tokens", usage.written),
+            ];
+            for (name, count) in counts {
+                if let Some(count) = count {
+                    self.span.record(name, count);
+                }
+            }
+        }
+
+        fn text(&self, name: &'static str, text: impl FnOnce() -> String) {
+            if self.is_with_text && !self.span.is_disabled() {
+                self.span.record(name, text());
+            }
+        }
+
+        pub(super) fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+            self.span.in_scope(work)
+        }
+    }
+
+    /// The name without what is beside it in some kinds.
+    fn word(kind: ErrorKind) -> String {
+        let name = format!("{kind:?}");
+        name.chars().take_while(char::is_ascii_alphabetic).collect()
+    }
+
+    /// The name by which the conventions know a provider, where they know it.
+    fn provider_name(name: &str) -> &str {
+        match name {
+            "openai_responses" => "openai",
+            "azure" => "azure.ai.openai",
+            "claude_on_bedrock" => "aws.bedrock",
+            "claude_on_vertex" | "vertex" => "gcp.vertex_ai",
+            "gemini" | "google_openai" => "gcp.gemini",
+            "mistral" => "mistral_ai",
+            "xai" => "x_ai",
+            other => other,
+        }
+    }
+
+    const fn finish_reason(stop: Stop) -> &'static str {
+        match stop {
+            Stop::End | Stop::Sequence => "stop",
+            Stop::Calls => "tool_call",
+            Stop::Length => "length",
+            Stop::Filtered => "content_filter",
+            Stop::Malformed | Stop::Broken => "error",
+            Stop::Paused => "pause",
+            Stop::Unknown => "unknown",
+        }
+    }
+
+    /// The messages as JSON in the shape of the conventions.
+    fn messages<'a>(
+        messages: impl IntoIterator<Item = &'a Message>,
+        finish_reason: Option<&str>,
+    ) -> String {
+        let told = messages.into_iter().map(|message| {
+            let said = message.text();
+            let said = json!({"type": "text", "content": said});
+            let (role, parts) = match message {
+                Message::System(_) => ("system", vec![said]),
+                Message::Ai(ai) => {
+                    let said = Some(said).filter(|_| !message.text().is_empty());
+                    ("assistant", said.into_iter().chain(ai.tool_calls().map(call)).collect())
+                }
+                Message::Tool(result) => {
+                    let (id, text) = (result.call_id(), result.content().text());
+                    let part = json!({"type": "tool_call_response", "id": id, "response": text});
+                    ("tool", vec![part])
+                }
+                _ => ("user", vec![said]),
+            };
+            let mut told = json!({"role": role, "parts": parts});
+            if let Some(reason) = finish_reason {
+                told["finish_reason"] = reason.into();
+            }
+            told
+        });
+        Value::Array(told.collect()).to_string()
+    }
+
+    fn call(call: &ToolCall) -> Value {
+        let arguments = serde_json::from_str::<Value>(&call.arguments);
+        let arguments = arguments.unwrap_or_else(|_| call.arguments.as_str().into());
+        json!({"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments})
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+#[expect(clippy::unused_self, reason = "there is nobody to tell")]
+impl Watch {
+    pub(super) fn turn(&self) -> Span {
+        Span {}
+    }
+
+    pub(super) fn model(&self, _: &Ask) -> Span {
+        Span {}
+    }
+
+    pub(super) fn tool(&self, _: &Call) -> Span {
+        Span {}
+    }
+}
+
+#[cfg(not(feature = "tracing"))]
+#[expect(clippy::unused_self, reason = "there is nobody to tell")]
+impl Span {
+    fn tell_turn(&self, _: &Result<Done>) {}
+
+    fn tell_reply(&self, _: Result<&Reply, Option<&crate::error::Error>>) {}
+
+    fn tell_outcome(&self, _: &Outcome) {}
+
+    fn failed(&self, _: &str) {}
+
+    fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
+        work()
+    }
+}
+
+impl Span {
+    /// Runs a turn in it.
+    pub(super) fn turn(&self, work: impl FnOnce() -> Result<Done>) -> Result<Done> {
+        let outcome = self.in_scope(work);
+        self.tell_turn(&outcome);
+        outcome
+    }
+
+    /// Asks a model in it.
+    pub(super) fn ask(
+        &self,
+        work: impl FnOnce() -> Result<Reply, ModelError>,
+    ) -> Result<Reply, ModelError> {
+        let reply = self.in_scope(work);
+        self.replied(&reply);
+        reply
+    }
+
+    /// Runs a tool in it.
+    pub(super) fn call(&self, work: impl FnOnce() -> Outcome) -> Outcome {
+        let outcome = self.in_scope(work);
+        self.tell_outcome(&outcome);
+        outcome
+    }
+
+    /// Nobody waits for the tool any more.
+    pub(super) fn timed_out(&self) {
+        self.failed("timeout");
+    }
+
+    fn replied(&self, reply: &Result<Reply, ModelError>) {
+        self.tell_reply(reply.as_ref().map_err(|error| error.downcast_ref()));
+    }
+}
+
+/// The same where the work is a future.
+#[cfg(feature = "async")]
+impl Span {
+    pub(super) async fn turn_async(
+        &self,
+        work: impl Future<Output = Result<Done>>,
+    ) -> Result<Done> {
+        let outcome = self.follow(work).await;
+        self.tell_turn(&outcome);
+        outcome
+    }
+
+    pub(super) async fn ask_async(
+        &self,
+        work: impl Future<Output = Result<Reply, ModelError>>,
+    ) -> Result<Reply, ModelError> {
+        let reply = self.follow(work).await;
+        self.replied(&reply);
+        reply
+    }
+
+    pub(super) async fn call_async(
+        &self,
+        work: impl Future<Output = Result<Outcome, String>>,
+    ) -> Result<Outcome, String> {
+        let outcome = self.follow(work).await;
+        match &outcome {
+            Ok(outcome) => self.tell_outcome(outcome),
+            Err(_) => self.timed_out(),
+        }
+        outcome
+    }
+
+    #[cfg(feature = "tracing")]
+    fn follow<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        tracing::Instrument::instrument(work, self.span.clone())
+    }
+
+    #[cfg(not(feature = "tracing"))]
+    #[expect(clippy::unused_self, reason = "there is nobody to tell")]
+    fn follow<F: Future>(&self, work: F) -> F {
+        work
+    }
+}
