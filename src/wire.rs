@@ -161,6 +161,7 @@ mod request;
 pub mod responses;
 mod terms;
 mod usage;
+mod view;
 mod words;
 
 pub use self::answer::{Answer, Stop};
@@ -171,6 +172,7 @@ pub use event::Event;
 pub use frames::{Frames, Taken};
 pub use request::{Choice, Request};
 pub use usage::Usage;
+pub use view::View;
 
 /// Reads a response of this provider, in the format that it speaks.
 ///

@@ -108,22 +108,22 @@ fn placeholders_stand_for_what_can_not_be_sent() {
         (
             Message::user([Part::Video(Media::url("u"))]),
             "[video: not supported by this format]",
-            "messages[0].content[0]: video can't be sent here",
+            "messages[0].content[0]: video is not supported by this format",
         ),
         (
             Message::user([Part::text("x"), Part::Image(Media::url("https://e.x"))]),
             "x\n[image: not supported by this format]",
-            "messages[0].content[1]: an image can't be sent here",
+            "messages[0].content[1]: an image is not supported by this format",
         ),
         (
             Message::tool("c", "t", [Part::File(Media::base64("text/csv", "AA=="))]),
             "[file: not supported by this format]",
-            "messages[0].content[0]: a file can't be sent here",
+            "messages[0].content[0]: a file is not supported by this format",
         ),
         (
             AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into(),
             "[audio: not supported by this format]",
-            "messages[0].parts[0]: audio can't be sent here",
+            "messages[0].parts[0]: audio is not supported by this format",
         ),
     ];
     for (message, content, error) in cases {
@@ -138,13 +138,13 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(arguments, json!({"arguments": "{\"x\":"}));
     assert_eq!(
         Messages::of(&list).strict().unwrap_err().to_string(),
-        "write ollama messages: messages[0].parts[0].arguments: not a JSON object"
+        "write ollama messages: messages[0].parts[0]: the arguments are not a JSON object"
     );
     let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
     assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
     assert_eq!(
         Messages::of(&list).strict().unwrap_err().to_string(),
-        "write ollama messages: messages[1]: a custom message can't be sent"
+        "write ollama messages: messages[1]: a custom message is not supported by this format"
     );
 }
 

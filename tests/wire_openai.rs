@@ -230,37 +230,37 @@ fn placeholders_stand_for_what_can_not_be_sent() {
         (
             Message::user([Part::Video(Media::url("u"))]),
             "[video: not supported by this format]",
-            "messages[0].content[0]: video can't be sent here",
+            "messages[0].content[0]: video is not supported by this format",
         ),
         (
             Message::user([Part::Image(file.clone())]),
             "[image: not supported by this format]",
-            "messages[0].content[0]: an image can't be sent here",
+            "messages[0].content[0]: an image is not supported by this format",
         ),
         (
             Message::user([Part::text("x"), Part::Audio(Media::base64("audio/flac", "AA=="))]),
             "[audio: not supported by this format]",
-            "messages[0].content[1]: audio can't be sent here",
+            "messages[0].content[1]: audio is not supported by this format",
         ),
         (
             Message::user([Part::File(Media::url("u"))]),
             "[file: not supported by this format]",
-            "messages[0].content[0]: a file can't be sent here",
+            "messages[0].content[0]: a file is not supported by this format",
         ),
         (
             Message::user([serde_json::from_str(r#"{"type":"widget"}"#).unwrap()]),
             "[part: not supported by this format]",
-            "messages[0].content[0]: a part of unknown kind can't be sent here",
+            "messages[0].content[0]: a part of unknown kind is not supported by this format",
         ),
         (
             Message::tool("c", "t", [Part::Image(Media::url("u"))]),
             "[image: not supported by this format]",
-            "messages[0].content[0]: an image can't be sent here",
+            "messages[0].content[0]: an image is not supported by this format",
         ),
         (
             AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
             "[image: not supported by this format]",
-            "messages[0].parts[1]: an image can't be sent here",
+            "messages[0].parts[1]: an image is not supported by this format",
         ),
     ];
     for (message, placeholder, error) in cases {
@@ -279,7 +279,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     let refused = Messages::of(&list).strict().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "write openai messages: messages[1]: a custom message can't be sent"
+        "write openai messages: messages[1]: a custom message is not supported by this format"
     );
 }
 

@@ -167,7 +167,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert_eq!(
         refused.to_string(),
-        "write responses input: messages[0].content[1]: video can't be sent here"
+        "write responses input: messages[0].content[1]: video is not supported by this format"
     );
     let list = [Message::tool("c", "t", [Part::Audio(Media::file_id("a"))])];
     assert_eq!(json_of(&list)[0]["output"], json!([{"type": "input_text", "text": audio}]));
@@ -177,13 +177,13 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(json_of(&list), json!([{"type": "message", "role": "assistant", "content": audio}]));
     assert_eq!(
         Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0].parts[0]: audio can't be sent here"
+        "write responses input: messages[0].parts[0]: audio is not supported by this format"
     );
     let list = [Message::custom([("k".to_owned(), json!(1))])];
     assert_eq!(json_of(&list), json!([]));
     assert_eq!(
         Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0]: a custom message can't be sent"
+        "write responses input: messages[0]: a custom message is not supported by this format"
     );
 }
 

@@ -74,11 +74,9 @@ mod encode;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
 use crate::message::Message;
-use crate::provider::Provider;
 use crate::wire::common::Sequence;
-use crate::wire::terms::Terms;
+use crate::wire::view::{Cache, View};
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -96,8 +94,7 @@ const REDACTED: &str = "redacted_thinking";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::Anthropic);
-    Messages { messages: Sequence::Prompt(prompt), terms, cache: None }
+    Messages::of_prompt(prompt)
 }
 
 /// The system message of a prompt, as a request's `system`; `None` where there is none.
@@ -106,13 +103,11 @@ pub fn system(prompt: &Prompt) -> Option<System<'_>> {
 }
 
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_field_names, reason = "that is what they are")]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-    cache: Option<Cache>,
-}
+pub type Messages<'a> = View<'a, Options>;
+
+/// The options that are this format's alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());
 
 /// A view of the system message that serialises as a request's `system`. See [`system`].
 ///
@@ -123,98 +118,11 @@ pub struct System<'a> {
     cache: Option<Cache>,
 }
 
-/// A mark up to which the provider caches.
-#[derive(Clone, Copy, Debug)]
-enum Cache {
-    /// For the five minutes that are the API's default.
-    Short,
-    Hour,
-}
-
-impl<'a> Messages<'a> {
-    /// The view of any messages, for example of a history that is exported.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::wire::anthropic::Messages;
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello."), Message::user("bye")];
-    /// let json = serde_json::to_value(Messages::of(&messages))?;
-    /// assert_eq!(json[1], serde_json::json!({"role": "assistant", "content": "Hello."}));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let terms = Terms::of(Provider::Anthropic);
-        Self { messages: Sequence::of(messages), terms, cache: None }
-    }
-
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
-    /// Writes the name of a user in front of the text, for the format has no place for it:
-    /// `Klaus: What is the weather?`
-    #[must_use]
-    pub fn names_in_text(mut self) -> Self {
-        self.terms.names_in_text = true;
-        self
-    }
-
-    /// The same messages with a cache mark at the [cacheable boundary](Prompt::cacheable): on the
-    /// last block that will be sent again in the same place, and so never on a temporary.
-    ///
-    /// Views of other messages than a prompt's are marked at their end. `thinking` blocks can't be
-    /// marked, so the mark stands before them. A request may have four marks in all; an application
-    /// sets its own with a `cache_control` under `anthropic` in the `extra` of a part.
-    #[must_use]
-    pub fn cache_prefix(mut self) -> Self {
-        self.cache = Some(Cache::Short);
-        self
-    }
-
+impl Messages<'_> {
     /// [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_prefix_1h(mut self) -> Self {
-        self.cache = Some(Cache::Hour);
-        self
-    }
-
-    /// The same view, if it expresses all of its messages.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// [module documentation](self) calls silent are none.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::message::{Media, Part};
-    /// use memory_prompt::wire::anthropic::Messages;
-    ///
-    /// let film = Message::user([Part::Video(Media::url("https://e.x/a.mp4"))]);
-    /// let error = Messages::of([&film]).strict().unwrap_err();
-    /// assert_eq!(
-    ///     error.to_string(),
-    ///     "write anthropic messages: messages[0].content[0]: video is not supported by this format"
-    /// );
-    /// ```
-    pub fn strict(self) -> Result<Self> {
-        self.messages
-            .check("write anthropic messages", |message, at| encode::check(message, *at))?;
-        Ok(self)
+    pub fn cache_prefix_1h(self) -> Self {
+        self.cached(Some(Cache::Hour))
     }
 }
 
@@ -232,22 +140,22 @@ impl<'a> System<'a> {
 
     /// The same text with a cache mark at its end, which also covers the request's tools.
     #[must_use]
-    pub fn cache(mut self) -> Self {
-        self.cache = Some(Cache::Short);
-        self
+    pub fn cache(self) -> Self {
+        self.cached(Some(Cache::Short))
     }
 
     /// [`cache`](Self::cache), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_1h(mut self) -> Self {
-        self.cache = Some(Cache::Hour);
+    pub fn cache_1h(self) -> Self {
+        self.cached(Some(Cache::Hour))
+    }
+
+    pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
+        self.cache = cache;
         self
     }
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.messages.iter().filter_map(|message| match message {
-            Message::System(system) => Some(system.text()).filter(|text| !encode::is_blank(text)),
-            _ => None,
-        })
+        self.messages.systems().filter(|text| !encode::is_blank(text))
     }
 }

@@ -489,6 +489,14 @@ impl<'a> Sequence<'a> {
         self.iter().enumerate().try_for_each(|(i, message)| check(message, &at.index(i)))
     }
 
+    /// The texts of the system messages.
+    pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
+        self.iter().filter_map(|message| match message {
+            Message::System(system) => Some(system.text()),
+            _ => None,
+        })
+    }
+
     /// Returns how many of the first messages will be sent again; all of them where nothing says
     /// otherwise.
     pub(super) fn cacheable(&self) -> usize {

@@ -57,9 +57,7 @@ mod decode;
 mod encode;
 
 use crate::composed::Prompt;
-use crate::error::Result;
-use crate::message::Message;
-use crate::wire::common::Sequence;
+use crate::wire::view::View;
 
 pub use decode::history;
 
@@ -80,46 +78,16 @@ const REDACTED: &str = "redacted_thinking";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { messages: Sequence::Prompt(prompt) }
+    Messages::of_prompt(prompt)
 }
 
-/// A view of messages that serialises as LangChain4j's JSON. See [`messages`].
-#[derive(Clone, Debug)]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
-}
+/// A view of messages that serialises as LangChain4j's JSON, for a Java application. See
+/// [`messages`].
+pub type Messages<'a> = View<'a, Options>;
 
-impl<'a> Messages<'a> {
-    /// The view of any messages, for example of a history that is handed to a Java application.
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages) }
-    }
-
-    /// The same view, if it expresses all of its messages.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// [module documentation](self) calls silent are none.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::message::{Media, Part};
-    /// use memory_prompt::wire::langchain4j::Messages;
-    ///
-    /// let table = Message::user([Part::File(Media::base64("text/csv", "YSxi"))]);
-    /// let error = Messages::of([&table]).strict().unwrap_err();
-    /// assert_eq!(
-    ///     error.to_string(),
-    ///     "write langchain4j messages: messages[0].content[0]: a file is not supported by this format"
-    /// );
-    /// ```
-    pub fn strict(self) -> Result<Self> {
-        self.messages.check("write langchain4j messages", encode::check)?;
-        Ok(self)
-    }
-}
+/// The options that are this format's alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());
 
 /// The kinds of media: `type`, and the field with the data.
 #[derive(Clone, Copy)]

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::message::Attributes;
 use crate::provider::{self, Provider};
 use crate::tool::{self, Tool};
-use crate::wire;
+use crate::wire::{self, view::Cache};
 use body::{Body, Failed};
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
@@ -117,13 +117,6 @@ pub enum Choice {
     Required,
     /// It calls the tool of this name.
     Tool(String),
-}
-
-/// The time for which the provider keeps what a cache mark covers.
-#[derive(Clone, Copy)]
-enum Cache {
-    Short,
-    Hour,
 }
 
 /// The shape of a body.

@@ -2,15 +2,16 @@
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, Cache, FORMAT, Messages, REDACTED, System};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, System};
 use crate::message::{
     AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
     ToolMessage,
 };
+use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, media_type, placeholder,
+    Arguments, DataUrl, as_other_part, is_foreign, kept, media_type, placeholder,
 };
+use crate::wire::view::{Cache, Marks, Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
 const EMPTY: &str = "(empty message)";
@@ -398,17 +399,6 @@ impl Serialize for Location<'_> {
     }
 }
 
-impl Serialize for Cache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "ephemeral")?;
-        if matches!(self, Self::Hour) {
-            map.serialize_entry("ttl", "1h")?;
-        }
-        map.end()
-    }
-}
-
 /// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
 struct Id<'a>(&'a str);
 
@@ -423,69 +413,48 @@ impl Serialize for Id<'_> {
     }
 }
 
-/// What of a message would be left out or replaced.
-pub(super) fn check(message: &Message, at: At<'_>) -> Result<()> {
-    match message {
-        Message::System(_) => Ok(()),
-        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
-        Message::User(user) => {
-            let says_nothing = match user.content() {
-                Content::Text(text) => is_blank(text),
-                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-            };
-            if says_nothing {
-                return Err(at.unsupported(format_args!("an empty message {NO}")));
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Anthropic;
+    const OPERATION: &'static str = "write anthropic messages";
+    const OBJECTS: bool = true;
+
+    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+        let block = match by {
+            Speaker::Ai => Some(other_block(part)),
+            _ => self::part(part),
+        };
+        !matches!(block, Some(Block::Text { .. }))
+    }
+
+    fn refuses_part(part: &AiPart) -> Option<&'static str> {
+        match part {
+            AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
+                Some("reasoning without this provider's signature")
             }
-            check_parts(user.content(), &at.key("content"))
+            AiPart::ToolCall(call) if call.id.is_empty() => Some(NO_ID),
+            _ => None,
         }
-        Message::Tool(tool) => {
-            check_id(tool.call_id(), &at)?;
-            check_parts(tool.content(), &at.key("content"))
-        }
-        Message::Ai(_) if !is_said(message) => {
-            Err(at.unsupported(format_args!("an empty answer {NO}")))
-        }
-        Message::Ai(ai) => {
-            let content = at.key("parts");
-            let mut parts = ai.parts().iter().enumerate();
-            parts.try_for_each(|(i, part)| check_ai_part(part, &content.index(i)))
+    }
+
+    fn refuses(message: &Message, _: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::Custom(_) => Some("a custom message"),
+            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
+            Message::Ai(_) if !is_said(message) => Some("an empty answer"),
+            _ => None,
         }
     }
 }
 
-const NO: &str = "is not supported by this format";
+impl Sent for Options {}
+impl Marks for Options {}
 
-fn check_ai_part(part: &AiPart, at: &At<'_>) -> Result<()> {
-    match part {
-        AiPart::Content(content) => check_part(content, ai_part(part), at),
-        AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
-            Err(at.unsupported(format_args!("reasoning without this provider's signature {NO}")))
-        }
-        AiPart::Reasoning(_) => Ok(()),
-        AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-            Err(at.unsupported("the arguments are not a JSON object"))
-        }
-        AiPart::ToolCall(call) => check_id(&call.id, at),
-    }
-}
+const NO_ID: &str = "a call without an id";
 
-fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
-    let mut parts = content.parts().iter().enumerate();
-    parts.try_for_each(|(i, p)| check_part(p, part(p), &at.index(i)))
-}
-
-/// A part that is no text and is written as one is a placeholder.
-fn check_part(part: &Part, block: Option<Block<'_>>, at: &At<'_>) -> Result<()> {
-    if part.as_text().is_none() && matches!(block, Some(Block::Text { .. })) {
-        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
-    }
-    Ok(())
-}
-
-fn check_id(id: &str, at: &At<'_>) -> Result<()> {
-    if id.is_empty() {
-        Err(at.unsupported(format_args!("a call without an id {NO}")))
-    } else {
-        Ok(())
+fn says_nothing(content: &Content) -> bool {
+    match content {
+        Content::Text(text) => is_blank(text),
+        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
     }
 }

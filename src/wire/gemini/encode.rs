@@ -7,14 +7,15 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, SystemInstruction, WHOLE};
-use crate::error::Result;
 use crate::message::{
     AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
     ToolMessage,
 };
+use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, placeholder, sniff, write_kept,
+    Arguments, DataUrl, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
 };
+use crate::wire::view::{Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
 const EMPTY: &str = "(empty message)";
@@ -422,61 +423,42 @@ fn result_media(part: &Part) -> Option<Piece<'_>> {
     is_taken.then_some(Piece::Media(media, location))
 }
 
-/// What of a message would be left out or replaced. `calls` are the ids of the calls before it.
-pub(super) fn check(message: &Message, calls: &[&str], at: &At<'_>) -> Result<()> {
-    let content = at.key("content");
-    match message {
-        Message::System(_) => Ok(()),
-        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
-        Message::User(user) => {
-            let says_nothing = match user.content() {
-                Content::Text(text) => text.is_empty(),
-                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-            };
-            if says_nothing {
-                return Err(at.unsupported(format_args!("an empty message {NO}")));
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Gemini;
+    const OPERATION: &'static str = "write gemini contents";
+    const OBJECTS: bool = true;
+
+    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+        match by {
+            Speaker::Tool => result_media(part).is_some(),
+            _ => !matches!(self::part(part), Some(Piece::Text { .. })),
+        }
+    }
+
+    fn refuses_part(part: &AiPart) -> Option<&'static str> {
+        ai_part(part).is_none().then_some("another provider's reasoning")
+    }
+
+    fn refuses(message: &Message, calls: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::Custom(_) => Some("a custom message"),
+            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::Tool(tool)
+                if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) =>
+            {
+                Some("a result without a tool's name")
             }
-            let mut parts = user.content().parts().iter().enumerate();
-            parts.try_for_each(|(i, p)| check_part(p, part(p), &content.index(i)))
-        }
-        Message::Tool(tool) => {
-            if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) {
-                return Err(at.unsupported(format_args!("a result without a tool's name {NO}")));
-            }
-            let mut parts = tool.content().parts().iter().enumerate();
-            parts.try_for_each(|(i, p)| {
-                let piece = result_media(p).unwrap_or_else(|| Piece::text(""));
-                check_part(p, Some(piece), &content.index(i))
-            })
-        }
-        Message::Ai(_) if !is_said(message) => {
-            Err(at.unsupported(format_args!("an empty answer {NO}")))
-        }
-        Message::Ai(ai) => {
-            let parts = at.key("parts");
-            ai.parts().iter().enumerate().try_for_each(|(i, part)| {
-                let at = parts.index(i);
-                match part {
-                    AiPart::Content(content) => check_part(content, ai_part(part), &at),
-                    AiPart::Reasoning(_) if ai_part(part).is_none() => {
-                        Err(at.unsupported(format_args!("another provider's reasoning {NO}")))
-                    }
-                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-                        Err(at.unsupported("the arguments are not a JSON object"))
-                    }
-                    AiPart::Reasoning(_) | AiPart::ToolCall(_) => Ok(()),
-                }
-            })
+            Message::Ai(_) if !is_said(message) => Some("an empty answer"),
+            _ => None,
         }
     }
 }
 
-const NO: &str = "is not supported by this format";
+impl Sent for Options {}
 
-/// A part that is no text and is written as one is a placeholder.
-fn check_part(part: &Part, piece: Option<Piece<'_>>, at: &At<'_>) -> Result<()> {
-    if part.as_text().is_none() && matches!(piece, Some(Piece::Text { .. })) {
-        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
+fn says_nothing(content: &Content) -> bool {
+    match content {
+        Content::Text(text) => text.is_empty(),
+        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
     }
-    Ok(())
 }

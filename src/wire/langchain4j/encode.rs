@@ -3,13 +3,14 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Kind, Messages, REDACTED, SIGNATURE};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Kind, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, DataUrl, as_other_part, kept, kind, placeholder, sniff, write_kept};
+use crate::provider::{Provider, Row};
+use crate::wire::common::{DataUrl, as_other_part, kept, placeholder, sniff, write_kept};
+use crate::wire::view::{Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -344,49 +345,36 @@ fn level(detail: Option<&Detail>) -> &'static str {
     LEVELS.into_iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or("AUTO")
 }
 
-/// Refuses what of a message would be left out or replaced.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    match message {
-        Message::System(_) if is_blank_system(message) => {
-            Err(at.unsupported(format_args!("a blank system message {NO}")))
-        }
-        Message::User(user) => check_content(user.content(), at),
-        Message::Tool(tool) => check_content(tool.content(), at),
-        Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
-            Err(at.unsupported(format_args!("a role of its own {NO}")))
-        }
-        Message::System(_) | Message::Custom(_) => Ok(()),
-        Message::Ai(ai) => {
-            if Thinking::of(ai).is_too_much() {
-                return Err(at.unsupported(format_args!("reasoning in several signed parts {NO}")));
+impl Shape for Options {
+    /// No provider reads it, so nothing of this one is looked at.
+    const NAMESAKE: Provider = Provider::OpenAiCompatible;
+    const OPERATION: &'static str = "write langchain4j messages";
+    const OBJECTS: bool = false;
+
+    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+        by != Speaker::Ai && !matches!(element(part), Element::Text { .. })
+    }
+
+    fn refuses_part(part: &AiPart) -> Option<&'static str> {
+        match part {
+            AiPart::Reasoning(r) if r.signature.is_some() && !is_signed(r) => {
+                Some("another provider's signature")
             }
-            let parts = at.key("parts");
-            for (i, part) in ai.parts().iter().enumerate() {
-                let at = parts.index(i);
-                let what = match part {
-                    AiPart::Content(Part::Text(_)) => continue,
-                    AiPart::Content(content) => kind(content),
-                    AiPart::Reasoning(r) if r.signature.is_none() || is_signed(r) => continue,
-                    AiPart::Reasoning(_) => "another provider's signature",
-                    AiPart::ToolCall(call) if call.signature.is_none() => continue,
-                    AiPart::ToolCall(_) => "a call's signature",
-                };
-                return Err(at.unsupported(format_args!("{what} {NO}")));
-            }
-            Ok(())
+            AiPart::ToolCall(call) if call.signature.is_some() => Some("a call's signature"),
+            _ => None,
         }
     }
-}
 
-const NO: &str = "is not supported by this format";
-
-/// A part that is no text and is written as one is a placeholder.
-fn check_content(content: &Content, at: &At<'_>) -> Result<()> {
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        if part.as_text().is_none() && matches!(element(part), Element::Text { .. }) {
-            return Err(at.index(i).unsupported(format_args!("{} {NO}", kind(part))));
+    fn refuses(message: &Message, _: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::System(_) if is_blank_system(message) => Some("a blank system message"),
+            Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
+                Some("a role of its own")
+            }
+            Message::Ai(ai) if Thinking::of(ai).is_too_much() => {
+                Some("reasoning in several signed parts")
+            }
+            _ => None,
         }
     }
-    Ok(())
 }

@@ -4,10 +4,11 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, FORMAT, Messages};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
-use crate::wire::common::{Arguments, At, inline, kept, kind, placeholder, write_kept};
+use crate::provider::{Provider, Row};
+use crate::wire::common::{Arguments, inline, kept, placeholder, write_kept};
+use crate::wire::view::{Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -22,48 +23,17 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    let refuse = |at: At<'_>, part: &Part| {
-        if part.as_text().is_some() || image(part).is_some() {
-            Ok(())
-        } else {
-            Err(at.unsupported(format_args!("{} can't be sent here", kind(part))))
-        }
-    };
-    match message {
-        Message::System(_) => {}
-        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
-        Message::User(_) | Message::Tool(_) => {
-            let at = at.key("content");
-            for (i, part) in content(message).iter().enumerate() {
-                refuse(at.index(i), part)?;
-            }
-        }
-        Message::Ai(m) => {
-            let at = at.key("parts");
-            for (i, part) in m.parts().iter().enumerate() {
-                let at = at.index(i);
-                match part {
-                    AiPart::Content(part) => refuse(at, part)?,
-                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-                        return Err(at.key("arguments").unsupported("not a JSON object"));
-                    }
-                    AiPart::ToolCall(_) | AiPart::Reasoning(_) => {}
-                }
-            }
-        }
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Ollama;
+    const OPERATION: &'static str = "write ollama messages";
+    const OBJECTS: bool = true;
+
+    fn takes(part: &Part, _: Speaker, _: &Row) -> bool {
+        image(part).is_some()
     }
-    Ok(())
 }
 
-fn content(message: &Message) -> &[Part] {
-    match message {
-        Message::User(m) => m.content().parts(),
-        Message::Tool(m) => m.content().parts(),
-        _ => &[],
-    }
-}
+impl Sent for Options {}
 
 /// The bare base64 of an image.
 fn image(part: &Part) -> Option<&str> {

@@ -4,20 +4,20 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, FORMAT, Messages};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::provider::{Files, ReasoningField, Row};
+use crate::provider::{Files, Provider, ReasoningField, Row};
 use crate::wire::common::{
-    At, MARK, as_other_part, entry, inline, input, kept, kind, placeholder, write_kept, write_mark,
+    MARK, as_other_part, entry, inline, input, kept, placeholder, write_kept, write_mark,
 };
+use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache { self.last_with_block() } else { None };
+        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
         let mut seq = serializer.serialize_seq(None)?;
         for (i, message) in self.messages.iter().enumerate() {
             if !matches!(message, Message::Custom(_)) {
@@ -52,38 +52,24 @@ fn has_block(message: &Message) -> bool {
     }
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, row: &Row, at: &At<'_>) -> Result<()> {
-    let of = Block::of_user(row);
-    let (content, for_all) = match message {
-        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
-        Message::System(_) => return Ok(()),
-        Message::Ai(m) => return check_ai(m, at),
-        Message::User(m) => (m.content(), false),
-        Message::Tool(m) => (m.content(), true),
-    };
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        let block = if for_all { Block::text(part) } else { of(part) };
-        if let Block::Placeholder(_) = block {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::OpenAi;
+    const OPERATION: &'static str = "write openai messages";
+    const OBJECTS: bool = false;
+
+    fn takes(part: &Part, by: Speaker, row: &Row) -> bool {
+        let block = match by {
+            Speaker::User => Block::of_user(row)(part),
+            Speaker::Tool => Block::text(part),
+            Speaker::Ai if spoken(part).is_some() => return true,
+            Speaker::Ai => Block::said(part),
+        };
+        !matches!(block, Block::Placeholder(_))
     }
-    Ok(())
 }
 
-fn check_ai(message: &AiMessage, at: &At<'_>) -> Result<()> {
-    let at = at.key("parts");
-    for (i, part) in message.parts().iter().enumerate() {
-        if let AiPart::Content(part) = part
-            && spoken(part).is_none()
-            && let Block::Placeholder(_) = Block::said(part)
-        {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
-    }
-    Ok(())
-}
+impl Sent for Options {}
+impl Marks for Options {}
 
 /// One message.
 struct One<'a> {

@@ -41,9 +41,8 @@ pub(super) fn write<M: SerializeMap>(
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
-    let messages = openai::messages(request.prompt);
-    let is_marked = request.cache.is_some() && dialect.takes_marks;
-    body.field("messages", &if is_marked { messages.cache_prefix() } else { messages })?;
+    let cache = request.cache.filter(|_| dialect.takes_marks);
+    body.field("messages", &openai::messages(request.prompt).cached(cache))?;
     body.optional(dialect.max_tokens, request.max_tokens)?;
     if !request.tools.is_empty() {
         body.list("tools", request.tools.iter().map(Definition::of))?;

@@ -3,20 +3,20 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Input, kinds};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Input, Options, kinds};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall, ToolMessage,
 };
+use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
-    write_mark,
+    MARK, as_content, as_other_part, inline, input, kept, placeholder, write_kept, write_mark,
 };
+use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache { self.last_with_block() } else { None };
+        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
         let sent = self.terms.sent(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
@@ -79,38 +79,21 @@ fn is_custom(call: &ToolCall) -> bool {
     kind.and_then(Value::as_str) == Some("custom_tool_call")
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    match message {
-        Message::Custom(_) => Err(at.unsupported("a custom message can't be sent")),
-        Message::System(_) => Ok(()),
-        Message::User(m) => check_parts(m.content(), at),
-        Message::Tool(m) => check_parts(m.content(), at),
-        Message::Ai(m) => {
-            let at = at.key("parts");
-            for (i, part) in m.parts().iter().enumerate() {
-                if let AiPart::Content(part) = part
-                    && !matches!(part, Part::Text(_))
-                    && fields(part).is_none()
-                {
-                    let what = kind(part);
-                    return Err(at.index(i).unsupported(format_args!("{what} can't be sent here")));
-                }
-            }
-            Ok(())
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::OpenAiResponses;
+    const OPERATION: &'static str = "write responses input";
+    const OBJECTS: bool = false;
+
+    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+        match by {
+            Speaker::Ai => fields(part).is_some(),
+            _ => !matches!(Block::of(part), Block::Placeholder(_)),
         }
     }
 }
 
-fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        if let Block::Placeholder(_) = Block::of(part) {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
-    }
-    Ok(())
-}
+impl Sent for Options {}
+impl Marks for Options {}
 
 /// A message that goes in.
 struct Said<'a> {
