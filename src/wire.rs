@@ -159,6 +159,8 @@ pub mod openai;
 mod refused;
 mod request;
 pub mod responses;
+mod shape;
+mod stream;
 mod terms;
 mod usage;
 mod view;
@@ -171,6 +173,7 @@ use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
 pub use request::{Choice, Request};
+pub use stream::Stream;
 pub use usage::Usage;
 pub use view::View;
 

@@ -533,7 +533,10 @@ fn streams_that_break_say_so() {
     let mut stream = Stream::new();
     stream.push(start).expect("it begins");
     let error = stream.finish().expect_err("it has no end");
-    assert_eq!(error.to_string(), "read anthropic stream: the stream ended before `message_stop`");
+    assert_eq!(
+        error.to_string(),
+        "read anthropic stream: it broke off before the answer was complete"
+    );
 
     // The model was cut off in the middle of its arguments: what there is, is kept.
     let mut stream = Stream::new();

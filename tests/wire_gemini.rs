@@ -517,7 +517,10 @@ fn errors_say_where() {
     let mut stream = Stream::new();
     stream.push(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#).expect("it begins");
     let error = stream.finish().expect_err("it has no end");
-    assert_eq!(error.to_string(), "read gemini stream: the stream ended before a `finishReason`");
+    assert_eq!(
+        error.to_string(),
+        "read gemini stream: it broke off before the answer was complete"
+    );
 }
 
 #[test]

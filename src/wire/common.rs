@@ -16,14 +16,14 @@ use crate::message::{
 /// A place in a document, and what was being done there.
 ///
 /// A list on the stack: it costs nothing until something is wrong.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     operation: &'static str,
     up: Option<&'a Self>,
     step: Step,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Root,
     Key(&'static str),
@@ -107,7 +107,8 @@ impl fmt::Display for At<'_> {
 /// The fields of an object, taken one by one; what is left was not known.
 ///
 /// A field that is `null` counts as absent, as every provider reads it.
-pub(super) struct Fields<'a> {
+#[derive(Debug)]
+pub struct Fields<'a> {
     pub(super) at: At<'a>,
     map: Attributes,
 }
@@ -230,14 +231,6 @@ pub(super) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
         Value::Object(_) => "an object",
     };
     Expected(what, found)
-}
-
-/// One event of a stream: the JSON object, or `None` for what carries nothing (an empty line,
-/// `[DONE]`). A `data:` in front is tolerated.
-pub(super) fn event(at: &At<'_>, data: &str) -> Result<Option<Value>> {
-    let data = data.trim();
-    let data = data.strip_prefix("data:").map_or(data, str::trim_start);
-    if data.is_empty() || data == "[DONE]" { Ok(None) } else { at.parse(data).map(Some) }
 }
 
 /// Keeps what only `format` understands, under the name of that format.
@@ -401,6 +394,7 @@ pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
 }
 
 /// `data:image/png;base64,AA==`, written without a copy of the data.
+#[derive(Clone, Copy)]
 pub(super) struct DataUrl<'a> {
     pub(super) media_type: &'a str,
     pub(super) data: &'a str,

@@ -1,5 +1,7 @@
 //! Messages as the Messages API takes them.
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, System};
@@ -8,9 +10,8 @@ use crate::message::{
     ToolMessage,
 };
 use crate::provider::{Provider, Row};
-use crate::wire::common::{
-    Arguments, DataUrl, as_other_part, is_foreign, kept, media_type, placeholder,
-};
+use crate::wire::common::{DataUrl, as_other_part, is_foreign, kept, media_type, placeholder};
+use crate::wire::shape::{Entry, Seq, write};
 use crate::wire::view::{Cache, Marks, Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
@@ -294,71 +295,77 @@ impl Marked<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self.block {
             Block::Text { text, kept } => {
-                map.serialize_entry("type", "text")?;
-                map.serialize_entry("text", text)?;
-                self.write_kept(map, kept, &["type", "text"])
+                self.write_fields(map, &[("type", "text".into()), ("text", text.into())], kept)
             }
             Block::Image(media, location) => {
-                map.serialize_entry("type", "image")?;
-                map.serialize_entry("source", &location)?;
-                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source"])
+                let source = location.source();
+                let own = [("type", "image".into()), ("source", Entry::Fields(&source))];
+                self.write_fields(map, &own, kept(FORMAT, &media.extra))
             }
             Block::Document(media, location) => {
-                map.serialize_entry("type", "document")?;
-                map.serialize_entry("source", &location)?;
-                if let Some(name) = &media.name {
-                    map.serialize_entry("title", name)?;
-                }
-                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source", "title"])
+                let source = location.source();
+                let own = [
+                    ("type", "document".into()),
+                    ("source", Entry::Fields(&source)),
+                    ("title", media.name.as_ref().into()),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &media.extra))
             }
             Block::Thinking(reasoning) => {
-                map.serialize_entry("type", "thinking")?;
-                map.serialize_entry("thinking", &reasoning.text)?;
-                if let Some(signature) = &reasoning.signature {
-                    map.serialize_entry("signature", signature)?;
-                }
-                let own = ["type", "thinking", "signature"];
-                self.write_kept(map, kept(FORMAT, &reasoning.extra), &own)
+                let own = [
+                    ("type", "thinking".into()),
+                    ("thinking", (&reasoning.text).into()),
+                    ("signature", reasoning.signature.as_ref().into()),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &reasoning.extra))
             }
             Block::Redacted(reasoning) => {
-                map.serialize_entry("type", REDACTED)?;
-                map.serialize_entry("data", reasoning.signature.as_deref().unwrap_or_default())?;
-                self.write_kept(map, kept(FORMAT, &reasoning.extra), &["type", "data"])
+                let data = reasoning.signature.as_deref().unwrap_or_default();
+                let own = [("type", REDACTED.into()), ("data", data.into())];
+                self.write_fields(map, &own, kept(FORMAT, &reasoning.extra))
             }
             Block::ToolUse(call) => {
-                map.serialize_entry("type", "tool_use")?;
-                map.serialize_entry("id", &Id(&call.id))?;
-                map.serialize_entry("name", &call.name)?;
-                map.serialize_entry("input", &Arguments(&call.arguments))?;
-                self.write_kept(map, kept(FORMAT, &call.extra), &["type", "id", "name", "input"])
+                let id = accepted(&call.id);
+                let own = [
+                    ("type", "tool_use".into()),
+                    ("id", (&*id).into()),
+                    ("name", (&call.name).into()),
+                    ("input", Entry::Arguments(&call.arguments)),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &call.extra))
             }
             Block::ToolResult(tool) => {
                 map.serialize_entry("type", "tool_result")?;
-                map.serialize_entry("tool_use_id", &Id(tool.call_id()))?;
+                map.serialize_entry("tool_use_id", &accepted(tool.call_id()))?;
                 match tool.content() {
                     Content::Text(text) if is_blank(text) => {}
                     Content::Text(text) => map.serialize_entry("content", text)?,
-                    Content::Parts(parts) => map.serialize_entry("content", &Parts(parts))?,
+                    Content::Parts(parts) => {
+                        let blocks = parts.iter().filter_map(part);
+                        let blocks = blocks.map(|block| Marked { block, cache: None });
+                        map.serialize_entry("content", &Seq(blocks))?;
+                    }
                 }
-                if tool.is_error() {
-                    map.serialize_entry("is_error", &true)?;
-                }
-                let own = ["type", "tool_use_id", "content", "is_error"];
-                self.write_kept(map, kept(ATTRIBUTE, tool.attributes()), &own)
+                let written = ["type", "tool_use_id", "content"].map(|name| (name, Entry::Nothing));
+                let [kind, id, content] = written;
+                let is_error = tool.is_error().then_some(Entry::True);
+                let own = [kind, id, content, ("is_error", is_error.unwrap_or(Entry::Nothing))];
+                self.write_fields(map, &own, kept(ATTRIBUTE, tool.attributes()))
             }
-            Block::Other(fields) => self.write_kept(map, Some(fields), &[]),
+            Block::Other(fields) => self.write_fields(map, &[], Some(fields)),
         }
     }
 
-    /// Fields that were kept, without those that are written here: no key may stand twice.
-    fn write_kept<M: SerializeMap>(
+    /// Writes fields and those that were kept, but for a cache mark where there is another.
+    fn write_fields<M: SerializeMap>(
         &self,
         map: &mut M,
+        own: &[(&'static str, Entry<'_>)],
         kept: Option<&Attributes>,
-        own: &[&str],
     ) -> Result<(), M::Error> {
+        write(map, own, None)?;
         for (key, value) in kept.into_iter().flatten() {
-            let is_written = own.contains(&key.as_str());
+            let is_written = own.iter().any(|(own, _)| own == key);
             if !is_written && (self.cache.is_none() || key != "cache_control") {
                 map.serialize_entry(key, value)?;
             }
@@ -367,50 +374,28 @@ impl Marked<'_> {
     }
 }
 
-/// What a tool result holds.
-struct Parts<'a>(&'a [Part]);
-
-impl Serialize for Parts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let blocks = self.0.iter().filter_map(part);
-        serializer.collect_seq(blocks.map(|block| Marked { block, cache: None }))
-    }
-}
-
-impl Serialize for Location<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+impl<'a> Location<'a> {
+    fn source(self) -> [(&'static str, Entry<'a>); 3] {
+        let nothing = ("", Entry::Nothing);
         match self {
-            Self::Base64 { media_type, data } => {
-                map.serialize_entry("type", "base64")?;
-                map.serialize_entry("media_type", media_type)?;
-                map.serialize_entry("data", data)?;
-            }
-            Self::Url(url) => {
-                map.serialize_entry("type", "url")?;
-                map.serialize_entry("url", url)?;
-            }
-            Self::File(id) => {
-                map.serialize_entry("type", "file")?;
-                map.serialize_entry("file_id", id)?;
-            }
+            Self::Base64 { media_type, data } => [
+                ("type", "base64".into()),
+                ("media_type", media_type.into()),
+                ("data", data.into()),
+            ],
+            Self::Url(url) => [("type", "url".into()), ("url", url.into()), nothing],
+            Self::File(id) => [("type", "file".into()), ("file_id", id.into()), nothing],
         }
-        map.end()
     }
 }
 
 /// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
-struct Id<'a>(&'a str);
-
-impl Serialize for Id<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if self.0.chars().all(is_accepted) {
-            return serializer.serialize_str(self.0);
-        }
-        let id: String = self.0.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect();
-        serializer.serialize_str(&id)
+fn accepted(id: &str) -> Cow<'_, str> {
+    let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if id.chars().all(is_accepted) {
+        return Cow::Borrowed(id);
     }
+    Cow::Owned(id.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect())
 }
 
 impl Shape for Options {

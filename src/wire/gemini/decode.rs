@@ -172,7 +172,7 @@ fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
 ///
 /// They must differ within a conversation, for other providers demand it, and be the same whenever
 /// the same answer is read.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Calls {
     name: Option<String>,
     count: usize,

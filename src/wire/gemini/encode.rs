@@ -13,8 +13,9 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    Arguments, DataUrl, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
+    DataUrl, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
 };
+use crate::wire::shape::{Entry, Object, write};
 use crate::wire::view::{Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
@@ -45,7 +46,7 @@ impl Serialize for Contents<'_> {
         let mut list = serializer.serialize_seq(None)?;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
-            list.serialize_element(&Entry { messages, before, options: self.options })?;
+            list.serialize_element(&Turn { messages, before, options: self.options })?;
             before = messages;
         }
         list.end()
@@ -62,14 +63,14 @@ fn is_said(message: &Message) -> bool {
 }
 
 /// One element of `contents`: a user message, or neighbouring answers, or the results of their calls.
-struct Entry<'e, 'a> {
+struct Turn<'e, 'a> {
     messages: &'e [&'a Message],
     /// The entry before this one.
     before: &'e [&'a Message],
     options: Options,
 }
 
-impl Serialize for Entry<'_, '_> {
+impl Serialize for Turn<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
         let mut map = serializer.serialize_map(Some(2))?;
@@ -79,11 +80,11 @@ impl Serialize for Entry<'_, '_> {
     }
 }
 
-struct Parts<'p, 'e, 'a>(&'p Entry<'e, 'a>);
+struct Parts<'p, 'e, 'a>(&'p Turn<'e, 'a>);
 
 impl Serialize for Parts<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Entry { messages, before, options } = *self.0;
+        let Turn { messages, before, options } = *self.0;
         let mut list = serializer.serialize_seq(None)?;
         for (call, tool) in in_order_of_calls(before, messages) {
             list.serialize_element(&Piece::Result { tool, call, options })?;
@@ -237,36 +238,33 @@ impl Serialize for Piece<'_> {
         let mut map = serializer.serialize_map(None)?;
         match *self {
             Self::Text { text, kept } => {
-                map.serialize_entry("text", text)?;
-                write_kept(&mut map, kept, &["text"])?;
+                write(&mut map, &[("text", text.into())], kept)?;
             }
             Self::Thought(reasoning) => {
-                map.serialize_entry("text", &reasoning.text)?;
-                map.serialize_entry("thought", &true)?;
-                if let Some(signature) = &reasoning.signature {
-                    map.serialize_entry(SIGNATURE, signature)?;
-                }
-                let own = ["text", "thought", SIGNATURE];
-                write_kept(&mut map, kept(FORMAT, &reasoning.extra), &own)?;
+                let own = [
+                    ("text", (&reasoning.text).into()),
+                    ("thought", Entry::True),
+                    (SIGNATURE, reasoning.signature.as_ref().into()),
+                ];
+                write(&mut map, &own, kept(FORMAT, &reasoning.extra))?;
             }
             Self::Media(media, location) => {
                 let kept = kept(FORMAT, &media.extra);
-                let beside = |key| kept?.get(key)?.as_object();
-                match location {
+                let (key, own) = match location {
                     Location::Inline { media_type, data } => {
-                        let blob = Blob { media_type, data, kept: beside("inlineData") };
-                        map.serialize_entry("inlineData", &blob)?;
+                        ("inlineData", [("mimeType", media_type.into()), ("data", data.into())])
                     }
                     Location::File { media_type, uri } => {
-                        let file = File { media_type, uri, kept: beside("fileData") };
-                        map.serialize_entry("fileData", &file)?;
+                        ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
                     }
-                }
+                };
+                let beside = kept.and_then(|kept| kept.get(key)?.as_object());
+                map.serialize_entry(key, &Object { own, kept: beside })?;
                 write_kept(&mut map, kept, &["inlineData", "fileData"])?;
             }
             Self::Call { call, is_first, options } => {
                 let kept = kept(FORMAT, &call.extra);
-                map.serialize_entry("functionCall", &FunctionCall { call, kept, options })?;
+                map.serialize_entry("functionCall", &function_call(call, kept, options))?;
                 let signature = call.signature.as_deref();
                 let signature = signature.filter(|_| !is_foreign(FORMAT, &call.extra));
                 let stand_in = (is_first && options.skip_signatures).then_some(NO_SIGNATURE);
@@ -287,57 +285,16 @@ impl Serialize for Piece<'_> {
     }
 }
 
-struct Blob<'a> {
-    media_type: &'a str,
-    data: &'a str,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for Blob<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("mimeType", self.media_type)?;
-        map.serialize_entry("data", self.data)?;
-        write_kept(&mut map, self.kept, &["mimeType", "data"])?;
-        map.end()
-    }
-}
-
-struct File<'a> {
-    media_type: Option<&'a str>,
-    uri: &'a str,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for File<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(media_type) = self.media_type {
-            map.serialize_entry("mimeType", media_type)?;
-        }
-        map.serialize_entry("fileUri", self.uri)?;
-        write_kept(&mut map, self.kept, &["mimeType", "fileUri"])?;
-        map.end()
-    }
-}
-
-struct FunctionCall<'a> {
+fn function_call<'a>(
     call: &'a ToolCall,
     kept: Option<&'a Attributes>,
     options: Options,
-}
-
-impl Serialize for FunctionCall<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.options.no_ids && has_id(self.call) {
-            map.serialize_entry("id", &self.call.id)?;
-        }
-        map.serialize_entry("name", &self.call.name)?;
-        map.serialize_entry("args", &Arguments(&self.call.arguments))?;
-        let kept = self.kept.and_then(|kept| kept.get("functionCall")?.as_object());
-        write_kept(&mut map, kept, &["id", "name", "args"])?;
-        map.end()
+) -> Object<'a, 3> {
+    let id = (!options.no_ids && has_id(call)).then_some(&call.id);
+    let args = Entry::Arguments(&call.arguments);
+    Object {
+        own: [("id", id.into()), ("name", (&call.name).into()), ("args", args)],
+        kept: kept.and_then(|kept| kept.get("functionCall")?.as_object()),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{DataUrl, as_other_part, kept, placeholder, sniff, write_kept};
+use crate::wire::shape::{Entry, Object, Seq, write};
 use crate::wire::view::{Shape, Speaker};
 
 impl Serialize for Messages<'_> {
@@ -72,7 +73,7 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str,
     if let Some(text) = thinking.text() {
         map.serialize_entry("thinking", &text)?;
     }
-    map.serialize_entry("toolExecutionRequests", &Requests(m))?;
+    map.serialize_entry("toolExecutionRequests", &Seq(m.tool_calls().map(request)))?;
     let attributes = Shared { attributes: m.attributes(), reasoning: Some(&thinking) };
     map.serialize_entry("attributes", &attributes)?;
     let own = ["text", "thinking", "toolExecutionRequests", "attributes", "type"];
@@ -81,12 +82,11 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str,
 }
 
 fn write_tool<M: SerializeMap>(map: &mut M, m: &ToolMessage) -> Result<&'static str, M::Error> {
-    if !m.call_id().is_empty() {
-        map.serialize_entry("id", m.call_id())?;
-    }
-    if !m.tool_name().is_empty() {
-        map.serialize_entry("toolName", m.tool_name())?;
-    }
+    let own = [
+        ("id", Entry::unless_empty(m.call_id())),
+        ("toolName", Entry::unless_empty(m.tool_name())),
+    ];
+    write(map, &own, None)?;
     map.serialize_entry("contents", &Contents(m.content()))?;
     if m.is_error() {
         map.serialize_entry("isError", &true)?;
@@ -200,26 +200,14 @@ fn is_redacted(reasoning: &Reasoning) -> bool {
     kept.and_then(|kept| kept.get("type")).is_some_and(|kind| kind == REDACTED)
 }
 
-struct Requests<'a>(&'a AiMessage);
-
-impl Serialize for Requests<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tool_calls().map(Request))
-    }
-}
-
-struct Request<'a>(&'a ToolCall);
-
-impl Serialize for Request<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.0.id.is_empty() {
-            map.serialize_entry("id", &self.0.id)?;
-        }
-        map.serialize_entry("name", &self.0.name)?;
-        map.serialize_entry("arguments", &self.0.arguments)?;
-        write_kept(&mut map, kept(FORMAT, &self.0.extra), &["id", "name", "arguments"])?;
-        map.end()
+fn request(call: &ToolCall) -> Object<'_, 3> {
+    Object {
+        own: [
+            ("id", Entry::unless_empty(&call.id)),
+            ("name", (&call.name).into()),
+            ("arguments", (&call.arguments).into()),
+        ],
+        kept: kept(FORMAT, &call.extra),
     }
 }
 
@@ -301,7 +289,7 @@ impl Serialize for Element<'_> {
                 let (name, field) = kind.names();
                 let kept = kept(FORMAT, &media.extra);
                 let beside = kept.and_then(|kept| kept.get(field)?.as_object());
-                map.serialize_entry(field, &Data { media, kept: beside })?;
+                map.serialize_entry(field, &data(media, beside))?;
                 if matches!(kind, Kind::Image) {
                     map.serialize_entry("detailLevel", level(media.detail.as_ref()))?;
                 }
@@ -314,27 +302,10 @@ impl Serialize for Element<'_> {
     }
 }
 
-struct Data<'a> {
-    media: &'a Media,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for Data<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let key = match &self.media.source {
-            Source::Base64(_) => "base64Data",
-            Source::Url(_) | Source::FileId(_) => "url",
-        };
-        let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) =
-            &self.media.source;
-        map.serialize_entry(key, value)?;
-        if let Some(media_type) = media_type(self.media) {
-            map.serialize_entry("mimeType", media_type)?;
-        }
-        write_kept(&mut map, self.kept, &[key, "mimeType"])?;
-        map.end()
-    }
+fn data<'a>(media: &'a Media, kept: Option<&'a Attributes>) -> Object<'a, 2> {
+    let key = if matches!(media.source, Source::Base64(_)) { "base64Data" } else { "url" };
+    let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) = &media.source;
+    Object { own: [(key, value.into()), ("mimeType", media_type(media).into())], kept }
 }
 
 /// LangChain4j's levels. It reads no others, and none where there is none.

@@ -45,9 +45,8 @@ use crate::wire::usage::Usage;
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response.
 pub fn answer(json: &str) -> Result<Answer> {
     let top = At::top("read ollama answer");
-    let value = top.parse(json)?;
-    let usage = Usage::ollama(&value);
-    let mut body = Fields::of(value, top)?;
+    let mut body = Fields::of(top.parse(json)?, top)?;
+    let usage = Usage::ollama(&body);
     refused(&body, &["done", "role"])?;
     if !body.has("message") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
         let message = ai(body, &mut Ids::new(None))?;
@@ -109,7 +108,7 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
 }
 
 /// Ids for calls that have none.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ids {
     stem: String,
     next: usize,

@@ -10,10 +10,10 @@ use crate::wire::common::{Fields, expected, is_object};
 use crate::wire::event::Events;
 
 /// The calls so far, in the order in which they began.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Call>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Call {
     index: Option<u64>,
     fields: Attributes,

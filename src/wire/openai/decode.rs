@@ -77,7 +77,7 @@ pub(super) fn usage(body: &Fields<'_>) -> Usage {
 
 /// Makes up ids for calls that came without: after the answer's own, so that they differ within a
 /// conversation and are the same whenever the answer is read.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ids {
     stem: String,
     count: usize,
