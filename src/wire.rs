@@ -153,6 +153,7 @@ mod common;
 mod event;
 mod frames;
 pub mod gemini;
+mod json;
 pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
@@ -172,6 +173,7 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
+pub use json::Json;
 pub use request::{Choice, Request};
 pub use stream::Stream;
 pub use usage::Usage;
@@ -199,7 +201,7 @@ pub use view::View;
 /// # Errors
 ///
 /// Those of the format's own `answer`.
-pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
+pub fn answer<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Answer> {
     let answer = match provider.format() {
         Format::OpenAi => openai::answer(json),
         Format::Responses => responses::answer(json),
@@ -217,7 +219,7 @@ pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
 /// # Errors
 ///
 /// Those of the format's own `history`.
-pub fn history(provider: Provider, json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let mut messages = match provider.format() {
         Format::OpenAi => openai::history(json),
         Format::Responses => responses::history(json),

@@ -16,10 +16,10 @@ fn formats() -> Vec<Format> {
     let java = |text: &str| json!({"type": "SYSTEM", "text": text});
     let java_user = json!({"type": "USER", "contents": [{"type": "TEXT", "text": "hi"}]});
     vec![
-        ("openai", wire::openai::history, plain, user.clone()),
-        ("ollama", wire::ollama::history, plain, user.clone()),
-        ("responses", wire::responses::history, plain, user),
-        ("langchain4j", wire::langchain4j::history, java, java_user),
+        ("openai", |json| wire::openai::history(json), plain, user.clone()),
+        ("ollama", |json| wire::ollama::history(json), plain, user.clone()),
+        ("responses", |json| wire::responses::history(json), plain, user),
+        ("langchain4j", |json| wire::langchain4j::history(json), java, java_user),
     ]
 }
 

@@ -3,12 +3,12 @@
 use serde_json::Value;
 use serde_json::map::Entry;
 
-use super::decode::{self, Ids};
+use super::decode;
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes, ToolCall};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields};
+use crate::wire::common::{At, Fields, Ids};
 use crate::wire::event::Events;
 use crate::wire::stream::{self, End, Pieces};
 use crate::wire::usage::Usage;
@@ -62,7 +62,7 @@ impl Pieces for Lines {
 
     fn take(&mut self, mut line: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         end.usage.grow(Usage::ollama(&line));
-        let ids = self.ids.get_or_insert_with(|| Ids::new(line.peek("created_at")));
+        let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
         if let Some(message) = line.take("message") {
             let top = line.at;

@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::decode::Ids;
 use super::merge::merge;
 use crate::error::Result;
 use crate::message::Attributes;
-use crate::wire::common::{Fields, expected, is_object};
+use crate::wire::common::{Fields, Ids, expected, is_object};
 use crate::wire::event::Events;
 
 /// The calls so far, in the order in which they began.

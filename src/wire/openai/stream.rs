@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::calls::Calls;
-use super::decode::{self, FUNCTION_ID, Ids, usage};
+use super::decode::{self, FUNCTION_ID, name_after, usage};
 use super::merge::merge;
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields};
+use crate::wire::common::{At, Fields, Ids};
 use crate::wire::event::Events;
 use crate::wire::refused::refused;
 use crate::wire::stream::{self, End, Pieces};
@@ -89,7 +89,7 @@ impl Pieces for Chunks {
     }
 
     fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
-        self.ids.name_after(&chunk);
+        name_after(&mut self.ids, &chunk);
         end.usage.grow(usage(&chunk));
         let at = chunk.at;
         let at = at.key("choices");
