@@ -94,6 +94,17 @@ pub struct Row {
     /// True where nothing may be said beside calls.
     #[serde(default)]
     pub calls_alone: bool,
+    /// The field in which a server of OpenAI's format takes the most tokens of an answer. The other
+    /// formats have one name for it.
+    #[serde(default)]
+    pub max_tokens: MaxTokens,
+    /// True where a stream of OpenAI's format tells its usage only if it is asked to. Where not, it
+    /// tells it in any case, or refuses to be asked.
+    #[serde(default = "yes")]
+    pub asks_for_usage: bool,
+    /// True where a server of OpenAI's format takes cache marks.
+    #[serde(default)]
+    pub cache_marks: bool,
     /// The private fields that it takes back.
     #[serde(default = "nothing")]
     pub private: PrivateFields,
@@ -238,6 +249,26 @@ pub enum Files {
     Address,
     /// As Mistral takes them: `document_url`, or a bare `file_id`.
     Document,
+}
+
+/// The name that a server of OpenAI's format has for the most tokens of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokens {
+    /// `max_tokens`: nearly all.
+    #[default]
+    MaxTokens,
+    /// `max_completion_tokens`: OpenAI, whose reasoning models refuse the older name.
+    MaxCompletionTokens,
+}
+
+impl MaxTokens {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
 }
 
 /// The name that a server of OpenAI's format has for the model's reasoning.
