@@ -149,6 +149,7 @@
 
 mod answer;
 pub mod anthropic;
+mod base64;
 mod common;
 mod event;
 mod frames;

@@ -363,7 +363,7 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             format!("messages[1].content[1]: an image {no}"),
         ),
         (
-            Message::user([Part::text("see"), Part::File(Media::base64("text/csv", "AA=="))]),
+            Message::user([Part::text("see"), Part::File(Media::base64("application/zip", "AA=="))]),
             json!("[file: not supported by this format]"),
             format!("messages[1].content[1]: a file {no}"),
         ),
@@ -706,5 +706,27 @@ proptest! {
         // And it can be read.
         let read = anthropic::history(&json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);
+    }
+}
+
+/// A text file became "[file: not supported by this format]", though the API takes the text.
+#[test]
+fn text_documents_are_written_as_their_text() {
+    let text = |media_type: &str| Media::base64(media_type, "MjEgwrBD").with_name("a.txt");
+    let expected = json!([{"role": "user", "content": [{"type": "document", "title": "a.txt",
+        "source": {"type": "text", "media_type": "text/plain", "data": "21 °C"}}]}]);
+    let message = Message::user([Part::File(text("text/plain"))]);
+    assert_eq!(json!(Messages::of([&message]).strict().unwrap()), expected);
+    assert_eq!(anthropic::history(&expected).unwrap(), [message]);
+    let table = Message::user([Part::File(text("text/csv"))]);
+    assert_eq!(json!(Messages::of([&table])), expected);
+    let at_data = Media::url("data:text/markdown;base64,MjEgwrBD").with_name("a.txt");
+    assert_eq!(json!(Messages::of([&Message::user([Part::File(at_data)])])), expected);
+
+    // What is no text stays a placeholder.
+    for (media_type, data) in [("text/plain", "/w=="), ("application/zip", "MjEgwrBD")] {
+        let other = Message::user([Part::File(Media::base64(media_type, data))]);
+        let error = Messages::of([&other]).strict().unwrap_err().to_string();
+        assert!(error.ends_with("content[0]: a file is not supported by this format"), "{error}");
     }
 }

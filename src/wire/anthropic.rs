@@ -42,7 +42,8 @@
 //! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, at the call and at its result alike.
 //! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a
-//!   file id; documents where they are base64 data in PDF, an address, or a file id. A `data:`
+//!   file id; documents where they are base64 data in PDF or in any
+//!   `text/` type, an address, or a file id. A text document is sent as `text/plain`, with its text. A `data:`
 //!   address is written as base64 data. File ids need the API's `files-api` beta header.
 //!
 //! # What is lost
@@ -55,7 +56,7 @@
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
 //! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
-//!   an address;
+//!   an address, and which `text/` type a text document had: it is read back as `text/plain`;
 //! - which neighbours were one turn, and blank texts in them;
 //! - the tool's name in a result, which is read back from the call before it;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.

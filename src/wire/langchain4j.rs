@@ -20,6 +20,11 @@
 //! and its rules are kept, for one message that it refuses makes the whole list unreadable there: a
 //! blank system message is left out, and a user message or result without parts has an empty text.
 //!
+//! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and later,
+//! where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13) writes what
+//! 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12, answers have
+//! `thinking` and `attributes` since 1.2.)
+//!
 //! # What stands for what
 //!
 //! - `USER`: one text is plain text, anything else is parts. `PDF` is a
@@ -51,7 +56,8 @@
 //!
 //! # Sources
 //!
-//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026.
+//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026; its messages
+//! in each release from 1.0.0 to 1.16.0.
 
 mod decode;
 mod encode;
@@ -87,7 +93,36 @@ pub type Messages<'a> = View<'a, Options>;
 
 /// The options that are this format's alone.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options(());
+pub struct Options {
+    before_1_13: bool,
+}
+
+impl Messages<'_> {
+    /// Writes what LangChain4j 1.0 to 1.12 read. They fail at the first field that they don't know,
+    /// and then the whole conversation is unreadable there.
+    ///
+    /// A result is one `text`, its texts with line breaks between them. Blank texts, which they refuse
+    /// too, are left out, and where nothing else is said `(empty message)` or `(no output)` stands. Left out are reasoning, whether
+    /// a tool failed, all attributes but those of custom messages, and what only a newer release
+    /// understands; a level of detail other than low and high is `AUTO`.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::wire::langchain4j::Messages;
+    ///
+    /// let messages = [Message::tool("c1", "weather", "sunny")];
+    /// assert_eq!(
+    ///     serde_json::to_string(&Messages::of(&messages).before_1_13())?,
+    ///     r#"[{"id":"c1","toolName":"weather","text":"sunny","type":"TOOL_EXECUTION_RESULT"}]"#,
+    /// );
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    #[must_use]
+    pub fn before_1_13(mut self) -> Self {
+        self.options.before_1_13 = true;
+        self
+    }
+}
 
 /// The kinds of media: `type`, and the field with the data.
 #[derive(Clone, Copy)]

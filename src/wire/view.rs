@@ -51,16 +51,16 @@ pub trait Shape: Copy + Default + fmt::Debug {
     const OBJECTS: bool;
 
     /// Returns whether a part has a place, so that no placeholder stands for it. Texts always have.
-    fn takes(part: &Part, by: Speaker, row: &Row) -> bool;
+    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool;
 
     /// Returns what would be left out or replaced of reasoning or a call, as an error names it.
-    fn refuses_part(_part: &AiPart) -> Option<&'static str> {
+    fn refuses_part(&self, _part: &AiPart) -> Option<&'static str> {
         None
     }
 
     /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of the
     /// calls before it.
-    fn refuses(message: &Message, _calls: &[&str]) -> Option<&'static str> {
+    fn refuses(&self, message: &Message, _calls: &[&str]) -> Option<&'static str> {
         matches!(message, Message::Custom(_)).then_some("a custom message")
     }
 }
@@ -122,7 +122,7 @@ impl<'a, F: Shape> View<'a, F> {
     pub fn strict(self) -> Result<Self> {
         let mut calls = Vec::new();
         self.messages.check(F::OPERATION, |message, at| {
-            check::<F>(message, &calls, &self.terms.row, at)?;
+            check(&self.options, message, &calls, &self.terms.row, at)?;
             if !message.is_tool() {
                 calls = message.tool_calls().map(|call| call.id.as_str()).collect();
             }
@@ -205,13 +205,19 @@ impl Serialize for Cache {
 }
 
 /// Refuses what of a message would be left out or replaced.
-fn check<F: Shape>(message: &Message, calls: &[&str], row: &Row, at: &At<'_>) -> Result<()> {
+fn check<F: Shape>(
+    options: &F,
+    message: &Message,
+    calls: &[&str],
+    row: &Row,
+    at: &At<'_>,
+) -> Result<()> {
     let refuse = |at: &At<'_>, what: Option<&str>| match what {
         Some(what) => Err(at.unsupported(format_args!("{what} is not supported by this format"))),
         None => Ok(()),
     };
     let refused = |part: &Part, by| {
-        let is_taken = part.as_text().is_some() || F::takes(part, by, row);
+        let is_taken = part.as_text().is_some() || options.takes(part, by, row);
         (!is_taken).then(|| kind(part))
     };
     let check_content = |content: &Content, by| {
@@ -219,7 +225,7 @@ fn check<F: Shape>(message: &Message, calls: &[&str], row: &Row, at: &At<'_>) ->
         let mut parts = content.parts().iter().enumerate();
         parts.try_for_each(|(i, part)| refuse(&at.index(i), refused(part, by)))
     };
-    refuse(at, F::refuses(message, calls))?;
+    refuse(at, options.refuses(message, calls))?;
     let ai = match message {
         Message::System(_) | Message::Custom(_) => return Ok(()),
         Message::User(user) => return check_content(user.content(), Speaker::User),
@@ -234,7 +240,7 @@ fn check<F: Shape>(message: &Message, calls: &[&str], row: &Row, at: &At<'_>) ->
             AiPart::ToolCall(call) if F::OBJECTS && !Arguments(&call.arguments).is_object() => {
                 Err(at.unsupported("the arguments are not a JSON object"))
             }
-            part => refuse(&at, F::refuses_part(part)),
+            part => refuse(&at, options.refuses_part(part)),
         }
     })
 }

@@ -12,6 +12,7 @@ use crate::message::{
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
+use crate::wire::base64;
 use crate::wire::common::{
     At, Fields, beside, elements, expected, keep, keep_signed, one_system, other_part,
 };
@@ -280,12 +281,15 @@ fn part(mut fields: Fields<'_>) -> Result<Part> {
     }
 }
 
-/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a text, a
-/// list of blocks) is kept whole.
+/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list of
+/// blocks) is kept whole.
 fn media(mut fields: Fields<'_>) -> Result<Part> {
     let value = fields.required("source")?;
     let kind = value.get("type").and_then(Value::as_str);
+    let is_document = fields.peek("type") == Some("document");
+    let is_text = is_document && value["media_type"] == "text/plain" && value["data"].is_string();
     let known: &[&str] = match kind {
+        Some("text") if is_text => &["type", "media_type", "data"],
         Some("base64") => &["type", "media_type", "data"],
         Some("url") => &["type", "url"],
         Some("file") => &["type", "file_id"],
@@ -297,13 +301,17 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
         whole.insert("source".to_owned(), value);
         return Ok(other_part(FORMAT, whole));
     }
-    let is_document = fields.text("type")?.as_deref() == Some("document");
+    fields.take("type");
     let at = fields.at;
     let mut source = Fields::of(value, at.key("source"))?;
     let mut media = match source.required_text("type")?.as_str() {
         "base64" => {
             Media::base64(source.required_text("media_type")?, source.required_text("data")?)
         }
+        "text" => Media::base64(
+            source.required_text("media_type")?,
+            base64::encode(source.required_text("data")?.as_bytes()),
+        ),
         "url" => Media::url(source.required_text("url")?),
         _ => Media::file_id(source.required_text("file_id")?),
     };

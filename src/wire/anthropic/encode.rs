@@ -10,6 +10,7 @@ use crate::message::{
     ToolMessage,
 };
 use crate::provider::{Provider, Row};
+use crate::wire::base64;
 use crate::wire::common::{DataUrl, as_other_part, is_foreign, kept, media_type, placeholder};
 use crate::wire::shape::{Entry, Seq, write};
 use crate::wire::view::{Cache, Marks, Sent, Shape, Speaker};
@@ -148,9 +149,14 @@ enum Block<'a> {
 /// Where media come from.
 #[derive(Clone, Copy)]
 enum Location<'a> {
-    Base64 { media_type: &'a str, data: &'a str },
+    Base64 {
+        media_type: &'a str,
+        data: &'a str,
+    },
     Url(&'a str),
     File(&'a str),
+    /// A text, as base64.
+    Text(&'a str),
 }
 
 impl Block<'_> {
@@ -244,18 +250,19 @@ fn image(media: &Media) -> Option<Location<'_>> {
         }
         | Location::Url(_)
         | Location::File(_) => Some(source),
-        Location::Base64 { .. } => None,
+        Location::Base64 { .. } | Location::Text(_) => None,
     }
 }
 
 /// The source of a document that the API takes.
 fn document(media: &Media) -> Option<Location<'_>> {
-    let source = source(media);
-    let is_taken = match source {
-        Location::Base64 { media_type, .. } => media_type == "application/pdf",
-        Location::Url(_) | Location::File(_) => true,
-    };
-    is_taken.then_some(source)
+    match source(media) {
+        Location::Base64 { media_type, data } if media_type.starts_with("text/") => {
+            base64::text(data).map(|_| Location::Text(data))
+        }
+        Location::Base64 { media_type, .. } if media_type != "application/pdf" => None,
+        source => Some(source),
+    }
 }
 
 fn source(media: &Media) -> Location<'_> {
@@ -303,7 +310,11 @@ impl Marked<'_> {
                 self.write_fields(map, &own, kept(FORMAT, &media.extra))
             }
             Block::Document(media, location) => {
-                let source = location.source();
+                let text = location.text();
+                let source = match &text {
+                    Some(text) => plain_text(text),
+                    None => location.source(),
+                };
                 let own = [
                     ("type", "document".into()),
                     ("source", Entry::Fields(&source)),
@@ -385,8 +396,19 @@ impl<'a> Location<'a> {
             ],
             Self::Url(url) => [("type", "url".into()), ("url", url.into()), nothing],
             Self::File(id) => [("type", "file".into()), ("file_id", id.into()), nothing],
+            // `text` has it.
+            Self::Text(_) => [nothing; 3],
         }
     }
+
+    /// The text of a document that is one.
+    fn text(self) -> Option<String> {
+        if let Self::Text(data) = self { base64::text(data) } else { None }
+    }
+}
+
+fn plain_text(text: &str) -> [(&'static str, Entry<'_>); 3] {
+    [("type", "text".into()), ("media_type", "text/plain".into()), ("data", text.into())]
 }
 
 /// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
@@ -403,7 +425,7 @@ impl Shape for Options {
     const OPERATION: &'static str = "write anthropic messages";
     const OBJECTS: bool = true;
 
-    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
         let block = match by {
             Speaker::Ai => Some(other_block(part)),
             _ => self::part(part),
@@ -411,7 +433,7 @@ impl Shape for Options {
         !matches!(block, Some(Block::Text { .. }))
     }
 
-    fn refuses_part(part: &AiPart) -> Option<&'static str> {
+    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
         match part {
             AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
                 Some("reasoning without this provider's signature")
@@ -421,7 +443,7 @@ impl Shape for Options {
         }
     }
 
-    fn refuses(message: &Message, _: &[&str]) -> Option<&'static str> {
+    fn refuses(&self, message: &Message, _: &[&str]) -> Option<&'static str> {
         match message {
             Message::Custom(_) => Some("a custom message"),
             Message::User(user) if says_nothing(user.content()) => Some("an empty message"),

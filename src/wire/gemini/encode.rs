@@ -385,18 +385,18 @@ impl Shape for Options {
     const OPERATION: &'static str = "write gemini contents";
     const OBJECTS: bool = true;
 
-    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
         match by {
             Speaker::Tool => result_media(part).is_some(),
             _ => !matches!(self::part(part), Some(Piece::Text { .. })),
         }
     }
 
-    fn refuses_part(part: &AiPart) -> Option<&'static str> {
+    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
         ai_part(part).is_none().then_some("another provider's reasoning")
     }
 
-    fn refuses(message: &Message, calls: &[&str]) -> Option<&'static str> {
+    fn refuses(&self, message: &Message, calls: &[&str]) -> Option<&'static str> {
         match message {
             Message::Custom(_) => Some("a custom message"),
             Message::User(user) if says_nothing(user.content()) => Some("an empty message"),

@@ -27,7 +27,7 @@ impl Shape for Options {
     const OPERATION: &'static str = "write ollama messages";
     const OBJECTS: bool = true;
 
-    fn takes(part: &Part, _: Speaker, _: &Row) -> bool {
+    fn takes(&self, part: &Part, _: Speaker, _: &Row) -> bool {
         image(part).is_some()
     }
 }

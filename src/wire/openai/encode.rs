@@ -58,7 +58,7 @@ impl Shape for Options {
     const OPERATION: &'static str = "write openai messages";
     const OBJECTS: bool = false;
 
-    fn takes(part: &Part, by: Speaker, row: &Row) -> bool {
+    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool {
         let block = match by {
             Speaker::User => Block::of_user(row)(part),
             Speaker::Tool => Block::text(part),

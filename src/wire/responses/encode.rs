@@ -85,7 +85,7 @@ impl Shape for Options {
     const OPERATION: &'static str = "write responses input";
     const OBJECTS: bool = false;
 
-    fn takes(part: &Part, by: Speaker, _: &Row) -> bool {
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
         match by {
             Speaker::Ai => fields(part).is_some(),
             _ => !matches!(Block::of(part), Block::Placeholder(_)),
