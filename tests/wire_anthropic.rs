@@ -6,9 +6,10 @@ use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
     ToolMessage,
 };
+use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
 use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
-use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -363,7 +364,10 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             format!("messages[1].content[1]: an image {no}"),
         ),
         (
-            Message::user([Part::text("see"), Part::File(Media::base64("application/zip", "AA=="))]),
+            Message::user([
+                Part::text("see"),
+                Part::File(Media::base64("application/zip", "AA==")),
+            ]),
             json!("[file: not supported by this format]"),
             format!("messages[1].content[1]: a file {no}"),
         ),
@@ -729,4 +733,42 @@ fn text_documents_are_written_as_their_text() {
         let error = Messages::of([&other]).strict().unwrap_err().to_string();
         assert!(error.ends_with("content[0]: a file is not supported by this format"), "{error}");
     }
+}
+
+/// A system message in the middle of a conversation was moved into `system` even where the provider's
+/// row says that it takes one there: the cached prefix broke, and the instruction lost its place.
+#[test]
+fn late_system_messages_stay_where_the_row_takes_them() {
+    let messages = [
+        Message::system("Be brief."),
+        Message::user("hi"),
+        Message::system("Answer in French."),
+        Message::ai("Bonjour."),
+        Message::user("And now?"),
+        Message::system(" "),
+    ];
+    let mut row = Row::like(Provider::Anthropic, "claude-4-8").unwrap();
+    row.late_system = true;
+    let provider = Provider::custom(row);
+    let view = || Messages::of(&messages).for_provider(provider);
+    let expected = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": "Answer in French."},
+        {"role": "assistant", "content": "Bonjour."},
+        {"role": "user", "content": "And now?"},
+    ]);
+    assert_eq!(json!(view()), expected);
+    let system = || System::of(&messages).unwrap();
+    assert_eq!(json!(system().for_provider(provider)), "Be brief.");
+    let body = json!({"system": system().for_provider(provider), "messages": view()});
+    assert_eq!(anthropic::history(&body).unwrap(), messages[..5]);
+    // Marked, it is a list like any other.
+    let marked = json!(Messages::of(&messages[..3]).for_provider(provider).cache_prefix());
+    let mark = json!({"type": "text", "text": "Answer in French.", "cache_control": {"type": "ephemeral"}});
+    assert_eq!(marked[1], json!({"role": "system", "content": [mark]}));
+
+    // Without such a row all of them are the request's.
+    assert_eq!(json!(system()).as_array().unwrap().len(), 2);
+    assert_eq!(json!(Messages::of(&messages)).as_array().unwrap().len(), 3);
+    assert!(System::of(&messages[1..]).unwrap().for_provider(provider).is_none());
 }

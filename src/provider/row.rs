@@ -66,6 +66,35 @@ pub struct Row {
     #[serde(default = "yes")]
     pub system: bool,
     /// True where a system message may stand among the others.
+    ///
+    /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but each
+    /// of them has to stand directly behind a user message or tool results, before an answer or at the
+    /// end, and beside no other: an application that appends them there sets this in a row
+    /// [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8; older models answer
+    /// 400.)
+    ///
+    /// ```
+    /// use memory_prompt::provider::Row;
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::anthropic;
+    /// use memory_prompt::{Composer, Message, Provider};
+    /// use serde_json::json;
+    ///
+    /// let mut row = Row::like(Provider::Anthropic.model("claude-opus-4-8"), "claude-4-8")?;
+    /// row.late_system = true;
+    /// let history = Snapshot::from_messages([
+    ///     Message::user("hi"),
+    ///     Message::system("Answer in French."),
+    ///     Message::ai("Bonjour."),
+    ///     Message::user("And now?"),
+    /// ]);
+    /// let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(row));
+    /// let prompt = composer.compose_all(&history, &[])?;
+    /// assert_eq!(json!(anthropic::system(&prompt)), "Be brief.");
+    /// let late = &json!(anthropic::messages(&prompt))[1];
+    /// assert_eq!(late, &json!({"role": "system", "content": "Answer in French."}));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
     #[serde(default = "yes")]
     pub late_system: bool,
     /// True where the server reads the arguments of earlier calls again, and fails on those that

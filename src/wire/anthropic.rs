@@ -29,7 +29,9 @@
 //!
 //! # How messages become turns
 //!
-//! - System messages are not among `messages`: [`system`] writes all of them.
+//! - System messages are not among `messages`: [`system`] writes all of them. With a
+//!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message stay
+//!   in their place, with the role `system`.
 //! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
 //!   turn. In a user's turn the tool results come first, as the API demands.
 //! - A turn of one plain text is a string; every other is a list of blocks.
@@ -76,7 +78,9 @@ mod stream;
 
 use crate::composed::Prompt;
 use crate::message::Message;
-use crate::wire::common::Sequence;
+use crate::provider::Provider;
+use crate::wire::common::{Sequence, system_text};
+use crate::wire::terms::Terms;
 use crate::wire::view::{Cache, View};
 
 pub use decode::{answer, history};
@@ -100,7 +104,8 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 
 /// The system message of a prompt, as a request's `system`; `None` where there is none.
 pub fn system(prompt: &Prompt) -> Option<System<'_>> {
-    System::new(Sequence::Prompt(prompt))
+    let late = Terms::for_prompt(prompt, Provider::Anthropic).row.late_system;
+    System::new(Sequence::Prompt(prompt), late)
 }
 
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
@@ -116,6 +121,8 @@ pub struct Options(());
 #[derive(Clone, Debug)]
 pub struct System<'a> {
     messages: Sequence<'a>,
+    /// Whether only those that open the messages are meant.
+    late: bool,
     cache: Option<Cache>,
 }
 
@@ -130,11 +137,19 @@ impl Messages<'_> {
 impl<'a> System<'a> {
     /// The view of the system messages among any messages; `None` where there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
-        Self::new(Sequence::of(messages))
+        Self::new(Sequence::of(messages), false)
     }
 
-    fn new(messages: Sequence<'a>) -> Option<Self> {
-        let view = Self { messages, cache: None };
+    /// The same for this provider. Where it takes [late ones](crate::provider::Row::late_system), only
+    /// those that open the messages are meant; `None` where there are none.
+    #[must_use]
+    pub fn for_provider(self, provider: Provider) -> Option<Self> {
+        let Self { messages, cache, .. } = self;
+        Some(Self { cache, ..Self::new(messages, provider.row().late_system)? })
+    }
+
+    fn new(messages: Sequence<'a>, late: bool) -> Option<Self> {
+        let view = Self { messages, late, cache: None };
         let is_there = view.texts().next().is_some();
         is_there.then_some(view)
     }
@@ -157,6 +172,7 @@ impl<'a> System<'a> {
     }
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.messages.systems().filter(|text| !encode::is_blank(text))
+        let all = self.messages.iter().take_while(|message| !self.late || message.is_system());
+        all.filter_map(system_text).filter(|text| !encode::is_blank(text))
     }
 }

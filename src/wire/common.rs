@@ -625,10 +625,7 @@ impl<'a> Sequence<'a> {
 
     /// The texts of the system messages.
     pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
-        self.iter().filter_map(|message| match message {
-            Message::System(system) => Some(system.text()),
-            _ => None,
-        })
+        self.iter().filter_map(system_text)
     }
 
     /// Returns how many of the first messages will be sent again; all of them where nothing says
@@ -639,6 +636,10 @@ impl<'a> Sequence<'a> {
             Self::List(list) => list.len(),
         }
     }
+}
+
+pub(super) fn system_text(message: &Message) -> Option<&str> {
+    if let Message::System(system) = message { Some(system.text()) } else { None }
 }
 
 /// The messages of a [`Sequence`].

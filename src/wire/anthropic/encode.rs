@@ -36,8 +36,14 @@ impl Serialize for Messages<'_> {
         let cacheable = if self.cache.is_some() { self.messages.cacheable() } else { 0 };
         let sent = self.terms.sent(&self.messages);
         let mut said = Vec::new();
+        let mut is_open = false;
         let mut mark = None;
-        for (i, message) in sent.iter().enumerate().filter(|(_, m)| is_said(m)) {
+        for (i, message) in sent.iter().enumerate() {
+            // Those that open the list are its `system`.
+            is_open |= !message.is_system();
+            if !is_said(message, is_open && self.terms.row.late_system) {
+                continue;
+            }
             if i < cacheable && blocks(message).any(|block| block.is_cacheable()) {
                 mark = Some(said.len());
             }
@@ -45,7 +51,7 @@ impl Serialize for Messages<'_> {
         }
         let mut list = serializer.serialize_seq(None)?;
         let mut start = 0;
-        for messages in said.chunk_by(|a, b| a.as_ai().is_some() == b.as_ai().is_some()) {
+        for messages in said.chunk_by(|a, b| side(a) == side(b)) {
             let mark = mark.and_then(|mark: usize| mark.checked_sub(start));
             list.serialize_element(&Turn { messages, mark: mark.zip(self.cache) })?;
             start += messages.len();
@@ -54,9 +60,19 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Whether anything of a message stands among `messages`.
-fn is_said(message: &Message) -> bool {
+/// The role of a message's turn.
+fn side(message: &Message) -> &'static str {
     match message {
+        Message::Ai(_) => "assistant",
+        Message::System(_) => "system",
+        _ => "user",
+    }
+}
+
+/// Whether anything of a message stands among `messages`; of a system message, where it is a late one.
+fn is_said(message: &Message, late: bool) -> bool {
+    match message {
+        Message::System(system) => late && !is_blank(system.text()),
         Message::User(_) | Message::Tool(_) => true,
         Message::Ai(_) => blocks(message).next().is_some(),
         _ => false,
@@ -80,6 +96,7 @@ impl<'a> Turn<'_, 'a> {
                 Content::Parts(_) => return None,
             },
             Message::Ai(ai) if ai.parts().is_empty() => ai.texts().next()?,
+            Message::System(system) => system.text(),
             _ => return None,
         };
         Some(if is_blank(text) { EMPTY } else { text })
@@ -92,9 +109,8 @@ impl<'a> Turn<'_, 'a> {
 
 impl Serialize for Turn<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
         let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("role", if is_ai { "assistant" } else { "user" })?;
+        map.serialize_entry("role", self.messages.first().map_or("user", |m| side(m)))?;
         match self.plain() {
             Some(text) => map.serialize_entry("content", text)?,
             None => map.serialize_entry("content", &Blocks(self))?,
@@ -176,7 +192,8 @@ fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
         Message::Tool(tool) => (None, Some(Block::ToolResult(tool)), &[], &[]),
         Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), None, &[], &[]),
         Message::Ai(ai) => (None, None, &[], ai.parts()),
-        Message::System(_) | Message::Custom(_) => (None, None, &[], &[]),
+        Message::System(system) => (Some(system.text()), None, &[], &[]),
+        Message::Custom(_) => (None, None, &[], &[]),
     };
     let text = text.filter(|text| !is_blank(text)).map(|text| Block::Text { text, kept: None });
     let blocks = text
@@ -448,7 +465,7 @@ impl Shape for Options {
             Message::Custom(_) => Some("a custom message"),
             Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
             Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
-            Message::Ai(_) if !is_said(message) => Some("an empty answer"),
+            Message::Ai(_) if !is_said(message, false) => Some("an empty answer"),
             _ => None,
         }
     }
