@@ -40,7 +40,7 @@ impl<'a> From<&'a String> for Entry<'a> {
     }
 }
 
-impl<'a, T: Into<Self>> From<Option<T>> for Entry<'a> {
+impl<T: Into<Self>> From<Option<T>> for Entry<'_> {
     fn from(value: Option<T>) -> Self {
         value.map_or(Self::Nothing, Into::into)
     }

@@ -46,18 +46,18 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.input, answer.usage.output), (Stop::End, Some(9), Some(4)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Blocks>;
+pub type Stream = stream::Stream<Turn>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]
-pub struct Blocks {
+pub struct Turn {
     blocks: BTreeMap<usize, Block>,
     calls: usize,
     /// The id of the message, where it has begun.
     begun: Option<String>,
 }
 
-impl Pieces for Blocks {
+impl Pieces for Turn {
     const NAMESAKE: Provider = Provider::Anthropic;
     const READ: &'static str = "read anthropic stream";
     const OWN: &'static [&'static str] = &["type"];
@@ -118,7 +118,7 @@ impl Pieces for Blocks {
     }
 }
 
-impl Blocks {
+impl Turn {
     /// The message begins. Returns what it has cost by then.
     fn begin(&mut self, event: &mut Fields<'_>) -> Result<Usage> {
         let message = event.take("message").unwrap_or_else(|| json!({}));

@@ -120,7 +120,8 @@ fn write_tool<M: SerializeMap>(
             content if is_blank(content) => map.serialize_entry("text", NO_OUTPUT)?,
             Content::Text(text) => map.serialize_entry("text", text)?,
             Content::Parts(parts) => {
-                let texts = parts.iter().map(|part| part.as_text().unwrap_or(placeholder(part)));
+                let texts =
+                    parts.iter().map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
                 map.serialize_entry("text", &Joined(texts))?;
             }
         }

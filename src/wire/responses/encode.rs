@@ -314,7 +314,7 @@ fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Erro
     let url = if data.is_some() { Entry::Nothing } else { Entry::address(media) };
     let own = [
         ("type", "input_file".into()),
-        ("file_data", data.map(Entry::Url).unwrap_or(Entry::Nothing)),
+        ("file_data", data.map_or(Entry::Nothing, Entry::Url)),
         ("file_id", Entry::file_id(media)),
         ("file_url", url),
         ("filename", media.name.as_deref().or(stand_in).into()),
