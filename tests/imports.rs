@@ -76,7 +76,7 @@ fn a_text_its_bytes_and_its_value_are_read_alike() {
     // The errors are the same too, and no form is read deeper than a text.
     let wrong = |error: memory_prompt::Error| error.to_string();
     let missing = json!([{"role": "user"}]);
-    let of_text = wrong(wire::openai::history(&missing.to_string()).unwrap_err());
+    let of_text = wrong(wire::openai::history(missing.to_string()).unwrap_err());
     assert_eq!(of_text, "read openai history: messages[0].content: missing");
     assert_eq!(wrong(wire::openai::history(missing.to_string().as_bytes()).unwrap_err()), of_text);
     assert_eq!(wrong(wire::openai::history(&missing).unwrap_err()), of_text);

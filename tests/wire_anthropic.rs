@@ -30,7 +30,7 @@ fn written(messages: &[Message]) -> Value {
 }
 
 fn read(body: &Value) -> Vec<Message> {
-    anthropic::history(&body.to_string()).expect("a golden can be read")
+    anthropic::history(body.to_string()).expect("a golden can be read")
 }
 
 // --- goldens ---------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ fn a_stream_is_the_answer_in_pieces() {
     assert_eq!(shown::text(&told), golden["text"]);
     assert_eq!(
         streamed.message,
-        anthropic::answer(&golden["response"].to_string()).expect("an answer").message
+        anthropic::answer(golden["response"].to_string()).expect("an answer").message
     );
     assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
 }
@@ -248,7 +248,7 @@ fn what_the_api_refuses_is_not_written() {
 fn thinking_of_servers_that_do_not_sign_goes_back_to_them() {
     let content = json!([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]);
     let body = json!({"role": "assistant", "content": content});
-    let answer = anthropic::answer(&body.to_string()).expect("an answer");
+    let answer = anthropic::answer(body.to_string()).expect("an answer");
     assert_eq!(written(&[answer.into()])[0]["content"], content);
 }
 
@@ -708,7 +708,7 @@ proptest! {
         let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
         prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
         // And it can be read.
-        let read = anthropic::history(&json.to_string());
+        let read = anthropic::history(json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);
     }
 }

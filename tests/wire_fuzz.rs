@@ -281,7 +281,7 @@ fn what_is_too_deep_to_be_stored_is_not_read() {
             decoded(target, &[text.clone(), format!("[{text}]")]);
         }
         assert_eq!(openai::answer(&text).is_ok(), is_read);
-        assert_eq!(ollama::history(&format!("[{text}]")).is_ok(), is_read);
+        assert_eq!(ollama::history(format!("[{text}]")).is_ok(), is_read);
     }
 }
 

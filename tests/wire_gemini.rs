@@ -29,7 +29,7 @@ fn written(messages: &[Message]) -> Value {
 }
 
 fn read(body: &Value) -> Vec<Message> {
-    gemini::history(&body.to_string()).expect("a golden can be read")
+    gemini::history(body.to_string()).expect("a golden can be read")
 }
 
 // --- goldens ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ fn a_stream_is_the_answer_in_pieces() {
     let streamed = stream.finish().expect("whole");
     shown::assert_shown(&told, &streamed, "answer.json");
     assert_eq!(shown::text(&told), golden["text"]);
-    let answer = gemini::answer(&golden["response"].to_string()).expect("an answer");
+    let answer = gemini::answer(golden["response"].to_string()).expect("an answer");
     assert_eq!(streamed, answer);
     assert_eq!(written(&[streamed.into()])[0], golden["response"]["candidates"][0]["content"]);
     let content = golden["response"]["candidates"][0]["content"].to_string();
@@ -721,7 +721,7 @@ proptest! {
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&gemini::contents(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
-        let read = gemini::history(&json.to_string());
+        let read = gemini::history(json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);
     }
 }

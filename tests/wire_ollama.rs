@@ -31,14 +31,14 @@ fn json_of(messages: &[Message]) -> Value {
 fn goldens_read_and_write() {
     for (name, golden) in goldens("ollama") {
         if golden["request"].is_array() {
-            let messages = ollama::history(&golden["request"].to_string()).unwrap();
+            let messages = ollama::history(golden["request"].to_string()).unwrap();
             assert_storable(&messages, &name);
             assert!(Messages::of(&messages).strict().is_ok());
             let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
             assert_eq!(json_of(&messages), *rewritten, "{name}");
         }
         if golden["response"].is_object() {
-            let whole = ollama::answer(&golden["response"].to_string()).unwrap();
+            let whole = ollama::answer(golden["response"].to_string()).unwrap();
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             assert_eq!(json_of(std::slice::from_ref(&answer)), json!([golden["replay"]]), "{name}");
@@ -48,7 +48,7 @@ fn goldens_read_and_write() {
             let first = events(&golden).swap_remove(0);
             response["created_at"] =
                 serde_json::from_str::<Value>(&first).unwrap()["created_at"].clone();
-            let whole = ollama::answer(&response.to_string()).unwrap();
+            let whole = ollama::answer(response.to_string()).unwrap();
             let mut stream = Stream::new();
             let mut told = Vec::new();
             for event in events(&golden) {
@@ -160,7 +160,7 @@ fn results_find_their_calls() {
         {"role": "Assistant", "content": "", "tool_calls": [call("a")]},
         {"role": "tool", "tool_call_id": "call_3", "content": "5"},
     ]);
-    let messages = ollama::history(&request.to_string()).unwrap();
+    let messages = ollama::history(request.to_string()).unwrap();
     assert_eq!(
         messages[1..],
         [
@@ -183,7 +183,7 @@ fn what_is_not_known_is_kept() {
         ]},
         {"role": "tool", "tool_name": "t", "tool_call_id": "c", "content": "", "y": 1},
     ]);
-    let messages = ollama::history(&request.to_string()).unwrap();
+    let messages = ollama::history(request.to_string()).unwrap();
     assert_eq!(json_of(&messages), request);
     assert_eq!(messages[1].as_ai().unwrap().attributes()[ATTRIBUTE], json!({"z": {}}));
     let messages = ollama::history(r#"{"messages": [{"role": "control", "content": "x"}]}"#);
@@ -282,7 +282,7 @@ fn streams_that_go_wrong() {
 fn nesting_is_refused_and_not_followed() {
     let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     assert!(ollama::answer(&deep).is_err());
-    assert!(ollama::history(&format!("[{deep}]")).is_err());
+    assert!(ollama::history(format!("[{deep}]")).is_err());
     assert!(Stream::new().push(&deep).is_err());
 }
 
