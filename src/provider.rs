@@ -30,7 +30,7 @@ pub(crate) use origin::{
     without_foreign_parts,
 };
 pub use private::PrivateFields;
-pub use row::{Blank, Ends, Files, Format, Ids, Opens, ReasoningField, Row};
+pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row};
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
 /// status 400.

@@ -149,18 +149,23 @@
 
 mod answer;
 pub mod anthropic;
+mod base64;
 mod common;
 mod event;
 mod frames;
 pub mod gemini;
+mod json;
 pub mod langchain4j;
 pub mod ollama;
 pub mod openai;
 mod refused;
 mod request;
 pub mod responses;
+mod shape;
+mod stream;
 mod terms;
 mod usage;
+mod view;
 mod words;
 
 pub use self::answer::{Answer, Stop};
@@ -169,8 +174,11 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
+pub use json::Json;
 pub use request::{Choice, Request};
+pub use stream::Stream;
 pub use usage::Usage;
+pub use view::View;
 
 /// Reads a response of this provider, in the format that it speaks.
 ///
@@ -194,7 +202,7 @@ pub use usage::Usage;
 /// # Errors
 ///
 /// Those of the format's own `answer`.
-pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
+pub fn answer<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Answer> {
     let answer = match provider.format() {
         Format::OpenAi => openai::answer(json),
         Format::Responses => responses::answer(json),
@@ -212,7 +220,7 @@ pub fn answer(provider: Provider, json: &str) -> Result<Answer> {
 /// # Errors
 ///
 /// Those of the format's own `history`.
-pub fn history(provider: Provider, json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(provider: Provider, json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let mut messages = match provider.format() {
         Format::OpenAi => openai::history(json),
         Format::Responses => responses::history(json),

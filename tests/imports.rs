@@ -16,10 +16,10 @@ fn formats() -> Vec<Format> {
     let java = |text: &str| json!({"type": "SYSTEM", "text": text});
     let java_user = json!({"type": "USER", "contents": [{"type": "TEXT", "text": "hi"}]});
     vec![
-        ("openai", wire::openai::history, plain, user.clone()),
-        ("ollama", wire::ollama::history, plain, user.clone()),
-        ("responses", wire::responses::history, plain, user),
-        ("langchain4j", wire::langchain4j::history, java, java_user),
+        ("openai", |json| wire::openai::history(json), plain, user.clone()),
+        ("ollama", |json| wire::ollama::history(json), plain, user.clone()),
+        ("responses", |json| wire::responses::history(json), plain, user),
+        ("langchain4j", |json| wire::langchain4j::history(json), java, java_user),
     ]
 }
 
@@ -57,4 +57,33 @@ proptest! {
             prop_assert!(late.len() == 0 || read.last().is_some_and(Message::is_system), "{}", name);
         }
     }
+}
+
+/// A body that came as bytes, or was parsed already, had to be made a text again to be read.
+#[test]
+fn a_text_its_bytes_and_its_value_are_read_alike() {
+    let value = json!({"messages": [{"role": "user", "content": "21 °C"}]});
+    let text = value.to_string();
+    let expected = wire::openai::history(&text).unwrap();
+    assert_eq!(expected, [Message::user("21 °C")]);
+    assert_eq!(wire::openai::history(text.as_bytes()).unwrap(), expected);
+    assert_eq!(wire::openai::history(text.clone().into_bytes()).unwrap(), expected);
+    assert_eq!(wire::openai::history(text.clone()).unwrap(), expected);
+    assert_eq!(wire::openai::history(&value).unwrap(), expected);
+    assert_eq!(wire::openai::history(value.clone()).unwrap(), expected);
+    assert_eq!(wire::history(memory_prompt::Provider::Groq, value).unwrap(), expected);
+
+    // The errors are the same too, and no form is read deeper than a text.
+    let wrong = |error: memory_prompt::Error| error.to_string();
+    let missing = json!([{"role": "user"}]);
+    let of_text = wrong(wire::openai::history(missing.to_string()).unwrap_err());
+    assert_eq!(of_text, "read openai history: messages[0].content: missing");
+    assert_eq!(wrong(wire::openai::history(missing.to_string().as_bytes()).unwrap_err()), of_text);
+    assert_eq!(wrong(wire::openai::history(&missing).unwrap_err()), of_text);
+    let cut = wrong(wire::openai::history("[").unwrap_err());
+    assert_eq!(wrong(wire::openai::history(b"[").unwrap_err()), cut);
+    assert!(wire::openai::history(b"[\xff]").is_err());
+    let deep = (0..1_000).fold(json!(1), |inner, _| json!([inner]));
+    let of_value = wrong(wire::openai::history(&deep).unwrap_err());
+    assert_eq!(of_value, "read openai history: nested too deep to be kept");
 }

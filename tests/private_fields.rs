@@ -149,7 +149,7 @@ fn written(answer: &Message, to: Provider) -> (String, memory_prompt::Prompt) {
 fn a_private_field_goes_back_to_those_who_list_it_and_to_nobody_else() {
     let mut sent_back = 0;
     for (from, body) in answers() {
-        let answer = wire::answer(from, &body.to_string()).unwrap();
+        let answer = wire::answer(from, body.to_string()).unwrap();
         assert_eq!(answer.provider, from);
         let answer = Message::from(answer);
         // It remembers that when it is stored.
@@ -188,7 +188,7 @@ fn claude_is_one_family_wherever_it_runs() {
         {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {}}]});
     let family = [Provider::Anthropic, Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex];
     for from in family {
-        let answer = Message::from(wire::answer(from, &body.to_string()).unwrap());
+        let answer = Message::from(wire::answer(from, body.to_string()).unwrap());
         for to in family {
             assert!(written(&answer, to).0.contains("sig-of-claude"), "{from} to {to}");
         }
@@ -200,7 +200,7 @@ fn claude_is_one_family_wherever_it_runs() {
 #[test]
 fn another_providers_part_is_left_out_and_told() {
     let (_, body) = answers().swap_remove(8);
-    let answer = Message::from(wire::answer(Provider::Anthropic, &body.to_string()).unwrap());
+    let answer = Message::from(wire::answer(Provider::Anthropic, body.to_string()).unwrap());
     for to in all().into_iter().filter(|to| to.format() != Format::Anthropic) {
         let (_, prompt) = written(&answer, to);
         let told =
@@ -210,7 +210,7 @@ fn another_providers_part_is_left_out_and_told() {
     }
     let searches = json!({"role": "assistant", "content": [
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
-    let searches = Message::from(wire::answer(Provider::Anthropic, &searches.to_string()).unwrap());
+    let searches = Message::from(wire::answer(Provider::Anthropic, searches.to_string()).unwrap());
     let (written, prompt) = written(&searches, Provider::OpenAi);
     assert!(prompt.report().left_out.iter().any(|it| it.seq == 1 && it.why == Why::Foreign));
     assert!(!written.contains("srvtoolu_1"));
@@ -244,8 +244,7 @@ fn no_golden_answer_sends_what_a_typed_model_refuses() {
                 continue;
             }
             let from = serde_json::from_value(golden["provider"].clone()).unwrap_or(provider);
-            let answer =
-                Message::from(wire::answer(from, &golden["response"].to_string()).unwrap());
+            let answer = Message::from(wire::answer(from, golden["response"].to_string()).unwrap());
             for to in [Provider::Groq, Provider::Mistral] {
                 let (_, prompt) = written(&answer, to);
                 let messages = &request(to, &prompt)["messages"];
@@ -278,7 +277,7 @@ fn an_answer_without_an_origin_keeps_its_mark() {
 fn joined_answers_of_two_providers_send_nothing_private() {
     let said = |provider, field: &str| {
         let body = json!({"role": "assistant", "content": field, field: true});
-        Message::from(wire::answer(provider, &body.to_string()).unwrap())
+        Message::from(wire::answer(provider, body.to_string()).unwrap())
     };
     let list = [
         Message::user("q"),

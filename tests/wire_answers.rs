@@ -81,26 +81,26 @@ fn usage_means_the_same_everywhere() {
         ),
         (json!({"prompt_tokens": "many"}), [None; 5]),
     ] {
-        let answer = openai::answer(&chat(choice(), json!({"usage": told}))).unwrap();
+        let answer = openai::answer(chat(choice(), json!({"usage": told}))).unwrap();
         assert_eq!(answer.usage, usage(expected));
     }
-    let groq = openai::answer(&chat(choice(), json!({"x_groq": {"usage": {"prompt_tokens": 2}}})));
+    let groq = openai::answer(chat(choice(), json!({"x_groq": {"usage": {"prompt_tokens": 2}}})));
     assert_eq!(groq.unwrap().usage.input, Some(2));
 
     let body = json!({"status": "completed", "output": [], "usage": {"input_tokens": 9,
         "input_tokens_details": {"cached_tokens": 8}, "output_tokens": 4,
         "output_tokens_details": {"reasoning_tokens": 3}}});
-    let answer = responses::answer(&body.to_string()).unwrap();
+    let answer = responses::answer(body.to_string()).unwrap();
     assert_eq!(answer.usage, usage([Some(9), Some(8), None, Some(4), Some(3)]));
 
     let body = json!({"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}],
         "usageMetadata": {"promptTokenCount": 9, "cachedContentTokenCount": 8, "candidatesTokenCount": 4,
             "thoughtsTokenCount": 3, "toolUsePromptTokenCount": 1}});
-    let answer = gemini::answer(&body.to_string()).unwrap();
+    let answer = gemini::answer(body.to_string()).unwrap();
     assert_eq!(answer.usage, usage([Some(10), Some(8), None, Some(7), Some(3)]));
 
     let body = json!({"message": {"content": "hi"}, "done": true, "prompt_eval_count": 9, "eval_count": 4});
-    let answer = ollama::answer(&body.to_string()).unwrap();
+    let answer = ollama::answer(body.to_string()).unwrap();
     assert_eq!(answer.usage, usage([Some(9), None, None, Some(4), None]));
 }
 
@@ -132,12 +132,12 @@ fn the_reason_to_stop_is_one_of_a_few_and_its_word_is_kept() {
         ("content_filter", Stop::Filtered),
         ("a_word_of_the_future", Stop::Unknown),
     ] {
-        let answer = openai::answer(&said(&json!(word))).unwrap();
+        let answer = openai::answer(said(&json!(word))).unwrap();
         assert_eq!((answer.stop, answer.stop_word.as_deref()), (stop, Some(word)));
         assert_eq!((answer.provider, Message::from(answer)), (Provider::OpenAi, Message::ai("hi")));
     }
     for none in [json!(null), json!(""), json!("null")] {
-        let answer = openai::answer(&said(&none)).unwrap();
+        let answer = openai::answer(said(&none)).unwrap();
         assert_eq!((answer.stop, answer.stop_word), (Stop::Unknown, None), "{none}");
     }
     for (word, stop) in [
@@ -149,23 +149,23 @@ fn the_reason_to_stop_is_one_of_a_few_and_its_word_is_kept() {
         ("refusal", Stop::Filtered),
     ] {
         let body = json!({"content": [{"type": "text", "text": "hi"}], "stop_reason": word});
-        assert_eq!(anthropic::answer(&body.to_string()).unwrap().stop, stop);
+        assert_eq!(anthropic::answer(body.to_string()).unwrap().stop, stop);
     }
     // Ollama and Gemini have the word for an end where the model calls.
     let call = json!({"function": {"name": "t", "arguments": {}}});
     let body = json!({"message": {"content": "", "tool_calls": [call]}, "done": true, "done_reason": "stop"});
-    let answer = ollama::answer(&body.to_string()).unwrap();
+    let answer = ollama::answer(body.to_string()).unwrap();
     assert_eq!((answer.stop, answer.stop_word.as_deref()), (Stop::Calls, Some("stop")));
     let body = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"},
         "output": [{"type": "message", "role": "assistant", "content": "hi"}]});
-    assert_eq!(responses::answer(&body.to_string()).unwrap().stop, Stop::Length);
+    assert_eq!(responses::answer(body.to_string()).unwrap().stop, Stop::Length);
 }
 
 /// An answer that was stopped before anything was said was read as the empty answer, and stored.
 #[test]
 fn nothing_for_a_reason_is_no_answer() {
     let silent = |word: &str| {
-        openai::answer(&chat(json!({"message": {"content": ""}, "finish_reason": word}), json!({})))
+        openai::answer(chat(json!({"message": {"content": ""}, "finish_reason": word}), json!({})))
     };
     assert_eq!(refusal(silent("content_filter")), (Some("content_filter"), None, false));
     // A call that the server could not read, and left out.
@@ -176,7 +176,7 @@ fn nothing_for_a_reason_is_no_answer() {
     assert_eq!(refusal(anthropic::answer(&body)), (Some("refusal"), None, false));
     let candidate = |parts: Value, word: &str| {
         gemini::answer(
-            &json!({"candidates": [{"content": {"parts": parts}, "finishReason": word}]})
+            json!({"candidates": [{"content": {"parts": parts}, "finishReason": word}]})
                 .to_string(),
         )
     };
@@ -192,13 +192,13 @@ fn nothing_for_a_reason_is_no_answer() {
     let blocked = gemini::answer(r#"{"candidates":[{"finishReason":"RECITATION"}]}"#);
     assert_eq!(refusal(blocked), (Some("RECITATION"), None, false));
     // What failed on the way is half an answer, whatever is there of it.
-    assert!(refusal(openai::answer(&said(&json!("network_error")))).2);
+    assert!(refusal(openai::answer(said(&json!("network_error")))).2);
 }
 
 #[test]
 fn what_is_not_there_yet_is_no_empty_answer() {
     let status =
-        |status: &str| responses::answer(&json!({"status": status, "output": []}).to_string());
+        |status: &str| responses::answer(json!({"status": status, "output": []}).to_string());
     for waiting in ["queued", "in_progress"] {
         assert_eq!(status(waiting).unwrap_err().kind(), ErrorKind::Unfinished);
     }
@@ -268,7 +268,7 @@ fn errors_in_place_of_messages_are_of_a_kind_of_their_own() {
 #[test]
 fn an_error_in_a_choice_is_one() {
     let failed = json!({"error": {"code": 502, "message": "no"}, "message": {"content": ""}, "finish_reason": "error"});
-    assert_eq!(refusal(openai::answer(&chat(failed, json!({})))), (None, Some(502), true));
+    assert_eq!(refusal(openai::answer(chat(failed, json!({})))), (None, Some(502), true));
 }
 
 // --- streams ---------------------------------------------------------------------------------

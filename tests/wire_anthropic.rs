@@ -6,9 +6,10 @@ use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
     ToolMessage,
 };
+use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
 use memory_prompt::wire::anthropic::{self, ATTRIBUTE, Messages, Stream, System};
-use memory_prompt::{Composer, ErrorKind, Message, ToolCall, Window};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -29,7 +30,7 @@ fn written(messages: &[Message]) -> Value {
 }
 
 fn read(body: &Value) -> Vec<Message> {
-    anthropic::history(&body.to_string()).expect("a golden can be read")
+    anthropic::history(body.to_string()).expect("a golden can be read")
 }
 
 // --- goldens ---------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ fn a_stream_is_the_answer_in_pieces() {
     assert_eq!(shown::text(&told), golden["text"]);
     assert_eq!(
         streamed.message,
-        anthropic::answer(&golden["response"].to_string()).expect("an answer").message
+        anthropic::answer(golden["response"].to_string()).expect("an answer").message
     );
     assert_eq!(written(&[streamed.into()])[0]["content"], golden["response"]["content"]);
 }
@@ -247,7 +248,7 @@ fn what_the_api_refuses_is_not_written() {
 fn thinking_of_servers_that_do_not_sign_goes_back_to_them() {
     let content = json!([{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Yes."}]);
     let body = json!({"role": "assistant", "content": content});
-    let answer = anthropic::answer(&body.to_string()).expect("an answer");
+    let answer = anthropic::answer(body.to_string()).expect("an answer");
     assert_eq!(written(&[answer.into()])[0]["content"], content);
 }
 
@@ -363,7 +364,10 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             format!("messages[1].content[1]: an image {no}"),
         ),
         (
-            Message::user([Part::text("see"), Part::File(Media::base64("text/csv", "AA=="))]),
+            Message::user([
+                Part::text("see"),
+                Part::File(Media::base64("application/zip", "AA==")),
+            ]),
             json!("[file: not supported by this format]"),
             format!("messages[1].content[1]: a file {no}"),
         ),
@@ -533,7 +537,10 @@ fn streams_that_break_say_so() {
     let mut stream = Stream::new();
     stream.push(start).expect("it begins");
     let error = stream.finish().expect_err("it has no end");
-    assert_eq!(error.to_string(), "read anthropic stream: the stream ended before `message_stop`");
+    assert_eq!(
+        error.to_string(),
+        "read anthropic stream: it broke off before the answer was complete"
+    );
 
     // The model was cut off in the middle of its arguments: what there is, is kept.
     let mut stream = Stream::new();
@@ -701,7 +708,67 @@ proptest! {
         let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
         prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
         // And it can be read.
-        let read = anthropic::history(&json.to_string());
+        let read = anthropic::history(json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);
     }
+}
+
+/// A text file became "[file: not supported by this format]", though the API takes the text.
+#[test]
+fn text_documents_are_written_as_their_text() {
+    let text = |media_type: &str| Media::base64(media_type, "MjEgwrBD").with_name("a.txt");
+    let expected = json!([{"role": "user", "content": [{"type": "document", "title": "a.txt",
+        "source": {"type": "text", "media_type": "text/plain", "data": "21 °C"}}]}]);
+    let message = Message::user([Part::File(text("text/plain"))]);
+    assert_eq!(json!(Messages::of([&message]).strict().unwrap()), expected);
+    assert_eq!(anthropic::history(&expected).unwrap(), [message]);
+    let table = Message::user([Part::File(text("text/csv"))]);
+    assert_eq!(json!(Messages::of([&table])), expected);
+    let at_data = Media::url("data:text/markdown;base64,MjEgwrBD").with_name("a.txt");
+    assert_eq!(json!(Messages::of([&Message::user([Part::File(at_data)])])), expected);
+
+    // What is no text stays a placeholder.
+    for (media_type, data) in [("text/plain", "/w=="), ("application/zip", "MjEgwrBD")] {
+        let other = Message::user([Part::File(Media::base64(media_type, data))]);
+        let error = Messages::of([&other]).strict().unwrap_err().to_string();
+        assert!(error.ends_with("content[0]: a file is not supported by this format"), "{error}");
+    }
+}
+
+/// A system message in the middle of a conversation was moved into `system` even where the provider's
+/// row says that it takes one there: the cached prefix broke, and the instruction lost its place.
+#[test]
+fn late_system_messages_stay_where_the_row_takes_them() {
+    let messages = [
+        Message::system("Be brief."),
+        Message::user("hi"),
+        Message::system("Answer in French."),
+        Message::ai("Bonjour."),
+        Message::user("And now?"),
+        Message::system(" "),
+    ];
+    let mut row = Row::like(Provider::Anthropic, "claude-4-8").unwrap();
+    row.late_system = true;
+    let provider = Provider::custom(row);
+    let view = || Messages::of(&messages).for_provider(provider);
+    let expected = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "system", "content": "Answer in French."},
+        {"role": "assistant", "content": "Bonjour."},
+        {"role": "user", "content": "And now?"},
+    ]);
+    assert_eq!(json!(view()), expected);
+    let system = || System::of(&messages).unwrap();
+    assert_eq!(json!(system().for_provider(provider)), "Be brief.");
+    let body = json!({"system": system().for_provider(provider), "messages": view()});
+    assert_eq!(anthropic::history(&body).unwrap(), messages[..5]);
+    // Marked, it is a list like any other.
+    let marked = json!(Messages::of(&messages[..3]).for_provider(provider).cache_prefix());
+    let mark = json!({"type": "text", "text": "Answer in French.", "cache_control": {"type": "ephemeral"}});
+    assert_eq!(marked[1], json!({"role": "system", "content": [mark]}));
+
+    // Without such a row all of them are the request's.
+    assert_eq!(json!(system()).as_array().unwrap().len(), 2);
+    assert_eq!(json!(Messages::of(&messages)).as_array().unwrap().len(), 3);
+    assert!(System::of(&messages[1..]).unwrap().for_provider(provider).is_none());
 }

@@ -117,8 +117,13 @@ fn what_costs_most_stays_within_the_bound() {
 fn deep_nesting_is_refused() {
     for open in ["[", r#"{"content":"#, r#"{"contents":"#, r#"{"candidates":"#] {
         let deep = open.repeat(100_000);
-        let answers: [fn(&str) -> memory_prompt::Result<Answer>; 5] =
-            [openai::answer, responses::answer, anthropic::answer, gemini::answer, ollama::answer];
+        let answers: [fn(&str) -> memory_prompt::Result<Answer>; 5] = [
+            |json| openai::answer(json),
+            |json| responses::answer(json),
+            |json| anthropic::answer(json),
+            |json| gemini::answer(json),
+            |json| ollama::answer(json),
+        ];
         for answer in answers {
             assert!(answer(&deep).is_err());
         }
@@ -276,7 +281,7 @@ fn what_is_too_deep_to_be_stored_is_not_read() {
             decoded(target, &[text.clone(), format!("[{text}]")]);
         }
         assert_eq!(openai::answer(&text).is_ok(), is_read);
-        assert_eq!(ollama::history(&format!("[{text}]")).is_ok(), is_read);
+        assert_eq!(ollama::history(format!("[{text}]")).is_ok(), is_read);
     }
 }
 

@@ -29,7 +29,7 @@ fn written(messages: &[Message]) -> Value {
 }
 
 fn read(body: &Value) -> Vec<Message> {
-    gemini::history(&body.to_string()).expect("a golden can be read")
+    gemini::history(body.to_string()).expect("a golden can be read")
 }
 
 // --- goldens ---------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ fn a_stream_is_the_answer_in_pieces() {
     let streamed = stream.finish().expect("whole");
     shown::assert_shown(&told, &streamed, "answer.json");
     assert_eq!(shown::text(&told), golden["text"]);
-    let answer = gemini::answer(&golden["response"].to_string()).expect("an answer");
+    let answer = gemini::answer(golden["response"].to_string()).expect("an answer");
     assert_eq!(streamed, answer);
     assert_eq!(written(&[streamed.into()])[0], golden["response"]["candidates"][0]["content"]);
     let content = golden["response"]["candidates"][0]["content"].to_string();
@@ -517,7 +517,10 @@ fn errors_say_where() {
     let mut stream = Stream::new();
     stream.push(r#"{"candidates":[{"content":{"parts":[{"text":"a"}]}}]}"#).expect("it begins");
     let error = stream.finish().expect_err("it has no end");
-    assert_eq!(error.to_string(), "read gemini stream: the stream ended before a `finishReason`");
+    assert_eq!(
+        error.to_string(),
+        "read gemini stream: it broke off before the answer was complete"
+    );
 }
 
 #[test]
@@ -718,7 +721,7 @@ proptest! {
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&gemini::contents(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
-        let read = gemini::history(&json.to_string());
+        let read = gemini::history(json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);
     }
 }

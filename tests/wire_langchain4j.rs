@@ -428,3 +428,48 @@ proptest! {
         prop_assert_eq!(written(&read(&json)), json);
     }
 }
+
+/// A Java application on 1.4 failed at `contents` of a result, and could not read one message of the
+/// conversation. The fields are those of the message classes of 1.0.0 and 1.12.1.
+#[test]
+fn older_releases_are_written_what_they_read() {
+    let reasoning = signed("hm", "c2ln");
+    let image = Media::url("u").with_detail(Detail::Other("medium".to_owned()));
+    let messages = [
+        Message::system("Be brief."),
+        UserMessage::new([Part::text(" "), Part::Image(image)]).with_attribute("age", 36).into(),
+        Message::user(" "),
+        AiMessage::from_parts([
+            AiPart::from(reasoning),
+            AiPart::from("so"),
+            AiPart::from(ToolCall::new("a", "look", "{}")),
+            AiPart::from(ToolCall::new("b", "look", "{}")),
+        ])
+        .with_attribute("k", 1)
+        .into(),
+        ToolMessage::new("a", "look", [Part::text("x"), Part::text("y")]).with_error(true).into(),
+        Message::tool("b", "look", ""),
+        Message::custom([("mood".to_owned(), json!("good"))]),
+    ];
+    let expected = json!([
+        {"text": "Be brief.", "type": "SYSTEM"},
+        {"contents": [{"image": {"url": "u"}, "detailLevel": "AUTO", "type": "IMAGE"}], "type": "USER"},
+        {"contents": [{"text": "(empty message)", "type": "TEXT"}], "type": "USER"},
+        {"text": "so", "toolExecutionRequests": [
+            {"id": "a", "name": "look", "arguments": "{}"},
+            {"id": "b", "name": "look", "arguments": "{}"}], "type": "AI"},
+        {"id": "a", "toolName": "look", "text": "x\ny", "type": "TOOL_EXECUTION_RESULT"},
+        {"id": "b", "toolName": "look", "text": "(no output)", "type": "TOOL_EXECUTION_RESULT"},
+        {"attributes": {"mood": "good"}, "type": "CUSTOM"},
+    ]);
+    assert_eq!(json!(Messages::of(&messages).before_1_13()), expected);
+    // It is read here too, and written for a newer release again.
+    let read = langchain4j::history(&expected).expect("its own");
+    assert_eq!(json!(Messages::of(&read))[4]["contents"][0]["text"], "x\ny");
+    for (i, what) in [(3, "parts[0]: reasoning"), (4, " a failed result")] {
+        let error = Messages::of([&messages[i]]).before_1_13().strict().expect_err("a loss");
+        let error = error.to_string();
+        assert!(error.contains(what), "{error}");
+        assert!(Messages::of([&messages[i]]).strict().is_ok());
+    }
+}

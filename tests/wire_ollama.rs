@@ -31,14 +31,14 @@ fn json_of(messages: &[Message]) -> Value {
 fn goldens_read_and_write() {
     for (name, golden) in goldens("ollama") {
         if golden["request"].is_array() {
-            let messages = ollama::history(&golden["request"].to_string()).unwrap();
+            let messages = ollama::history(golden["request"].to_string()).unwrap();
             assert_storable(&messages, &name);
             assert!(Messages::of(&messages).strict().is_ok());
             let rewritten = golden.get("rewritten").unwrap_or_else(|| &golden["request"]);
             assert_eq!(json_of(&messages), *rewritten, "{name}");
         }
         if golden["response"].is_object() {
-            let whole = ollama::answer(&golden["response"].to_string()).unwrap();
+            let whole = ollama::answer(golden["response"].to_string()).unwrap();
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             assert_eq!(json_of(std::slice::from_ref(&answer)), json!([golden["replay"]]), "{name}");
@@ -48,7 +48,7 @@ fn goldens_read_and_write() {
             let first = events(&golden).swap_remove(0);
             response["created_at"] =
                 serde_json::from_str::<Value>(&first).unwrap()["created_at"].clone();
-            let whole = ollama::answer(&response.to_string()).unwrap();
+            let whole = ollama::answer(response.to_string()).unwrap();
             let mut stream = Stream::new();
             let mut told = Vec::new();
             for event in events(&golden) {
@@ -108,22 +108,22 @@ fn placeholders_stand_for_what_can_not_be_sent() {
         (
             Message::user([Part::Video(Media::url("u"))]),
             "[video: not supported by this format]",
-            "messages[0].content[0]: video can't be sent here",
+            "messages[0].content[0]: video is not supported by this format",
         ),
         (
             Message::user([Part::text("x"), Part::Image(Media::url("https://e.x"))]),
             "x\n[image: not supported by this format]",
-            "messages[0].content[1]: an image can't be sent here",
+            "messages[0].content[1]: an image is not supported by this format",
         ),
         (
             Message::tool("c", "t", [Part::File(Media::base64("text/csv", "AA=="))]),
             "[file: not supported by this format]",
-            "messages[0].content[0]: a file can't be sent here",
+            "messages[0].content[0]: a file is not supported by this format",
         ),
         (
             AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into(),
             "[audio: not supported by this format]",
-            "messages[0].parts[0]: audio can't be sent here",
+            "messages[0].parts[0]: audio is not supported by this format",
         ),
     ];
     for (message, content, error) in cases {
@@ -138,13 +138,13 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(arguments, json!({"arguments": "{\"x\":"}));
     assert_eq!(
         Messages::of(&list).strict().unwrap_err().to_string(),
-        "write ollama messages: messages[0].parts[0].arguments: not a JSON object"
+        "write ollama messages: messages[0].parts[0]: the arguments are not a JSON object"
     );
     let list = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
     assert_eq!(json_of(&list), json!([{"role": "user", "content": "hi"}]));
     assert_eq!(
         Messages::of(&list).strict().unwrap_err().to_string(),
-        "write ollama messages: messages[1]: a custom message can't be sent"
+        "write ollama messages: messages[1]: a custom message is not supported by this format"
     );
 }
 
@@ -160,7 +160,7 @@ fn results_find_their_calls() {
         {"role": "Assistant", "content": "", "tool_calls": [call("a")]},
         {"role": "tool", "tool_call_id": "call_3", "content": "5"},
     ]);
-    let messages = ollama::history(&request.to_string()).unwrap();
+    let messages = ollama::history(request.to_string()).unwrap();
     assert_eq!(
         messages[1..],
         [
@@ -183,7 +183,7 @@ fn what_is_not_known_is_kept() {
         ]},
         {"role": "tool", "tool_name": "t", "tool_call_id": "c", "content": "", "y": 1},
     ]);
-    let messages = ollama::history(&request.to_string()).unwrap();
+    let messages = ollama::history(request.to_string()).unwrap();
     assert_eq!(json_of(&messages), request);
     assert_eq!(messages[1].as_ai().unwrap().attributes()[ATTRIBUTE], json!({"z": {}}));
     let messages = ollama::history(r#"{"messages": [{"role": "control", "content": "x"}]}"#);
@@ -282,7 +282,7 @@ fn streams_that_go_wrong() {
 fn nesting_is_refused_and_not_followed() {
     let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     assert!(ollama::answer(&deep).is_err());
-    assert!(ollama::history(&format!("[{deep}]")).is_err());
+    assert!(ollama::history(format!("[{deep}]")).is_err());
     assert!(Stream::new().push(&deep).is_err());
 }
 

@@ -50,18 +50,18 @@ fn view<'a>(messages: &'a [Message], golden: &Value) -> Messages<'a> {
 fn goldens_read_and_write() {
     for (name, golden) in goldens("openai") {
         if golden["request"].is_array() {
-            let messages = openai::history(&golden["request"].to_string()).unwrap();
+            let messages = openai::history(golden["request"].to_string()).unwrap();
             assert_storable(&messages, &name);
             let written = serde_json::to_value(view(&messages, &golden).strict().unwrap()).unwrap();
             assert_eq!(written, golden["request"], "{name}");
         }
         if golden["response"].is_object() {
-            let whole = openai::answer(&golden["response"].to_string()).unwrap();
+            let whole = openai::answer(golden["response"].to_string()).unwrap();
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let message = &golden["response"]["choices"][0]["message"];
             assert_eq!(
-                openai::answer(&message.to_string()).unwrap().message,
+                openai::answer(message.to_string()).unwrap().message,
                 whole.message,
                 "{name}"
             );
@@ -212,7 +212,7 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
     let value = serde_json::to_value(Messages::of(&history[..1]).cache_prefix()).unwrap();
     let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
     assert_eq!(value, marked);
-    let read = openai::history(&value.to_string()).unwrap();
+    let read = openai::history(value.to_string()).unwrap();
     assert_eq!(
         serde_json::to_string(&Messages::of(&read).cache_prefix())
             .unwrap()
@@ -230,37 +230,37 @@ fn placeholders_stand_for_what_can_not_be_sent() {
         (
             Message::user([Part::Video(Media::url("u"))]),
             "[video: not supported by this format]",
-            "messages[0].content[0]: video can't be sent here",
+            "messages[0].content[0]: video is not supported by this format",
         ),
         (
             Message::user([Part::Image(file.clone())]),
             "[image: not supported by this format]",
-            "messages[0].content[0]: an image can't be sent here",
+            "messages[0].content[0]: an image is not supported by this format",
         ),
         (
             Message::user([Part::text("x"), Part::Audio(Media::base64("audio/flac", "AA=="))]),
             "[audio: not supported by this format]",
-            "messages[0].content[1]: audio can't be sent here",
+            "messages[0].content[1]: audio is not supported by this format",
         ),
         (
             Message::user([Part::File(Media::url("u"))]),
             "[file: not supported by this format]",
-            "messages[0].content[0]: a file can't be sent here",
+            "messages[0].content[0]: a file is not supported by this format",
         ),
         (
             Message::user([serde_json::from_str(r#"{"type":"widget"}"#).unwrap()]),
             "[part: not supported by this format]",
-            "messages[0].content[0]: a part of unknown kind can't be sent here",
+            "messages[0].content[0]: a part of unknown kind is not supported by this format",
         ),
         (
             Message::tool("c", "t", [Part::Image(Media::url("u"))]),
             "[image: not supported by this format]",
-            "messages[0].content[0]: an image can't be sent here",
+            "messages[0].content[0]: an image is not supported by this format",
         ),
         (
             AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
             "[image: not supported by this format]",
-            "messages[0].parts[1]: an image can't be sent here",
+            "messages[0].parts[1]: an image is not supported by this format",
         ),
     ];
     for (message, placeholder, error) in cases {
@@ -279,7 +279,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     let refused = Messages::of(&list).strict().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "write openai messages: messages[1]: a custom message can't be sent"
+        "write openai messages: messages[1]: a custom message is not supported by this format"
     );
 }
 
@@ -312,7 +312,7 @@ fn what_is_not_known_is_kept() {
         {"role": "tool", "tool_call_id": "c", "content": "x", "status": "ok"},
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "chart", "x": null}]},
     ]);
-    let messages = openai::history(&request.to_string()).unwrap();
+    let messages = openai::history(request.to_string()).unwrap();
     assert_eq!(serde_json::to_value(Messages::of(&messages).verbatim()).unwrap(), request);
     // And nobody is sent it who does not list it.
     let sent = json_of(&messages).to_string();
@@ -370,7 +370,7 @@ fn the_deprecated_functions_become_tools() {
         {"role": "function", "name": "look", "content": "a cat"},
     ]);
     assert_eq!(
-        openai::history(&request.to_string()).unwrap(),
+        openai::history(request.to_string()).unwrap(),
         [
             Message::user("hi"),
             Message::ai_calls([ToolCall::new("function_1", "look", "{}")]),
@@ -387,7 +387,7 @@ fn a_body_and_odd_histories_are_read() {
         {"role": "tool", "tool_call_id": "nobody", "name": "t", "content": ["x"]},
         {"role": "user", "content": [{"type": "image_url", "image_url": "https://e.x"}]},
     ]});
-    let messages = openai::history(&body.to_string()).unwrap();
+    let messages = openai::history(body.to_string()).unwrap();
     assert_eq!(messages[0], Message::system("a\n\nb"));
     let Message::Custom(critic) = &messages[1] else { panic!() };
     assert_eq!((critic.role(), &critic.fields()["content"]), ("critic", &json!("no")));
@@ -498,7 +498,7 @@ fn streams_that_go_wrong() {
 fn nesting_is_refused_and_not_followed() {
     let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     assert!(openai::answer(&deep).is_err());
-    assert!(openai::history(&format!("[{deep}]")).is_err());
+    assert!(openai::history(format!("[{deep}]")).is_err());
     assert!(Stream::new().push(&deep).is_err());
 }
 

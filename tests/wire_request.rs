@@ -22,7 +22,8 @@ use memory_prompt::record::Snapshot;
 use memory_prompt::report::Break;
 use memory_prompt::wire::{Choice, Request};
 use memory_prompt::{
-    Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool, ToolCall,
+    Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool,
+    ToolCall, wire,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -60,7 +61,17 @@ fn greeting(provider: Provider) -> Prompt {
 fn body_of(golden: &Value) -> Value {
     let given = &golden["given"];
     let provider: Provider = serde_json::from_value(golden["provider"].clone()).unwrap();
-    let messages = [Message::user(given["user"].as_str().unwrap())];
+    let mut messages = vec![Message::user(given["user"].as_str().unwrap())];
+    if given["response"].is_object() {
+        let answer = wire::answer(provider, &given["response"]).unwrap();
+        let results: Vec<_> = answer
+            .message
+            .tool_calls()
+            .map(|call| Message::tool(&call.id, &call.name, given["result"].as_str().unwrap()))
+            .collect();
+        messages.push(answer.into());
+        messages.extend(results);
+    }
     let prompt = prompt_for(provider, given["system"].as_str(), &messages);
     let tools: Vec<_> = given["tools"].as_array().unwrap().iter().map(tool).collect();
     let mut request = Request::new(&prompt).tools(&tools).stream(given["stream"] == true);
@@ -86,9 +97,14 @@ fn body_of(golden: &Value) -> Value {
 
 #[test]
 fn bodies_are_those_of_the_references() {
+    let mut seen = Vec::new();
     for (name, golden) in goldens("request") {
         let body = body_of(&golden);
         assert_eq!(body, golden["request"], "{name}: {body:#}");
+        seen.push(serde_json::from_value::<Provider>(golden["provider"].clone()).unwrap());
+    }
+    for provider in PROVIDERS {
+        assert!(seen.contains(&provider), "{provider:?} has no golden");
     }
 }
 

@@ -34,7 +34,7 @@ fn json_of(messages: &[Message]) -> Value {
 fn goldens_read_and_write() {
     for (name, golden) in goldens("responses") {
         if golden["request"].is_array() {
-            let messages = responses::history(&golden["request"].to_string()).unwrap();
+            let messages = responses::history(golden["request"].to_string()).unwrap();
             assert_storable(&messages, &name);
             let view = Input::of(&messages).strict().unwrap();
             let view = if asks(&golden, "developer") { view.developer() } else { view };
@@ -43,12 +43,12 @@ fn goldens_read_and_write() {
             assert_eq!(written, *rewritten, "{name}");
         }
         if golden["response"].is_object() {
-            let whole = responses::answer(&golden["response"].to_string()).unwrap();
+            let whole = responses::answer(golden["response"].to_string()).unwrap();
             let answer = Message::from(whole.clone());
             assert_storable(std::slice::from_ref(&answer), &name);
             let output = &golden["response"]["output"];
             assert_eq!(
-                responses::answer(&output.to_string()).unwrap().message,
+                responses::answer(output.to_string()).unwrap().message,
                 whole.message,
                 "{name}"
             );
@@ -147,7 +147,7 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
     let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
     let value = serde_json::to_value(Input::of(&list).cache_prefix()).unwrap();
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
-    let read = responses::history(&value.to_string()).unwrap();
+    let read = responses::history(value.to_string()).unwrap();
     let again = serde_json::to_string(&Input::of(&read).cache_prefix()).unwrap();
     assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
 
@@ -167,7 +167,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(refused.kind(), ErrorKind::Unsupported);
     assert_eq!(
         refused.to_string(),
-        "write responses input: messages[0].content[1]: video can't be sent here"
+        "write responses input: messages[0].content[1]: video is not supported by this format"
     );
     let list = [Message::tool("c", "t", [Part::Audio(Media::file_id("a"))])];
     assert_eq!(json_of(&list)[0]["output"], json!([{"type": "input_text", "text": audio}]));
@@ -177,13 +177,13 @@ fn placeholders_stand_for_what_can_not_be_sent() {
     assert_eq!(json_of(&list), json!([{"type": "message", "role": "assistant", "content": audio}]));
     assert_eq!(
         Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0].parts[0]: audio can't be sent here"
+        "write responses input: messages[0].parts[0]: audio is not supported by this format"
     );
     let list = [Message::custom([("k".to_owned(), json!(1))])];
     assert_eq!(json_of(&list), json!([]));
     assert_eq!(
         Input::of(&list).strict().unwrap_err().to_string(),
-        "write responses input: messages[0]: a custom message can't be sent"
+        "write responses input: messages[0]: a custom message is not supported by this format"
     );
 }
 
@@ -245,7 +245,7 @@ fn what_is_not_known_is_kept() {
         {"type": "computer_call_output", "call_id": "c", "output": {"type": "computer_screenshot"}},
         {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
     ]);
-    let messages = responses::history(&request.to_string()).unwrap();
+    let messages = responses::history(request.to_string()).unwrap();
     assert_eq!(json_of(&messages), request);
     let ToolMessage { .. } = messages[2].as_tool().unwrap();
     assert_eq!(messages[2].as_tool().unwrap().attributes()[ATTRIBUTE]["id"], "fco_1");
@@ -258,7 +258,7 @@ fn results_in_an_answer_are_sent_back() {
         {"type": "function_call_output", "call_id": "c", "output": "x", "id": "fco_1", "status": "completed"},
         {"type": "custom_tool_call_output", "call_id": "d", "output": "y", "id": "ctco_1", "status": "completed"},
     ]);
-    let answer = responses::answer(&json!({"output": output}).to_string()).unwrap();
+    let answer = responses::answer(json!({"output": output}).to_string()).unwrap();
     assert_eq!(json_of(&[answer.into()]), output);
 }
 
@@ -270,7 +270,7 @@ fn odd_histories_are_read() {
         {"role": "assistant", "content": []},
         {"type": "function_call_output", "call_id": "nobody", "name": "t", "output": ""},
     ]});
-    let messages = responses::history(&body.to_string()).unwrap();
+    let messages = responses::history(body.to_string()).unwrap();
     assert_eq!(messages[0], Message::system("s\n\na\n\nb"));
     assert_eq!(messages[1].text(), "x");
     assert_eq!(messages[2].as_tool().unwrap().tool_name(), "t");
@@ -367,7 +367,7 @@ fn streams_that_go_wrong() {
 fn nesting_is_refused_and_not_followed() {
     let deep = format!("{}{}", r#"{"a":"#.repeat(100_000), "}".repeat(100_000));
     assert!(responses::answer(&deep).is_err());
-    assert!(responses::history(&format!("[{deep}]")).is_err());
+    assert!(responses::history(format!("[{deep}]")).is_err());
     assert!(Stream::new().push(&deep).is_err());
 }
 
@@ -470,7 +470,7 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
         {"type": "function_call", "call_id": "c7", "name": "t", "arguments": "{}",
          "caller": {"type": "program", "caller_id": "p1"}},
     ]);
-    let answer = responses::answer(&json!({"output": calls}).to_string()).unwrap();
+    let answer = responses::answer(json!({"output": calls}).to_string()).unwrap();
     let asked: Vec<_> =
         answer.message.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
     let names =
@@ -514,7 +514,7 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
         ]
     );
     // A history that somebody else wrote reads as the same, and is written again as it was.
-    let read = responses::history(&written.to_string()).unwrap();
+    let read = responses::history(written.to_string()).unwrap();
     assert_eq!(read.iter().filter(|message| message.is_tool()).count(), 7);
     assert_eq!(json_of(&read), written);
     // Another provider is shown functions.
@@ -525,7 +525,7 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
         {"type": "shell_call", "call_id": "c", "action": {"commands": ["ls"]}},
         {"type": "shell_call_output", "call_id": "c", "output": []},
         {"type": "tool_search_call", "call_id": null, "execution": "server", "arguments": {}}]});
-    let run = responses::answer(&run.to_string()).unwrap().message;
+    let run = responses::answer(run.to_string()).unwrap().message;
     assert!(!run.has_tool_calls());
     assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
 }

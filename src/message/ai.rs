@@ -154,7 +154,7 @@ impl AiMessage {
     }
 
     /// Returns the tool calls, in order.
-    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
+    pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> + Clone {
         self.parts().iter().filter_map(|part| match part {
             AiPart::ToolCall(call) => Some(call),
             _ => None,

@@ -66,6 +66,35 @@ pub struct Row {
     #[serde(default = "yes")]
     pub system: bool,
     /// True where a system message may stand among the others.
+    ///
+    /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but each
+    /// of them has to stand directly behind a user message or tool results, before an answer or at the
+    /// end, and beside no other: an application that appends them there sets this in a row
+    /// [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8; older models answer
+    /// 400.)
+    ///
+    /// ```
+    /// use memory_prompt::provider::Row;
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::anthropic;
+    /// use memory_prompt::{Composer, Message, Provider};
+    /// use serde_json::json;
+    ///
+    /// let mut row = Row::like(Provider::Anthropic.model("claude-opus-4-8"), "claude-4-8")?;
+    /// row.late_system = true;
+    /// let history = Snapshot::from_messages([
+    ///     Message::user("hi"),
+    ///     Message::system("Answer in French."),
+    ///     Message::ai("Bonjour."),
+    ///     Message::user("And now?"),
+    /// ]);
+    /// let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(row));
+    /// let prompt = composer.compose_all(&history, &[])?;
+    /// assert_eq!(json!(anthropic::system(&prompt)), "Be brief.");
+    /// let late = &json!(anthropic::messages(&prompt))[1];
+    /// assert_eq!(late, &json!({"role": "system", "content": "Answer in French."}));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
     #[serde(default = "yes")]
     pub late_system: bool,
     /// True where the server reads the arguments of earlier calls again, and fails on those that
@@ -94,6 +123,17 @@ pub struct Row {
     /// True where nothing may be said beside calls.
     #[serde(default)]
     pub calls_alone: bool,
+    /// The field in which a server of OpenAI's format takes the most tokens of an answer. The other
+    /// formats have one name for it.
+    #[serde(default)]
+    pub max_tokens: MaxTokens,
+    /// True where a stream of OpenAI's format tells its usage only if it is asked to. Where not, it
+    /// tells it in any case, or refuses to be asked.
+    #[serde(default = "yes")]
+    pub asks_for_usage: bool,
+    /// True where a server of OpenAI's format takes cache marks.
+    #[serde(default)]
+    pub cache_marks: bool,
     /// The private fields that it takes back.
     #[serde(default = "nothing")]
     pub private: PrivateFields,
@@ -238,6 +278,26 @@ pub enum Files {
     Address,
     /// As Mistral takes them: `document_url`, or a bare `file_id`.
     Document,
+}
+
+/// The name that a server of OpenAI's format has for the most tokens of an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokens {
+    /// `max_tokens`: nearly all.
+    #[default]
+    MaxTokens,
+    /// `max_completion_tokens`: OpenAI, whose reasoning models refuse the older name.
+    MaxCompletionTokens,
+}
+
+impl MaxTokens {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxTokens => "max_tokens",
+            Self::MaxCompletionTokens => "max_completion_tokens",
+        }
+    }
 }
 
 /// The name that a server of OpenAI's format has for the model's reasoning.

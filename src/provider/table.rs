@@ -6,7 +6,7 @@ use super::private::{
     AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
     THINKING,
 };
-use super::row::{Blank, Ends, Files, Format, Ids, Opens, ReasoningField, Row};
+use super::row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row};
 
 const fn named(name: &'static str, row: Row) -> Row {
     Row { name: Name::known(name), ..row }
@@ -34,6 +34,9 @@ pub(super) const COMPATIBLE: Row = Row {
     reasoning: None,
     flat_text: false,
     calls_alone: false,
+    max_tokens: MaxTokens::MaxTokens,
+    asks_for_usage: true,
+    cache_marks: false,
     private: PrivateFields::NONE,
 };
 
@@ -41,6 +44,8 @@ pub(super) const COMPATIBLE: Row = Row {
 /// too.
 pub(super) const OPENAI: Row = Row {
     ids: Ids::AtMost40,
+    max_tokens: MaxTokens::MaxCompletionTokens,
+    cache_marks: true,
     private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::Azure),
     ..named("openai", COMPATIBLE)
 };
@@ -120,6 +125,7 @@ pub(super) const MISTRAL: Row = Row {
     late_system: false,
     names: false,
     files: Files::Document,
+    asks_for_usage: false,
     private: PrivateFields::listing(THINKING | PREFIX),
     ..named("mistral", COMPATIBLE)
 };
@@ -127,6 +133,7 @@ pub(super) const MISTRAL: Row = Row {
 pub(super) const STRICT_TEMPLATE: Row = Row {
     parses_arguments: true,
     files: Files::Data,
+    asks_for_usage: true,
     private: PrivateFields::NONE,
     ..named("strict_template", MISTRAL)
 };
@@ -145,6 +152,7 @@ pub(super) const GROQ: Row = named("groq", COMPATIBLE);
 pub(super) const OPENROUTER: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
     files: Files::Address,
+    cache_marks: true,
     private: PrivateFields::listing(CACHE_CONTROL | DETAILS),
     ..named("openrouter", COMPATIBLE)
 };
@@ -153,6 +161,7 @@ pub(super) const XAI: Row = named("xai", COMPATIBLE);
 
 pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
+    cache_marks: true,
     private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC),
     ..named("litellm", COMPATIBLE)
 };

@@ -29,7 +29,9 @@
 //!
 //! # How messages become turns
 //!
-//! - System messages are not among `messages`: [`system`] writes all of them.
+//! - System messages are not among `messages`: [`system`] writes all of them. With a
+//!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message stay
+//!   in their place, with the role `system`.
 //! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
 //!   turn. In a user's turn the tool results come first, as the API demands.
 //! - A turn of one plain text is a string; every other is a list of blocks.
@@ -42,7 +44,8 @@
 //! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, at the call and at its result alike.
 //! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a
-//!   file id; documents where they are base64 data in PDF, an address, or a file id. A `data:`
+//!   file id; documents where they are base64 data in PDF or in any
+//!   `text/` type, an address, or a file id. A text document is sent as `text/plain`, with its text. A `data:`
 //!   address is written as base64 data. File ids need the API's `files-api` beta header.
 //!
 //! # What is lost
@@ -55,7 +58,7 @@
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
 //! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
-//!   an address;
+//!   an address, and which `text/` type a text document had: it is read back as `text/plain`;
 //! - which neighbours were one turn, and blank texts in them;
 //! - the tool's name in a result, which is read back from the call before it;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
@@ -74,11 +77,11 @@ mod encode;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
 use crate::message::Message;
 use crate::provider::Provider;
-use crate::wire::common::Sequence;
+use crate::wire::common::{Sequence, system_text};
 use crate::wire::terms::Terms;
+use crate::wire::view::{Cache, View};
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -96,23 +99,21 @@ const REDACTED: &str = "redacted_thinking";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::Anthropic);
-    Messages { messages: Sequence::Prompt(prompt), terms, cache: None }
+    Messages::of_prompt(prompt)
 }
 
 /// The system message of a prompt, as a request's `system`; `None` where there is none.
 pub fn system(prompt: &Prompt) -> Option<System<'_>> {
-    System::new(Sequence::Prompt(prompt))
+    let late = Terms::for_prompt(prompt, Provider::Anthropic).row.late_system;
+    System::new(Sequence::Prompt(prompt), late)
 }
 
 /// A view of messages that serialises as a request's `messages`. See [`messages`].
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_field_names, reason = "that is what they are")]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-    cache: Option<Cache>,
-}
+pub type Messages<'a> = View<'a, Options>;
+
+/// The options that are this format's alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());
 
 /// A view of the system message that serialises as a request's `system`. See [`system`].
 ///
@@ -120,134 +121,58 @@ pub struct Messages<'a> {
 #[derive(Clone, Debug)]
 pub struct System<'a> {
     messages: Sequence<'a>,
+    /// Whether only those that open the messages are meant.
+    late: bool,
     cache: Option<Cache>,
 }
 
-/// A mark up to which the provider caches.
-#[derive(Clone, Copy, Debug)]
-enum Cache {
-    /// For the five minutes that are the API's default.
-    Short,
-    Hour,
-}
-
-impl<'a> Messages<'a> {
-    /// The view of any messages, for example of a history that is exported.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::wire::anthropic::Messages;
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello."), Message::user("bye")];
-    /// let json = serde_json::to_value(Messages::of(&messages))?;
-    /// assert_eq!(json[1], serde_json::json!({"role": "assistant", "content": "Hello."}));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let terms = Terms::of(Provider::Anthropic);
-        Self { messages: Sequence::of(messages), terms, cache: None }
-    }
-
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
-    /// Writes the name of a user in front of the text, for the format has no place for it:
-    /// `Klaus: What is the weather?`
-    #[must_use]
-    pub fn names_in_text(mut self) -> Self {
-        self.terms.names_in_text = true;
-        self
-    }
-
-    /// The same messages with a cache mark at the [cacheable boundary](Prompt::cacheable): on the
-    /// last block that will be sent again in the same place, and so never on a temporary.
-    ///
-    /// Views of other messages than a prompt's are marked at their end. `thinking` blocks can't be
-    /// marked, so the mark stands before them. A request may have four marks in all; an application
-    /// sets its own with a `cache_control` under `anthropic` in the `extra` of a part.
-    #[must_use]
-    pub fn cache_prefix(mut self) -> Self {
-        self.cache = Some(Cache::Short);
-        self
-    }
-
+impl Messages<'_> {
     /// [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_prefix_1h(mut self) -> Self {
-        self.cache = Some(Cache::Hour);
-        self
-    }
-
-    /// The same view, if it expresses all of its messages.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// [module documentation](self) calls silent are none.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::message::{Media, Part};
-    /// use memory_prompt::wire::anthropic::Messages;
-    ///
-    /// let film = Message::user([Part::Video(Media::url("https://e.x/a.mp4"))]);
-    /// let error = Messages::of([&film]).strict().unwrap_err();
-    /// assert_eq!(
-    ///     error.to_string(),
-    ///     "write anthropic messages: messages[0].content[0]: video is not supported by this format"
-    /// );
-    /// ```
-    pub fn strict(self) -> Result<Self> {
-        self.messages
-            .check("write anthropic messages", |message, at| encode::check(message, *at))?;
-        Ok(self)
+    pub fn cache_prefix_1h(self) -> Self {
+        self.cached(Some(Cache::Hour))
     }
 }
 
 impl<'a> System<'a> {
     /// The view of the system messages among any messages; `None` where there are none.
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Option<Self> {
-        Self::new(Sequence::of(messages))
+        Self::new(Sequence::of(messages), false)
     }
 
-    fn new(messages: Sequence<'a>) -> Option<Self> {
-        let view = Self { messages, cache: None };
+    /// The same for this provider. Where it takes [late ones](crate::provider::Row::late_system), only
+    /// those that open the messages are meant; `None` where there are none.
+    #[must_use]
+    pub fn for_provider(self, provider: Provider) -> Option<Self> {
+        let Self { messages, cache, .. } = self;
+        Some(Self { cache, ..Self::new(messages, provider.row().late_system)? })
+    }
+
+    fn new(messages: Sequence<'a>, late: bool) -> Option<Self> {
+        let view = Self { messages, late, cache: None };
         let is_there = view.texts().next().is_some();
         is_there.then_some(view)
     }
 
     /// The same text with a cache mark at its end, which also covers the request's tools.
     #[must_use]
-    pub fn cache(mut self) -> Self {
-        self.cache = Some(Cache::Short);
-        self
+    pub fn cache(self) -> Self {
+        self.cached(Some(Cache::Short))
     }
 
     /// [`cache`](Self::cache), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_1h(mut self) -> Self {
-        self.cache = Some(Cache::Hour);
+    pub fn cache_1h(self) -> Self {
+        self.cached(Some(Cache::Hour))
+    }
+
+    pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
+        self.cache = cache;
         self
     }
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.messages.iter().filter_map(|message| match message {
-            Message::System(system) => Some(system.text()).filter(|text| !encode::is_blank(text)),
-            _ => None,
-        })
+        let all = self.messages.iter().take_while(|message| !self.late || message.is_system());
+        all.filter_map(system_text).filter(|text| !encode::is_blank(text))
     }
 }

@@ -6,24 +6,25 @@ use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
 
+use super::json::{Form, Json};
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
-    AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage, ToolCall,
-    is_shallow,
+    AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Source, SystemMessage,
+    TextPart, ToolCall, is_shallow,
 };
 
 /// A place in a document, and what was being done there.
 ///
 /// A list on the stack: it costs nothing until something is wrong.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct At<'a> {
     operation: &'static str,
     up: Option<&'a Self>,
     step: Step,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     Root,
     Key(&'static str),
@@ -74,17 +75,23 @@ impl<'a> At<'a> {
         Error::new(kind, self.operation, text)
     }
 
-    /// JSON text as a value that is nested no deeper than what a message may keep.
-    pub(super) fn parse(&self, json: &str) -> Result<Value> {
+    /// JSON as a value that is nested no deeper than what a message may keep.
+    pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
+        let read = match json.into().0 {
+            Form::Text(text) => serde_json::from_str(text),
+            Form::Bytes(bytes) => serde_json::from_slice(&bytes),
+            Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
+        };
         // Syntax is all that can be wrong here, so the cause quotes nothing.
-        let value = serde_json::from_str(json).map_err(|e| {
+        let value = read.map_err(|e| {
             let place = format_args!("not valid JSON at line {} column {}", e.line(), e.column());
             self.error(place).with_source(e)
         })?;
-        if !is_shallow(&value) {
-            return Err(self.error("nested too deep to be kept"));
-        }
-        Ok(value)
+        self.shallow(&value).map(|()| value)
+    }
+
+    fn shallow(&self, value: &Value) -> Result<()> {
+        if is_shallow(value) { Ok(()) } else { Err(self.error("nested too deep to be kept")) }
     }
 }
 
@@ -107,7 +114,8 @@ impl fmt::Display for At<'_> {
 /// The fields of an object, taken one by one; what is left was not known.
 ///
 /// A field that is `null` counts as absent, as every provider reads it.
-pub(super) struct Fields<'a> {
+#[derive(Debug)]
+pub struct Fields<'a> {
     pub(super) at: At<'a>,
     map: Attributes,
 }
@@ -155,6 +163,24 @@ impl<'a> Fields<'a> {
         self.text(key)?.ok_or_else(|| self.at.key(key).error("missing"))
     }
 
+    /// The object in a field, as its text; `None` where there is none.
+    pub(super) fn object_text(&mut self, key: &'static str) -> Result<Option<String>> {
+        match self.take(key) {
+            None => Ok(None),
+            Some(object @ Value::Object(_)) => Ok(Some(object.to_string())),
+            Some(other) => Err(self.at.key(key).error(expected("an object", &other))),
+        }
+    }
+
+    /// Returns true where a field says so; false where it is absent.
+    pub(super) fn flag(&mut self, key: &'static str) -> Result<bool> {
+        match self.take(key) {
+            None => Ok(false),
+            Some(Value::Bool(flag)) => Ok(flag),
+            Some(other) => Err(self.at.key(key).error(expected("a boolean", &other))),
+        }
+    }
+
     /// The elements of an array; none where the field is absent.
     pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
         match self.take(key) {
@@ -193,6 +219,38 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A text, or the texts of a list of blocks of this kind, joined with an empty line.
+    pub(super) fn joined(&mut self, key: &'static str, kind: &'static str) -> Result<String> {
+        let here = self.at;
+        let at = here.key(key);
+        let list = match self.required(key)? {
+            Value::String(text) => return Ok(text),
+            Value::Array(list) => list,
+            other => return Err(at.error(expected("a string or an array", &other))),
+        };
+        let text = |(i, value)| {
+            let mut block = Fields::of(value, at.index(i))?;
+            if block.peek("type") != Some(kind) {
+                return Err(block.at.key("type").error(format_args!("expected `{kind}`")));
+            }
+            block.required_text("text")
+        };
+        Ok(list.into_iter().enumerate().map(text).collect::<Result<Vec<_>>>()?.join("\n\n"))
+    }
+
+    /// A block of text, and what stands beside it.
+    pub(super) fn text_part(mut self, format: &str) -> Result<Part> {
+        self.take("type");
+        let text = self.required_text("text")?;
+        Ok(Part::Text(TextPart { text, extra: keep(format, self.rest()) }))
+    }
+
+    /// Refuses an unknown field where there is no place to keep it.
+    pub(super) fn end(self) -> Result<()> {
+        let at = self.at;
+        if self.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
+    }
+
     /// Returns the fields that nobody took.
     pub(super) fn rest(mut self) -> Attributes {
         self.map.retain(|_, value| !value.is_null());
@@ -205,11 +263,94 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The elements of a list, or of the list in this field of a body.
-pub(super) fn elements(json: &str, top: At<'_>, key: &'static str) -> Result<Vec<Value>> {
-    match top.parse(json)? {
+/// The elements of a list, or of the list in this field of a body, out of which more can be taken.
+pub(super) fn elements<'a>(
+    body: Value,
+    top: At<'a>,
+    key: &'static str,
+    more: impl FnOnce(&mut Fields<'a>) -> Result<()>,
+) -> Result<Vec<Value>> {
+    match body {
         Value::Array(list) => Ok(list),
-        body => Fields::of(body, top)?.required_list(key),
+        body => {
+            let mut body = Fields::of(body, top)?;
+            more(&mut body)?;
+            body.required_list(key)
+        }
+    }
+}
+
+/// Puts what is left of an object back under its key, if anything is.
+pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
+    if !inner.is_empty() {
+        rest.insert(key.to_owned(), Value::Object(inner));
+    }
+}
+
+/// Returns the message with what stood beside its content, if anything did.
+pub(super) fn beside(message: impl Into<Message>, key: &str, rest: Attributes) -> Message {
+    if rest.is_empty() { message.into() } else { with_attribute(message.into(), key, rest.into()) }
+}
+
+pub(super) fn with_attribute(message: Message, key: impl Into<String>, value: Value) -> Message {
+    match message {
+        Message::System(m) => m.with_attribute(key, value).into(),
+        Message::User(m) => m.with_attribute(key, value).into(),
+        Message::Ai(m) => m.with_attribute(key, value).into(),
+        Message::Tool(m) => m.with_attribute(key, value).into(),
+        // What stands beside its content is its content.
+        Message::Custom(_) => message,
+    }
+}
+
+/// Makes up ids for calls that came without. After a name of the answer's own they differ within a
+/// conversation, and are the same whenever the answer is read.
+#[derive(Debug, Default)]
+pub(super) struct Ids {
+    stem: String,
+    count: usize,
+}
+
+impl Ids {
+    pub(super) fn after(name: impl IntoIterator<Item = char>) -> Self {
+        let mut stem: String = name.into_iter().collect();
+        if !stem.is_empty() {
+            stem.push('_');
+        }
+        Self { stem, count: 0 }
+    }
+
+    /// Returns true where they have no name to stand after.
+    pub(super) fn are_nameless(&self) -> bool {
+        self.stem.is_empty()
+    }
+
+    /// The same after another name.
+    pub(super) fn rename(&mut self, name: impl IntoIterator<Item = char>) {
+        self.stem = Self::after(name).stem;
+    }
+
+    pub(super) fn next(&mut self) -> String {
+        self.count += 1;
+        format!("call_{}{}", self.stem, self.count - 1)
+    }
+}
+
+/// The level of detail of media.
+pub(super) fn detail(level: String) -> Detail {
+    match level.as_str() {
+        "auto" => Detail::Auto,
+        "low" => Detail::Low,
+        "high" => Detail::High,
+        _ => Detail::Other(level),
+    }
+}
+
+/// The source of media at an address, and their type where the address says it.
+pub(super) fn from_url(url: String) -> (Source, Option<String>) {
+    match DataUrl::parse(&url) {
+        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
+        None => (Source::Url(url), None),
     }
 }
 
@@ -230,14 +371,6 @@ pub(super) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
         Value::Object(_) => "an object",
     };
     Expected(what, found)
-}
-
-/// One event of a stream: the JSON object, or `None` for what carries nothing (an empty line,
-/// `[DONE]`). A `data:` in front is tolerated.
-pub(super) fn event(at: &At<'_>, data: &str) -> Result<Option<Value>> {
-    let data = data.trim();
-    let data = data.strip_prefix("data:").map_or(data, str::trim_start);
-    if data.is_empty() || data == "[DONE]" { Ok(None) } else { at.parse(data).map(Some) }
 }
 
 /// Keeps what only `format` understands, under the name of that format.
@@ -401,6 +534,7 @@ pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
 }
 
 /// `data:image/png;base64,AA==`, written without a copy of the data.
+#[derive(Clone, Copy)]
 pub(super) struct DataUrl<'a> {
     pub(super) media_type: &'a str,
     pub(super) data: &'a str,
@@ -489,6 +623,11 @@ impl<'a> Sequence<'a> {
         self.iter().enumerate().try_for_each(|(i, message)| check(message, &at.index(i)))
     }
 
+    /// The texts of the system messages.
+    pub(super) fn systems(&self) -> impl Iterator<Item = &'a str> {
+        self.iter().filter_map(system_text)
+    }
+
     /// Returns how many of the first messages will be sent again; all of them where nothing says
     /// otherwise.
     pub(super) fn cacheable(&self) -> usize {
@@ -497,6 +636,10 @@ impl<'a> Sequence<'a> {
             Self::List(list) => list.len(),
         }
     }
+}
+
+pub(super) fn system_text(message: &Message) -> Option<&str> {
+    if let Message::System(system) = message { Some(system.text()) } else { None }
 }
 
 /// The messages of a [`Sequence`].

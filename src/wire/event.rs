@@ -38,8 +38,8 @@ pub enum Event {
 }
 
 /// The events that come of one piece of a stream; empty pieces tell nothing.
-#[derive(Default)]
-pub(super) struct Events(Vec<Event>);
+#[derive(Debug, Default)]
+pub struct Events(Vec<Event>);
 
 impl Events {
     pub(super) fn text(&mut self, piece: &str) {

@@ -73,11 +73,9 @@ mod encode;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
 use crate::message::Message;
-use crate::provider::Provider;
 use crate::wire::common::Sequence;
-use crate::wire::terms::Terms;
+use crate::wire::view::View;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
@@ -100,8 +98,7 @@ const VALUE: &str = "value";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn contents(prompt: &Prompt) -> Contents<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::Gemini);
-    Contents { messages: Sequence::Prompt(prompt), terms, options: Options::default() }
+    Contents::of_prompt(prompt)
 }
 
 /// The system message of a prompt, as a request's `systemInstruction`; `None` where there is none.
@@ -110,12 +107,7 @@ pub fn system_instruction(prompt: &Prompt) -> Option<SystemInstruction<'_>> {
 }
 
 /// A view of messages that serialises as a request's `contents`. See [`contents`].
-#[derive(Clone, Debug)]
-pub struct Contents<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-    options: Options,
-}
+pub type Contents<'a> = View<'a, Options>;
 
 /// A view of the system message that serialises as a request's `systemInstruction`. See
 /// [`system_instruction`].
@@ -124,53 +116,14 @@ pub struct SystemInstruction<'a> {
     messages: Sequence<'a>,
 }
 
+/// The options that are this format's alone, set by methods of the view.
 #[derive(Clone, Copy, Debug, Default)]
-struct Options {
+pub struct Options {
     no_ids: bool,
     skip_signatures: bool,
 }
 
-impl<'a> Contents<'a> {
-    /// The view of any messages, for example of a history that is exported.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::wire::gemini::Contents;
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
-    /// let json = serde_json::to_value(Contents::of(&messages))?;
-    /// assert_eq!(json[1], serde_json::json!({"role": "model", "parts": [{"text": "Hello."}]}));
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let terms = Terms::of(Provider::Gemini);
-        Self { messages: Sequence::of(messages), terms, options: Options::default() }
-    }
-
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
-    /// Writes the name of a user in front of the text, for the format has no place for it:
-    /// `Klaus: What is the weather?`
-    #[must_use]
-    pub fn names_in_text(mut self) -> Self {
-        self.terms.names_in_text = true;
-        self
-    }
-
+impl Contents<'_> {
     /// Writes no `id` in calls and results, for models and gateways that know none.
     #[must_use]
     pub fn without_ids(mut self) -> Self {
@@ -189,37 +142,6 @@ impl<'a> Contents<'a> {
         self.options.skip_signatures = true;
         self
     }
-
-    /// The same view, if it expresses all of its messages.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// [module documentation](self) calls silent are none.
-    ///
-    /// ```
-    /// use memory_prompt::Message;
-    /// use memory_prompt::wire::gemini::Contents;
-    ///
-    /// let own = Message::custom([("mood".to_owned(), "good".into())]);
-    /// let error = Contents::of([&own]).strict().unwrap_err();
-    /// assert_eq!(
-    ///     error.to_string(),
-    ///     "write gemini contents: messages[0]: a custom message is not supported by this format"
-    /// );
-    /// ```
-    pub fn strict(self) -> Result<Self> {
-        let mut calls = Vec::new();
-        self.messages.check("write gemini contents", |message, at| {
-            encode::check(message, &calls, at)?;
-            if !message.is_tool() {
-                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
-            }
-            Ok(())
-        })?;
-        Ok(self)
-    }
 }
 
 impl<'a> SystemInstruction<'a> {
@@ -235,9 +157,6 @@ impl<'a> SystemInstruction<'a> {
     }
 
     fn texts(&self) -> impl Iterator<Item = &'a str> {
-        self.messages.iter().filter_map(|message| match message {
-            Message::System(system) => Some(system.text()).filter(|text| !text.is_empty()),
-            _ => None,
-        })
+        self.messages.systems().filter(|text| !text.is_empty())
     }
 }

@@ -20,6 +20,11 @@
 //! and its rules are kept, for one message that it refuses makes the whole list unreadable there: a
 //! blank system message is left out, and a user message or result without parts has an empty text.
 //!
+//! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and later,
+//! where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13) writes what
+//! 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12, answers have
+//! `thinking` and `attributes` since 1.2.)
+//!
 //! # What stands for what
 //!
 //! - `USER`: one text is plain text, anything else is parts. `PDF` is a
@@ -51,15 +56,14 @@
 //!
 //! # Sources
 //!
-//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026.
+//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026; its messages
+//! in each release from 1.0.0 to 1.16.0.
 
 mod decode;
 mod encode;
 
 use crate::composed::Prompt;
-use crate::error::Result;
-use crate::message::Message;
-use crate::wire::common::Sequence;
+use crate::wire::view::View;
 
 pub use decode::history;
 
@@ -80,44 +84,43 @@ const REDACTED: &str = "redacted_thinking";
 /// The view borrows: nothing is copied before it is serialised, which never fails. What the format
 /// can't express is described in the [module documentation](self).
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    Messages { messages: Sequence::Prompt(prompt) }
+    Messages::of_prompt(prompt)
 }
 
-/// A view of messages that serialises as LangChain4j's JSON. See [`messages`].
-#[derive(Clone, Debug)]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
+/// A view of messages that serialises as LangChain4j's JSON, for a Java application. See
+/// [`messages`].
+pub type Messages<'a> = View<'a, Options>;
+
+/// The options that are this format's alone.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    before_1_13: bool,
 }
 
-impl<'a> Messages<'a> {
-    /// The view of any messages, for example of a history that is handed to a Java application.
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages) }
-    }
-
-    /// The same view, if it expresses all of its messages.
+impl Messages<'_> {
+    /// Writes what LangChain4j 1.0 to 1.12 read. They fail at the first field that they don't know,
+    /// and then the whole conversation is unreadable there.
     ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
-    /// or replaced by a placeholder; the error names the message and the part. Losses that the
-    /// [module documentation](self) calls silent are none.
+    /// A result is one `text`, its texts with line breaks between them. Blank texts, which they refuse
+    /// too, are left out, and where nothing else is said `(empty message)` or `(no output)` stands. Left out are reasoning, whether
+    /// a tool failed, all attributes but those of custom messages, and what only a newer release
+    /// understands; a level of detail other than low and high is `AUTO`.
     ///
     /// ```
     /// use memory_prompt::Message;
-    /// use memory_prompt::message::{Media, Part};
     /// use memory_prompt::wire::langchain4j::Messages;
     ///
-    /// let table = Message::user([Part::File(Media::base64("text/csv", "YSxi"))]);
-    /// let error = Messages::of([&table]).strict().unwrap_err();
+    /// let messages = [Message::tool("c1", "weather", "sunny")];
     /// assert_eq!(
-    ///     error.to_string(),
-    ///     "write langchain4j messages: messages[0].content[0]: a file is not supported by this format"
+    ///     serde_json::to_string(&Messages::of(&messages).before_1_13())?,
+    ///     r#"[{"id":"c1","toolName":"weather","text":"sunny","type":"TOOL_EXECUTION_RESULT"}]"#,
     /// );
+    /// # Ok::<(), serde_json::Error>(())
     /// ```
-    pub fn strict(self) -> Result<Self> {
-        self.messages.check("write langchain4j messages", encode::check)?;
-        Ok(self)
+    #[must_use]
+    pub fn before_1_13(mut self) -> Self {
+        self.options.before_1_13 = true;
+        self
     }
 }
 

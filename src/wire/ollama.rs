@@ -59,15 +59,11 @@ mod encode;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
-use crate::message::Message;
-use crate::provider::Provider;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::Sequence;
-use super::terms::Terms;
+use super::view::View;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:ollama";
@@ -79,58 +75,12 @@ const FORMAT: &str = "ollama";
 /// Serialising never fails: a placeholder stands for what the format can't express.
 /// [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::Ollama);
-    Messages { messages: Sequence::Prompt(prompt), terms }
+    Messages::of_prompt(prompt)
 }
 
 /// A view of messages that serialises as the `messages` of a request to Ollama.
-#[derive(Clone, Debug)]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-}
+pub type Messages<'a> = View<'a, Options>;
 
-impl<'a> Messages<'a> {
-    /// A view of messages that no prompt holds, for example of an imported history.
-    ///
-    /// ```
-    /// use memory_prompt::{Message, wire::ollama::Messages};
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
-    /// assert_eq!(
-    ///     serde_json::to_string(&Messages::of(&messages))?,
-    ///     r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"Hello."}]"#,
-    /// );
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self { messages: Sequence::of(messages), terms: Terms::of(Provider::Ollama) }
-    }
-
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
-    /// The same view, if the format can express all of it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
-    /// for which a placeholder would stand, or the message that would be left out.
-    pub fn strict(self) -> Result<Self> {
-        self.messages.check("write ollama messages", encode::check)?;
-        Ok(self)
-    }
-}
+/// The options that are this format's alone: there are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());

@@ -83,15 +83,12 @@ mod merge;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
-use crate::message::Message;
-use crate::provider::{Provider, ReasoningField};
+use crate::provider::ReasoningField;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::Sequence;
-use super::terms::Terms;
+use super::view::View;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:openai";
@@ -103,53 +100,20 @@ const FORMAT: &str = "openai";
 /// Nothing is copied and serialising never fails: a placeholder stands for what the format can't
 /// express. [`strict`](Messages::strict) refuses it instead.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::OpenAi);
-    Messages { messages: Sequence::Prompt(prompt), terms, cache: false }
+    Messages::of_prompt(prompt)
 }
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_field_names, reason = "that is what they are")]
-pub struct Messages<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-    cache: bool,
-}
+///
+/// [`strict`](Messages::strict) looks neither at reasoning, which is sent where it was asked for, nor
+/// at what [`calls_alone`](Messages::calls_alone) leaves out.
+pub type Messages<'a> = View<'a, Options>;
 
-impl<'a> Messages<'a> {
-    /// A view of messages that no prompt holds, for example of an imported history.
-    ///
-    /// ```
-    /// use memory_prompt::{Message, wire::openai::Messages};
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
-    /// assert_eq!(
-    ///     serde_json::to_string(&Messages::of(&messages))?,
-    ///     r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"Hello."}]"#,
-    /// );
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let terms = Terms::of(Provider::OpenAi);
-        Self { messages: Sequence::of(messages), terms, cache: false }
-    }
+/// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());
 
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
+impl Messages<'_> {
     /// Calls the system message `developer`, as OpenAI's reasoning models do. Other servers often
     /// know only `system`.
     #[must_use]
@@ -206,32 +170,5 @@ impl<'a> Messages<'a> {
     pub fn calls_alone(mut self) -> Self {
         self.terms.row.calls_alone = true;
         self
-    }
-
-    /// Puts a `prompt_cache_breakpoint` on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), or of all where there is no prompt.
-    ///
-    /// OpenAI takes it on blocks alone, not on tool calls, so it stands on the last message there
-    /// that has a block.
-    #[must_use]
-    pub fn cache_prefix(mut self) -> Self {
-        self.cache = true;
-        self
-    }
-
-    /// The same view, if the format can express all of it.
-    ///
-    /// Reasoning is not looked at: it is sent where it was asked for. Nor is what
-    /// [`calls_alone`](Self::calls_alone) leaves out.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
-    /// for which a placeholder would stand, or the message that would be left out.
-    pub fn strict(self) -> Result<Self> {
-        let row = &self.terms.row;
-        self.messages
-            .check("write openai messages", |message, at| encode::check(message, row, at))?;
-        Ok(self)
     }
 }

@@ -18,9 +18,9 @@ use serde_json::Value;
 use crate::composed::{Fingerprint, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Attributes;
-use crate::provider::{self, Provider};
+use crate::provider::{Format, Provider};
 use crate::tool::{self, Tool};
-use crate::wire;
+use crate::wire::{self, view::Cache};
 use body::{Body, Failed};
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
@@ -80,7 +80,7 @@ use body::{Body, Failed};
 /// | messages | `messages` | `input` | `messages` | `contents` | `messages` |
 /// | system | among them | `instructions` | `system` | `systemInstruction` | among them |
 /// | [`model`](Self::model) | `model` | `model` | `model` | in the URL | `model` |
-/// | [`max_tokens`](Self::max_tokens) | `max_completion_tokens`; Mistral, templates: `max_tokens` | `max_output_tokens` | `max_tokens`, required | `generationConfig. maxOutputTokens` | `options.num_predict` |
+/// | [`max_tokens`](Self::max_tokens) | as its [row](crate::provider::Row::max_tokens) says | `max_output_tokens` | `max_tokens`, required | `generationConfig. maxOutputTokens` | `options.num_predict` |
 /// | [`stream`](Self::stream) | `stream`, `stream_options` with the usage; Mistral: `stream` | `stream` | `stream` | in the URL | `stream`, `false` too |
 /// | [`tools`](Self::tools) | `tools` | `tools` | `tools` | `tools`, in one `functionDeclarations` | `tools` |
 /// | [`choice`](Self::choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
@@ -117,41 +117,6 @@ pub enum Choice {
     Required,
     /// It calls the tool of this name.
     Tool(String),
-}
-
-/// The time for which the provider keeps what a cache mark covers.
-#[derive(Clone, Copy)]
-enum Cache {
-    Short,
-    Hour,
-}
-
-/// The shape of a body.
-#[derive(Clone, Copy)]
-enum Format {
-    Chat(chat::Dialect),
-    Responses,
-    Anthropic,
-    Gemini,
-    Ollama,
-}
-
-impl Format {
-    fn of(provider: Option<Provider>) -> Self {
-        let provider = provider.unwrap_or(Provider::OpenAi);
-        match provider.format() {
-            provider::Format::OpenAi => Self::Chat(match provider {
-                Provider::OpenAi | Provider::Azure => chat::OPENAI,
-                Provider::OpenRouter | Provider::LiteLlm => chat::ROUTER,
-                Provider::Mistral => chat::MISTRAL,
-                _ => chat::COMPATIBLE,
-            }),
-            provider::Format::Responses => Self::Responses,
-            provider::Format::Anthropic => Self::Anthropic,
-            provider::Format::Gemini => Self::Gemini,
-            provider::Format::Ollama => Self::Ollama,
-        }
-    }
 }
 
 impl<'a> Request<'a> {
@@ -273,8 +238,8 @@ impl<'a> Request<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        match Format::of(self.provider()) {
-            Format::Chat(_) => wire::openai::messages(self.prompt).strict().map(drop),
+        match self.format() {
+            Format::OpenAi => wire::openai::messages(self.prompt).strict().map(drop),
             Format::Responses => wire::responses::input(self.prompt).strict().map(drop),
             Format::Anthropic => wire::anthropic::messages(self.prompt).strict().map(drop),
             Format::Gemini => wire::gemini::contents(self.prompt).strict().map(drop),
@@ -312,7 +277,7 @@ impl<'a> Request<'a> {
     pub fn fingerprint(&self) -> Fingerprint {
         let extra = self.extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
         let choice = self.choice.as_ref();
-        let is_cached = matches!(Format::of(self.provider()), Format::Anthropic);
+        let is_cached = matches!(self.format(), Format::Anthropic);
         let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
         let mut hasher = DefaultHasher::new();
         options.hash(&mut hasher);
@@ -323,10 +288,14 @@ impl<'a> Request<'a> {
         self.prompt.report().provider
     }
 
+    fn format(&self) -> Format {
+        self.provider().unwrap_or(Provider::OpenAi).format()
+    }
+
     /// Returns the operation that an error names.
     fn operation(&self) -> &'static str {
-        match Format::of(self.provider()) {
-            Format::Chat(_) => "write openai request",
+        match self.format() {
+            Format::OpenAi => "write openai request",
             Format::Responses => "write responses request",
             Format::Anthropic => "write anthropic request",
             Format::Gemini => "write gemini request",
@@ -362,8 +331,8 @@ impl<'a> Request<'a> {
 impl Serialize for Request<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let body = Body::new(serializer.serialize_map(None)?, &self.extra);
-        match Format::of(self.provider()) {
-            Format::Chat(dialect) => chat::write(self, dialect, body),
+        match self.format() {
+            Format::OpenAi => chat::write(self, body),
             Format::Responses => responses::write(self, body),
             Format::Anthropic => anthropic::write(self, body),
             Format::Gemini => gemini::write(self, body),
@@ -379,9 +348,9 @@ impl Serialize for Request<'_> {
 impl Serialize for Prompt {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let provider = self.report().provider;
-        match (Format::of(provider), provider) {
-            (Format::Chat(_), _) | (_, None) => wire::openai::messages(self).serialize(serializer),
-            (_, Some(provider)) => Err(S::Error::custom(format_args!(
+        match provider.filter(|provider| provider.format() != Format::OpenAi) {
+            None => wire::openai::messages(self).serialize(serializer),
+            Some(provider) => Err(S::Error::custom(format_args!(
                 "a prompt for {provider} is no `messages` of chat completions: write a wire::Request"
             ))),
         }

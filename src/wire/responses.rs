@@ -76,15 +76,12 @@ mod kinds;
 mod stream;
 
 use crate::composed::Prompt;
-use crate::error::Result;
 use crate::message::Message;
-use crate::provider::Provider;
 
 pub use decode::{answer, history};
 pub use stream::Stream;
 
-use super::common::Sequence;
-use super::terms::Terms;
+use super::view::View;
 
 /// The attribute under which a message keeps fields that only this format knows.
 pub const ATTRIBUTE: &str = "wire:responses";
@@ -105,81 +102,25 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 /// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
 /// stands for what the format can't express. [`strict`](Input::strict) refuses it instead.
 pub fn input(prompt: &Prompt) -> Input<'_> {
-    let terms = Terms::for_prompt(prompt, Provider::OpenAiResponses);
-    Input { messages: Sequence::Prompt(prompt), terms, cache: false }
+    Input::of_prompt(prompt)
 }
 
 /// A view of messages that serialises as the `input` of a Responses request.
-#[derive(Clone, Debug)]
-pub struct Input<'a> {
-    messages: Sequence<'a>,
-    terms: Terms,
-    cache: bool,
-}
+///
+/// [`strict`](Input::strict) does not look at reasoning: another format's is left out, as every
+/// provider does it.
+pub type Input<'a> = View<'a, Options>;
 
-impl<'a> Input<'a> {
-    /// A view of messages that no prompt holds, for example of an imported history.
-    ///
-    /// ```
-    /// use memory_prompt::{Message, wire::responses::Input};
-    ///
-    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
-    /// assert_eq!(
-    ///     serde_json::to_string(&Input::of(&messages))?,
-    ///     r#"[{"type":"message","role":"user","content":"hi"},{"type":"message","role":"assistant","content":"Hello."}]"#,
-    /// );
-    /// # Ok::<(), serde_json::Error>(())
-    /// ```
-    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        let terms = Terms::of(Provider::OpenAiResponses);
-        Self { messages: Sequence::of(messages), terms, cache: false }
-    }
+/// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options(());
 
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
-    #[must_use]
-    pub fn for_provider(mut self, provider: Provider) -> Self {
-        self.terms.row = provider.row();
-        self
-    }
-
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
-    #[must_use]
-    pub fn verbatim(mut self) -> Self {
-        self.terms.verbatim = true;
-        self
-    }
-
+impl Input<'_> {
     /// Writes every system message as a `developer` item, the one at the front too: then send no
     /// `instructions`.
     #[must_use]
     pub fn developer(mut self) -> Self {
         self.terms.row.developer = true;
         self
-    }
-
-    /// Puts a `prompt_cache_breakpoint` on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), or of all where there is no prompt.
-    ///
-    /// OpenAI takes it on what goes in, not on what the model said, so it stands on the last user
-    /// message, tool result or developer item there.
-    #[must_use]
-    pub fn cache_prefix(mut self) -> Self {
-        self.cache = true;
-        self
-    }
-
-    /// The same view, if the format can express all of it.
-    ///
-    /// Reasoning is not looked at: another format's is left out, as every provider does it.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
-    /// for which a placeholder would stand, or the message that would be left out.
-    pub fn strict(self) -> Result<Self> {
-        self.messages.check("write responses input", encode::check)?;
-        Ok(self)
     }
 }

@@ -5,6 +5,8 @@ use std::ops::AddAssign;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::common::Fields;
+
 /// The tokens of an answer, as far as its provider told; what it did not tell is `None`, not 0.
 ///
 /// Providers count differently; here each number means the same for all of them.
@@ -139,12 +141,9 @@ impl Usage {
     }
 
     /// The counts in an Ollama body.
-    pub(super) fn ollama(body: &Value) -> Self {
-        Self {
-            input: number(body, &["prompt_eval_count"]),
-            output: number(body, &["eval_count"]),
-            ..Self::default()
-        }
+    pub(super) fn ollama(body: &Fields<'_>) -> Self {
+        let number = |name| body.get(name)?.as_u64();
+        Self { input: number("prompt_eval_count"), output: number("eval_count"), ..Self::default() }
     }
 }
 

@@ -247,11 +247,11 @@ const NOT_KNOWN: [&str; 3] =
 fn it_reads_in_published_answers_what_is_remembered() {
     type Read = fn(&str) -> Result<wire::Answer>;
     let formats: [(&str, AdapterKind, Read); 5] = [
-        ("openai", AdapterKind::OpenAI, wire::openai::answer),
-        ("responses", AdapterKind::OpenAIResp, wire::responses::answer),
-        ("anthropic", AdapterKind::Anthropic, wire::anthropic::answer),
-        ("gemini", AdapterKind::Gemini, wire::gemini::answer),
-        ("ollama", AdapterKind::Ollama, wire::ollama::answer),
+        ("openai", AdapterKind::OpenAI, |json| wire::openai::answer(json)),
+        ("responses", AdapterKind::OpenAIResp, |json| wire::responses::answer(json)),
+        ("anthropic", AdapterKind::Anthropic, |json| wire::anthropic::answer(json)),
+        ("gemini", AdapterKind::Gemini, |json| wire::gemini::answer(json)),
+        ("ollama", AdapterKind::Ollama, |json| wire::ollama::answer(json)),
     ];
     let (answers, next) = channel::<String>();
     let stub = Stub::lenient(next).unwrap();

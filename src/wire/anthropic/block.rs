@@ -9,6 +9,7 @@ use crate::wire::common::{At, Fields, is_object};
 use crate::wire::event::Events;
 
 /// A block as far as it has come.
+#[derive(Debug)]
 pub(super) struct Block {
     fields: Attributes,
     /// The pieces of `input`, which may be broken JSON where the model was cut off.

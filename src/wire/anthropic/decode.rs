@@ -7,12 +7,16 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT, REDACTED};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
-    ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, ToolCall, ToolMessage,
+    UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
+use crate::wire::base64;
+use crate::wire::common::{
+    At, Fields, beside, elements, expected, keep, keep_signed, one_system, other_part,
+};
+use crate::wire::json::Json;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 use crate::wire::words::word;
@@ -42,7 +46,7 @@ use crate::wire::words::word;
 /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or stopped
 /// before anything was said; its words stay in the body: they may quote the request.
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
-pub fn answer(json: &str) -> Result<Answer> {
+pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read anthropic answer");
     let mut fields = Fields::of(top.parse(json)?, top)?;
     refused(&fields, &["content"])?;
@@ -78,23 +82,14 @@ pub fn answer(json: &str) -> Result<Answer> {
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
 /// `messages[3].content[1].type: missing`.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read anthropic history");
     let mut reader = Reader::default();
-    match top.parse(json)? {
-        Value::Array(list) => reader.messages(list, &top.key("messages"))?,
-        body => {
-            let mut body = Fields::of(body, top)?;
-            if let Some(system) = body.take("system") {
-                reader.system(system, &top.key("system"))?;
-            }
-            let messages = top.key("messages");
-            match body.required("messages")? {
-                Value::Array(list) => reader.messages(list, &messages)?,
-                other => return Err(messages.error(expected("an array", &other))),
-            }
-        }
-    }
+    let list = elements(top.parse(json)?, top, "messages", |body| match body.take("system") {
+        Some(system) => reader.system(system, &top.key("system")),
+        None => Ok(()),
+    })?;
+    reader.messages(list, &top.key("messages"))?;
     Ok(one_system(reader.read))
 }
 
@@ -116,17 +111,12 @@ impl Reader {
                     let ai = assistant(&mut fields)?;
                     let calls = ai.tool_calls();
                     self.tools.extend(calls.map(|call| (call.id.clone(), call.name.clone())));
-                    let beside = fields.rest();
-                    self.read.push(if beside.is_empty() {
-                        ai.into()
-                    } else {
-                        ai.with_attribute(ATTRIBUTE, beside).into()
-                    });
+                    self.read.push(beside(ai, ATTRIBUTE, fields.rest()));
                 }
                 "system" => {
                     let content = fields.required("content")?;
                     self.system(content, &at.key("content"))?;
-                    nothing_left(fields)?;
+                    fields.end()?;
                 }
                 role => {
                     let role = word(role);
@@ -151,7 +141,7 @@ impl Reader {
                     }
                     fields.take(CACHE_CONTROL);
                     let text = fields.required_text("text")?;
-                    nothing_left(fields)?;
+                    fields.end()?;
                     Ok(text)
                 };
                 blocks.into_iter().enumerate().map(text).collect::<Result<_>>()?
@@ -170,7 +160,7 @@ impl Reader {
         let content = at.key("content");
         let blocks = match fields.required("content")? {
             Value::String(text) => {
-                self.read.push(user(text, fields.rest()));
+                self.read.push(beside(UserMessage::new(text), ATTRIBUTE, fields.rest()));
                 return Ok(());
             }
             Value::Array(blocks) => blocks,
@@ -191,7 +181,7 @@ impl Reader {
             has_results = true;
         }
         if has_results && parts.is_empty() {
-            return nothing_left(fields);
+            return fields.end();
         }
         let content = match parts.as_mut_slice() {
             // Beside results, one text is what was a string before the turn became a list.
@@ -200,7 +190,7 @@ impl Reader {
             }
             _ => Content::from(parts),
         };
-        self.read.push(user(content, fields.rest()));
+        self.read.push(beside(UserMessage::new(content), ATTRIBUTE, fields.rest()));
         Ok(())
     }
 
@@ -222,28 +212,14 @@ impl Reader {
                 return Err(at.key("content").error(expected("a string or an array", &other)));
             }
         };
-        let is_error = match fields.take("is_error") {
-            None => false,
-            Some(Value::Bool(is_error)) => is_error,
-            Some(other) => return Err(at.key("is_error").error(expected("a boolean", &other))),
-        };
+        let is_error = fields.flag("is_error")?;
         let name = self.tools.get(&id).cloned().unwrap_or_default();
         let tool = ToolMessage::new(id, name, content).with_error(is_error);
-        let beside = fields.rest();
-        Ok(if beside.is_empty() {
-            tool.into()
-        } else {
-            tool.with_attribute(ATTRIBUTE, beside).into()
-        })
+        Ok(beside(tool, ATTRIBUTE, fields.rest()))
     }
 }
 
 const CACHE_CONTROL: &str = "cache_control";
-
-fn user(content: impl Into<Content>, beside: Attributes) -> Message {
-    let user = UserMessage::new(content);
-    if beside.is_empty() { user.into() } else { user.with_attribute(ATTRIBUTE, beside).into() }
-}
 
 /// The model's message, without what stands beside its content.
 fn assistant(fields: &mut Fields<'_>) -> Result<AiMessage> {
@@ -280,9 +256,8 @@ pub(super) fn ai_part(mut fields: Fields<'_>) -> Result<AiPart> {
             fields.take("type");
             let id = fields.required_text("id")?;
             let name = fields.required_text("name")?;
-            let arguments = match fields.required("input")? {
-                input @ Value::Object(_) => input.to_string(),
-                other => return Err(fields.at.key("input").error(expected("an object", &other))),
+            let Some(arguments) = fields.object_text("input")? else {
+                return Err(fields.at.key("input").error("missing"));
             };
             let extra = keep(FORMAT, fields.rest());
             Ok(ToolCall { id, name, arguments, signature: None, extra }.into())
@@ -295,11 +270,7 @@ pub(super) fn ai_part(mut fields: Fields<'_>) -> Result<AiPart> {
 fn part(mut fields: Fields<'_>) -> Result<Part> {
     fields.take(CACHE_CONTROL);
     match fields.peek("type") {
-        Some("text") => {
-            fields.take("type");
-            let text = fields.required_text("text")?;
-            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
-        }
+        Some("text") => fields.text_part(FORMAT),
         Some("image" | "document") => media(fields),
         Some(_) => Ok(other_part(FORMAT, fields.whole())),
         // No text: missing, or of another type.
@@ -310,12 +281,15 @@ fn part(mut fields: Fields<'_>) -> Result<Part> {
     }
 }
 
-/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a text, a
-/// list of blocks) is kept whole.
+/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list of
+/// blocks) is kept whole.
 fn media(mut fields: Fields<'_>) -> Result<Part> {
     let value = fields.required("source")?;
     let kind = value.get("type").and_then(Value::as_str);
+    let is_document = fields.peek("type") == Some("document");
+    let is_text = is_document && value["media_type"] == "text/plain" && value["data"].is_string();
     let known: &[&str] = match kind {
+        Some("text") if is_text => &["type", "media_type", "data"],
         Some("base64") => &["type", "media_type", "data"],
         Some("url") => &["type", "url"],
         Some("file") => &["type", "file_id"],
@@ -327,13 +301,17 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
         whole.insert("source".to_owned(), value);
         return Ok(other_part(FORMAT, whole));
     }
-    let is_document = fields.text("type")?.as_deref() == Some("document");
+    fields.take("type");
     let at = fields.at;
     let mut source = Fields::of(value, at.key("source"))?;
     let mut media = match source.required_text("type")?.as_str() {
         "base64" => {
             Media::base64(source.required_text("media_type")?, source.required_text("data")?)
         }
+        "text" => Media::base64(
+            source.required_text("media_type")?,
+            base64::encode(source.required_text("data")?.as_bytes()),
+        ),
         "url" => Media::url(source.required_text("url")?),
         _ => Media::file_id(source.required_text("file_id")?),
     };
@@ -342,10 +320,4 @@ fn media(mut fields: Fields<'_>) -> Result<Part> {
     }
     media.extra = keep(FORMAT, fields.rest());
     Ok(if is_document { Part::File(media) } else { Part::Image(media) })
-}
-
-/// Refuses an unknown field where there is no place to keep it.
-fn nothing_left(fields: Fields<'_>) -> Result<()> {
-    let at = fields.at;
-    if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
 }

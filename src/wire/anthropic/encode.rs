@@ -1,16 +1,19 @@
 //! Messages as the Messages API takes them.
 
+use std::borrow::Cow;
+
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, Cache, FORMAT, Messages, REDACTED, System};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, System};
 use crate::message::{
     AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
     ToolMessage,
 };
-use crate::wire::common::{
-    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, media_type, placeholder,
-};
+use crate::provider::{Provider, Row};
+use crate::wire::base64;
+use crate::wire::common::{DataUrl, as_other_part, is_foreign, kept, media_type, placeholder};
+use crate::wire::shape::{Entry, Seq, write};
+use crate::wire::view::{Cache, Marks, Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
 const EMPTY: &str = "(empty message)";
@@ -33,8 +36,14 @@ impl Serialize for Messages<'_> {
         let cacheable = if self.cache.is_some() { self.messages.cacheable() } else { 0 };
         let sent = self.terms.sent(&self.messages);
         let mut said = Vec::new();
+        let mut is_open = false;
         let mut mark = None;
-        for (i, message) in sent.iter().enumerate().filter(|(_, m)| is_said(m)) {
+        for (i, message) in sent.iter().enumerate() {
+            // Those that open the list are its `system`.
+            is_open |= !message.is_system();
+            if !is_said(message, is_open && self.terms.row.late_system) {
+                continue;
+            }
             if i < cacheable && blocks(message).any(|block| block.is_cacheable()) {
                 mark = Some(said.len());
             }
@@ -42,7 +51,7 @@ impl Serialize for Messages<'_> {
         }
         let mut list = serializer.serialize_seq(None)?;
         let mut start = 0;
-        for messages in said.chunk_by(|a, b| a.as_ai().is_some() == b.as_ai().is_some()) {
+        for messages in said.chunk_by(|a, b| side(a) == side(b)) {
             let mark = mark.and_then(|mark: usize| mark.checked_sub(start));
             list.serialize_element(&Turn { messages, mark: mark.zip(self.cache) })?;
             start += messages.len();
@@ -51,9 +60,19 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Whether anything of a message stands among `messages`.
-fn is_said(message: &Message) -> bool {
+/// The role of a message's turn.
+fn side(message: &Message) -> &'static str {
     match message {
+        Message::Ai(_) => "assistant",
+        Message::System(_) => "system",
+        _ => "user",
+    }
+}
+
+/// Whether anything of a message stands among `messages`; of a system message, where it is a late one.
+fn is_said(message: &Message, late: bool) -> bool {
+    match message {
+        Message::System(system) => late && !is_blank(system.text()),
         Message::User(_) | Message::Tool(_) => true,
         Message::Ai(_) => blocks(message).next().is_some(),
         _ => false,
@@ -77,6 +96,7 @@ impl<'a> Turn<'_, 'a> {
                 Content::Parts(_) => return None,
             },
             Message::Ai(ai) if ai.parts().is_empty() => ai.texts().next()?,
+            Message::System(system) => system.text(),
             _ => return None,
         };
         Some(if is_blank(text) { EMPTY } else { text })
@@ -89,9 +109,8 @@ impl<'a> Turn<'_, 'a> {
 
 impl Serialize for Turn<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
         let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("role", if is_ai { "assistant" } else { "user" })?;
+        map.serialize_entry("role", self.messages.first().map_or("user", |m| side(m)))?;
         match self.plain() {
             Some(text) => map.serialize_entry("content", text)?,
             None => map.serialize_entry("content", &Blocks(self))?,
@@ -146,9 +165,14 @@ enum Block<'a> {
 /// Where media come from.
 #[derive(Clone, Copy)]
 enum Location<'a> {
-    Base64 { media_type: &'a str, data: &'a str },
+    Base64 {
+        media_type: &'a str,
+        data: &'a str,
+    },
     Url(&'a str),
     File(&'a str),
+    /// A text, as base64.
+    Text(&'a str),
 }
 
 impl Block<'_> {
@@ -168,7 +192,8 @@ fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
         Message::Tool(tool) => (None, Some(Block::ToolResult(tool)), &[], &[]),
         Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), None, &[], &[]),
         Message::Ai(ai) => (None, None, &[], ai.parts()),
-        Message::System(_) | Message::Custom(_) => (None, None, &[], &[]),
+        Message::System(system) => (Some(system.text()), None, &[], &[]),
+        Message::Custom(_) => (None, None, &[], &[]),
     };
     let text = text.filter(|text| !is_blank(text)).map(|text| Block::Text { text, kept: None });
     let blocks = text
@@ -242,18 +267,19 @@ fn image(media: &Media) -> Option<Location<'_>> {
         }
         | Location::Url(_)
         | Location::File(_) => Some(source),
-        Location::Base64 { .. } => None,
+        Location::Base64 { .. } | Location::Text(_) => None,
     }
 }
 
 /// The source of a document that the API takes.
 fn document(media: &Media) -> Option<Location<'_>> {
-    let source = source(media);
-    let is_taken = match source {
-        Location::Base64 { media_type, .. } => media_type == "application/pdf",
-        Location::Url(_) | Location::File(_) => true,
-    };
-    is_taken.then_some(source)
+    match source(media) {
+        Location::Base64 { media_type, data } if media_type.starts_with("text/") => {
+            base64::text(data).map(|_| Location::Text(data))
+        }
+        Location::Base64 { media_type, .. } if media_type != "application/pdf" => None,
+        source => Some(source),
+    }
 }
 
 fn source(media: &Media) -> Location<'_> {
@@ -293,71 +319,81 @@ impl Marked<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self.block {
             Block::Text { text, kept } => {
-                map.serialize_entry("type", "text")?;
-                map.serialize_entry("text", text)?;
-                self.write_kept(map, kept, &["type", "text"])
+                self.write_fields(map, &[("type", "text".into()), ("text", text.into())], kept)
             }
             Block::Image(media, location) => {
-                map.serialize_entry("type", "image")?;
-                map.serialize_entry("source", &location)?;
-                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source"])
+                let source = location.source();
+                let own = [("type", "image".into()), ("source", Entry::Fields(&source))];
+                self.write_fields(map, &own, kept(FORMAT, &media.extra))
             }
             Block::Document(media, location) => {
-                map.serialize_entry("type", "document")?;
-                map.serialize_entry("source", &location)?;
-                if let Some(name) = &media.name {
-                    map.serialize_entry("title", name)?;
-                }
-                self.write_kept(map, kept(FORMAT, &media.extra), &["type", "source", "title"])
+                let text = location.text();
+                let source = match &text {
+                    Some(text) => plain_text(text),
+                    None => location.source(),
+                };
+                let own = [
+                    ("type", "document".into()),
+                    ("source", Entry::Fields(&source)),
+                    ("title", media.name.as_ref().into()),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &media.extra))
             }
             Block::Thinking(reasoning) => {
-                map.serialize_entry("type", "thinking")?;
-                map.serialize_entry("thinking", &reasoning.text)?;
-                if let Some(signature) = &reasoning.signature {
-                    map.serialize_entry("signature", signature)?;
-                }
-                let own = ["type", "thinking", "signature"];
-                self.write_kept(map, kept(FORMAT, &reasoning.extra), &own)
+                let own = [
+                    ("type", "thinking".into()),
+                    ("thinking", (&reasoning.text).into()),
+                    ("signature", reasoning.signature.as_ref().into()),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &reasoning.extra))
             }
             Block::Redacted(reasoning) => {
-                map.serialize_entry("type", REDACTED)?;
-                map.serialize_entry("data", reasoning.signature.as_deref().unwrap_or_default())?;
-                self.write_kept(map, kept(FORMAT, &reasoning.extra), &["type", "data"])
+                let data = reasoning.signature.as_deref().unwrap_or_default();
+                let own = [("type", REDACTED.into()), ("data", data.into())];
+                self.write_fields(map, &own, kept(FORMAT, &reasoning.extra))
             }
             Block::ToolUse(call) => {
-                map.serialize_entry("type", "tool_use")?;
-                map.serialize_entry("id", &Id(&call.id))?;
-                map.serialize_entry("name", &call.name)?;
-                map.serialize_entry("input", &Arguments(&call.arguments))?;
-                self.write_kept(map, kept(FORMAT, &call.extra), &["type", "id", "name", "input"])
+                let id = accepted(&call.id);
+                let own = [
+                    ("type", "tool_use".into()),
+                    ("id", (&*id).into()),
+                    ("name", (&call.name).into()),
+                    ("input", Entry::Arguments(&call.arguments)),
+                ];
+                self.write_fields(map, &own, kept(FORMAT, &call.extra))
             }
             Block::ToolResult(tool) => {
                 map.serialize_entry("type", "tool_result")?;
-                map.serialize_entry("tool_use_id", &Id(tool.call_id()))?;
+                map.serialize_entry("tool_use_id", &accepted(tool.call_id()))?;
                 match tool.content() {
                     Content::Text(text) if is_blank(text) => {}
                     Content::Text(text) => map.serialize_entry("content", text)?,
-                    Content::Parts(parts) => map.serialize_entry("content", &Parts(parts))?,
+                    Content::Parts(parts) => {
+                        let blocks = parts.iter().filter_map(part);
+                        let blocks = blocks.map(|block| Marked { block, cache: None });
+                        map.serialize_entry("content", &Seq(blocks))?;
+                    }
                 }
-                if tool.is_error() {
-                    map.serialize_entry("is_error", &true)?;
-                }
-                let own = ["type", "tool_use_id", "content", "is_error"];
-                self.write_kept(map, kept(ATTRIBUTE, tool.attributes()), &own)
+                let written = ["type", "tool_use_id", "content"].map(|name| (name, Entry::Nothing));
+                let [kind, id, content] = written;
+                let is_error = tool.is_error().then_some(Entry::True);
+                let own = [kind, id, content, ("is_error", is_error.unwrap_or(Entry::Nothing))];
+                self.write_fields(map, &own, kept(ATTRIBUTE, tool.attributes()))
             }
-            Block::Other(fields) => self.write_kept(map, Some(fields), &[]),
+            Block::Other(fields) => self.write_fields(map, &[], Some(fields)),
         }
     }
 
-    /// Fields that were kept, without those that are written here: no key may stand twice.
-    fn write_kept<M: SerializeMap>(
+    /// Writes fields and those that were kept, but for a cache mark where there is another.
+    fn write_fields<M: SerializeMap>(
         &self,
         map: &mut M,
+        own: &[(&'static str, Entry<'_>)],
         kept: Option<&Attributes>,
-        own: &[&str],
     ) -> Result<(), M::Error> {
+        write(map, own, None)?;
         for (key, value) in kept.into_iter().flatten() {
-            let is_written = own.contains(&key.as_str());
+            let is_written = own.iter().any(|(own, _)| own == key);
             if !is_written && (self.cache.is_none() || key != "cache_control") {
                 map.serialize_entry(key, value)?;
             }
@@ -366,126 +402,83 @@ impl Marked<'_> {
     }
 }
 
-/// What a tool result holds.
-struct Parts<'a>(&'a [Part]);
-
-impl Serialize for Parts<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let blocks = self.0.iter().filter_map(part);
-        serializer.collect_seq(blocks.map(|block| Marked { block, cache: None }))
-    }
-}
-
-impl Serialize for Location<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
+impl<'a> Location<'a> {
+    fn source(self) -> [(&'static str, Entry<'a>); 3] {
+        let nothing = ("", Entry::Nothing);
         match self {
-            Self::Base64 { media_type, data } => {
-                map.serialize_entry("type", "base64")?;
-                map.serialize_entry("media_type", media_type)?;
-                map.serialize_entry("data", data)?;
-            }
-            Self::Url(url) => {
-                map.serialize_entry("type", "url")?;
-                map.serialize_entry("url", url)?;
-            }
-            Self::File(id) => {
-                map.serialize_entry("type", "file")?;
-                map.serialize_entry("file_id", id)?;
-            }
+            Self::Base64 { media_type, data } => [
+                ("type", "base64".into()),
+                ("media_type", media_type.into()),
+                ("data", data.into()),
+            ],
+            Self::Url(url) => [("type", "url".into()), ("url", url.into()), nothing],
+            Self::File(id) => [("type", "file".into()), ("file_id", id.into()), nothing],
+            // `text` has it.
+            Self::Text(_) => [nothing; 3],
         }
-        map.end()
+    }
+
+    /// The text of a document that is one.
+    fn text(self) -> Option<String> {
+        if let Self::Text(data) = self { base64::text(data) } else { None }
     }
 }
 
-impl Serialize for Cache {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "ephemeral")?;
-        if matches!(self, Self::Hour) {
-            map.serialize_entry("ttl", "1h")?;
-        }
-        map.end()
-    }
+fn plain_text(text: &str) -> [(&'static str, Entry<'_>); 3] {
+    [("type", "text".into()), ("media_type", "text/plain".into()), ("data", text.into())]
 }
 
 /// A call id in the letters that the API accepts. Other providers use dots and colons in theirs.
-struct Id<'a>(&'a str);
-
-impl Serialize for Id<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        if self.0.chars().all(is_accepted) {
-            return serializer.serialize_str(self.0);
-        }
-        let id: String = self.0.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect();
-        serializer.serialize_str(&id)
+fn accepted(id: &str) -> Cow<'_, str> {
+    let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    if id.chars().all(is_accepted) {
+        return Cow::Borrowed(id);
     }
+    Cow::Owned(id.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect())
 }
 
-/// What of a message would be left out or replaced.
-pub(super) fn check(message: &Message, at: At<'_>) -> Result<()> {
-    match message {
-        Message::System(_) => Ok(()),
-        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
-        Message::User(user) => {
-            let says_nothing = match user.content() {
-                Content::Text(text) => is_blank(text),
-                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-            };
-            if says_nothing {
-                return Err(at.unsupported(format_args!("an empty message {NO}")));
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Anthropic;
+    const OPERATION: &'static str = "write anthropic messages";
+    const OBJECTS: bool = true;
+
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
+        let block = match by {
+            Speaker::Ai => Some(other_block(part)),
+            _ => self::part(part),
+        };
+        !matches!(block, Some(Block::Text { .. }))
+    }
+
+    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
+        match part {
+            AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
+                Some("reasoning without this provider's signature")
             }
-            check_parts(user.content(), &at.key("content"))
+            AiPart::ToolCall(call) if call.id.is_empty() => Some(NO_ID),
+            _ => None,
         }
-        Message::Tool(tool) => {
-            check_id(tool.call_id(), &at)?;
-            check_parts(tool.content(), &at.key("content"))
-        }
-        Message::Ai(_) if !is_said(message) => {
-            Err(at.unsupported(format_args!("an empty answer {NO}")))
-        }
-        Message::Ai(ai) => {
-            let content = at.key("parts");
-            let mut parts = ai.parts().iter().enumerate();
-            parts.try_for_each(|(i, part)| check_ai_part(part, &content.index(i)))
+    }
+
+    fn refuses(&self, message: &Message, _: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::Custom(_) => Some("a custom message"),
+            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
+            Message::Ai(_) if !is_said(message, false) => Some("an empty answer"),
+            _ => None,
         }
     }
 }
 
-const NO: &str = "is not supported by this format";
+impl Sent for Options {}
+impl Marks for Options {}
 
-fn check_ai_part(part: &AiPart, at: &At<'_>) -> Result<()> {
-    match part {
-        AiPart::Content(content) => check_part(content, ai_part(part), at),
-        AiPart::Reasoning(reasoning) if thinking(reasoning).is_none() => {
-            Err(at.unsupported(format_args!("reasoning without this provider's signature {NO}")))
-        }
-        AiPart::Reasoning(_) => Ok(()),
-        AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-            Err(at.unsupported("the arguments are not a JSON object"))
-        }
-        AiPart::ToolCall(call) => check_id(&call.id, at),
-    }
-}
+const NO_ID: &str = "a call without an id";
 
-fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
-    let mut parts = content.parts().iter().enumerate();
-    parts.try_for_each(|(i, p)| check_part(p, part(p), &at.index(i)))
-}
-
-/// A part that is no text and is written as one is a placeholder.
-fn check_part(part: &Part, block: Option<Block<'_>>, at: &At<'_>) -> Result<()> {
-    if part.as_text().is_none() && matches!(block, Some(Block::Text { .. })) {
-        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
-    }
-    Ok(())
-}
-
-fn check_id(id: &str, at: &At<'_>) -> Result<()> {
-    if id.is_empty() {
-        Err(at.unsupported(format_args!("a call without an id {NO}")))
-    } else {
-        Ok(())
+fn says_nothing(content: &Content) -> bool {
+    match content {
+        Content::Text(text) => is_blank(text),
+        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
     }
 }

@@ -1,7 +1,6 @@
 //! Assembling an answer from the events of a stream.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use serde_json::{Value, json};
 
@@ -9,10 +8,10 @@ use super::block::Block;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart};
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, Stop, stop_word};
-use crate::wire::common::{At, Fields, event, expected};
-use crate::wire::event::{Event, Events};
-use crate::wire::refused::refused;
+use crate::wire::answer::stop_word;
+use crate::wire::common::{At, Fields, expected};
+use crate::wire::event::Events;
+use crate::wire::stream::{self, End, Pieces};
 use crate::wire::usage::Usage;
 
 /// An answer that arrives event by event.
@@ -47,119 +46,81 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.input, answer.usage.output), (Stop::End, Some(9), Some(4)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Default)]
-pub struct Stream {
+pub type Stream = stream::Stream<Turn>;
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+pub struct Turn {
     blocks: BTreeMap<usize, Block>,
     calls: usize,
     /// The id of the message, where it has begun.
     begun: Option<String>,
-    usage: Usage,
-    stop_word: Option<String>,
-    has_ended: bool,
 }
 
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("blocks", &self.blocks.len())
-            .field("has_begun", &self.begun.is_some())
-            .field("has_ended", &self.has_ended)
-            .finish_non_exhaustive()
-    }
-}
+impl Pieces for Turn {
+    const NAMESAKE: Provider = Provider::Anthropic;
+    const READ: &'static str = "read anthropic stream";
+    const OWN: &'static [&'static str] = &["type"];
 
-const READ: &str = "read anthropic stream";
-
-impl Stream {
-    /// A stream of which nothing has arrived.
-    pub fn new() -> Self {
-        Self::default()
+    fn len(&self) -> usize {
+        self.blocks.len()
     }
 
-    /// Takes one event: the JSON after `data:` (which may still stand before it). Returns what it
-    /// adds to the answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the event is an error of the
-    /// provider's; [`ErrorKind::Codec`](crate::ErrorKind::Codec) where it can't be read or comes out
-    /// of turn. The stream stands as it was before the event.
-    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
-        let at = At::top(READ);
-        let mut events = Events::default();
-        let Some(event) = event(&at, data)? else { return Ok(events.told()) };
-        let mut event = Fields::of(event, at)?;
-        refused(&event, &["type"])?;
+    fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         let kind = event.required_text("type")?;
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {
-            return Err(at.error(format_args!("`{kind}` came before `message_start`")));
+            let what = format_args!("`{kind}` came before `message_start`");
+            return Err(event.at.error(what));
         }
         match &*kind {
-            "message_start" => self.begin(&mut event)?,
-            "content_block_start" => self.open(event, &mut events)?,
-            "content_block_delta" => self.add(event, &mut events)?,
+            "message_start" => end.usage.grow(self.begin(&mut event)?),
+            "content_block_start" => self.open(event, events)?,
+            "content_block_delta" => self.add(event, events)?,
             "content_block_stop" => {
                 if let Some(block) = self.blocks.get_mut(&index(&mut event)?) {
-                    block.close(&mut events);
+                    block.close(events);
                 }
             }
             "message_delta" => {
-                self.usage.grow(event.get("usage").map_or_else(Usage::default, Usage::anthropic));
+                end.usage.grow(event.get("usage").map_or_else(Usage::default, Usage::anthropic));
                 let delta = event
                     .take("delta")
                     .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
-                self.stop_word = stop_word(delta).or_else(|| self.stop_word.take());
+                end.word = stop_word(delta).or_else(|| end.word.take());
             }
-            "message_stop" if !self.has_ended => {
-                self.has_ended = true;
-                events.done(Stop::of(self.stop_word.as_deref(), self.calls > 0));
+            "message_stop" => {
+                let word = end.word.clone();
+                end.comes(word, self.calls > 0, events);
             }
             _ => {}
         }
-        Ok(events.told())
+        Ok(())
     }
 
-    /// Returns whether the provider said that the answer is whole.
-    pub fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
-    /// The whole answer.
-    ///
-    /// Arguments that are JSON are those that [`answer`](super::answer) would read; arguments that
-    /// were cut off are kept as they came.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the end has not arrived;
-    /// [`broken`](Self::broken) gives what can be kept. Otherwise those of [`answer`](super::answer).
-    pub fn finish(self) -> Result<Answer> {
-        let top = At::top(READ);
-        if !self.has_ended {
-            return Err(top.unfinished("the stream ended before `message_stop`"));
-        }
+    fn message(self) -> Result<AiMessage> {
+        let top = At::top(Self::READ);
         let content = top.key("content");
-        let mut parts = Vec::with_capacity(self.blocks.len());
-        for (index, block) in self.blocks {
-            parts.push(block.into_part(content.index(index))?);
-        }
-        let message = AiMessage::from_parts(parts);
-        Answer::new(Provider::Anthropic, message, self.usage.with_caches(), self.stop_word)
-            .checked(&top)
+        let parts = self.blocks.into_iter().map(|(i, block)| block.into_part(content.index(i)));
+        Ok(AiMessage::from_parts(parts.collect::<Result<Vec<_>>>()?))
     }
 
-    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
-    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
-    pub fn broken(self) -> Answer {
-        let top = At::top(READ);
+    fn kept(self) -> AiMessage {
+        let top = At::top(Self::READ);
         let answered: Vec<String> = self.blocks.values().filter_map(Block::answers).collect();
         let whole = self.blocks.into_iter().filter(|(_, block)| block.is_whole(&answered));
         let parts: Vec<AiPart> =
             whole.filter_map(|(index, block)| block.into_part(top.index(index)).ok()).collect();
-        Answer::broken(Provider::Anthropic, AiMessage::from_parts(parts), self.usage.with_caches())
+        AiMessage::from_parts(parts)
     }
 
-    fn begin(&mut self, event: &mut Fields<'_>) -> Result<()> {
+    fn total(usage: Usage) -> Usage {
+        usage.with_caches()
+    }
+}
+
+impl Turn {
+    /// The message begins. Returns what it has cost by then.
+    fn begin(&mut self, event: &mut Fields<'_>) -> Result<Usage> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
         if !message.is_object() {
             return Err(event.at.key("message").error(expected("an object", &message)));
@@ -172,8 +133,7 @@ impl Stream {
             Some(_) => {}
             None => self.begun = Some(id.to_owned()),
         }
-        self.usage.grow(Usage::anthropic(&message["usage"]));
-        Ok(())
+        Ok(Usage::anthropic(&message["usage"]))
     }
 
     fn open(&mut self, mut event: Fields<'_>, events: &mut Events) -> Result<()> {

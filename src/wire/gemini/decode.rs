@@ -12,7 +12,11 @@ use crate::message::{
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
+use crate::wire::common::{
+    At, Fields, Ids, beside, elements, expected, keep, keep_signed, one_system, other_part,
+    put_back,
+};
+use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
 use crate::wire::usage::Usage;
 use crate::wire::words::word;
@@ -42,7 +46,7 @@ use crate::wire::words::word;
 /// prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the
 /// path to what can't be read: also where there are several candidates; the caller chooses, and passes
 /// its `content`.
-pub fn answer(json: &str) -> Result<Answer> {
+pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
     let mut body = Fields::of(camel(top.parse(json)?), top)?;
     refused(&body, &["candidates"])?;
@@ -99,23 +103,16 @@ pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
 /// `contents[3].parts[1].functionCall.name: missing`.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read gemini history");
     let at = top.key("contents");
     let mut reader = Reader::default();
-    let list = match top.parse(json)? {
-        Value::Array(list) => list,
-        body => {
-            let mut body = Fields::of(camel(body), top)?;
-            if let Some(value) = body.take("systemInstruction") {
-                reader.system(value, top.key("systemInstruction"))?;
-            }
-            match body.required("contents")? {
-                Value::Array(list) => list,
-                other => return Err(at.error(expected("an array", &other))),
-            }
+    let list = elements(camel(top.parse(json)?), top, "contents", |body| {
+        match body.take("systemInstruction") {
+            Some(system) => reader.system(system, top.key("systemInstruction")),
+            None => Ok(()),
         }
-    };
+    })?;
     for (i, entry) in list.into_iter().enumerate() {
         reader.entry(i, Fields::of(camel(entry), at.index(i))?)?;
     }
@@ -172,28 +169,27 @@ fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
 ///
 /// They must differ within a conversation, for other providers demand it, and be the same whenever
 /// the same answer is read.
-#[derive(Default)]
-pub(super) struct Calls {
-    name: Option<String>,
-    count: usize,
-}
+#[derive(Debug, Default)]
+pub(super) struct Calls(Ids);
 
 impl Calls {
     /// Ids after the answer's own.
     pub(super) fn name_after(&mut self, response_id: Option<String>) {
-        if response_id.is_some() {
-            self.name = response_id;
+        if let Some(name) = response_id {
+            self.0.rename(name.chars());
         }
     }
 
     fn id(&mut self, name: &str, arguments: &str, signature: Option<&str>) -> String {
-        let i = self.count;
-        self.count += 1;
-        if let Some(name) = &self.name {
-            return format!("call_{name}_{i}");
+        if !self.0.are_nameless() {
+            return self.0.next();
         }
         let texts = [name, arguments, signature.unwrap_or_default()];
-        format!("call_{:016x}_{i}", fnv1a(texts.iter().flat_map(|text| text.bytes())))
+        let hash = fnv1a(texts.iter().flat_map(|text| text.bytes()));
+        self.0.rename(format!("{hash:016x}").chars());
+        let id = self.0.next();
+        self.0.rename([]);
+        id
     }
 }
 
@@ -223,7 +219,7 @@ impl Reader {
                 for (i, part) in fields.list("parts")?.into_iter().enumerate() {
                     let mut part = Fields::of(part, at.index(i))?;
                     texts.push(part.required_text("text")?);
-                    nothing_left(part)?;
+                    part.end()?;
                 }
                 texts.join("\n\n")
             }
@@ -247,7 +243,7 @@ impl Reader {
     }
 
     fn model(&mut self, index: usize, mut fields: Fields<'_>) -> Result<()> {
-        let mut calls = Calls { name: Some(index.to_string()), count: 0 };
+        let mut calls = Calls(Ids::after(index.to_string().chars()));
         let ai = AiMessage::from_parts(ai_parts(&mut fields, &mut calls)?);
         if self.read.last().is_none_or(|before| before.as_ai().is_none()) {
             self.open.clear();
@@ -278,7 +274,7 @@ impl Reader {
             has_results = true;
         }
         if has_results && parts.is_empty() {
-            return nothing_left(fields);
+            return fields.end();
         }
         self.read.push(user(parts, fields.rest()));
         Ok(())
@@ -307,17 +303,11 @@ impl Reader {
         let media = response.list("parts")?;
         let content = if media.is_empty() { content } else { with_media(content, media, &at)? };
         let tool = ToolMessage::new(id, name, content).with_error(is_error);
-        let mut beside = part.rest();
-        let mut rest = response.rest();
-        rest.extend(shape.map(|shape| (SHAPE.to_owned(), shape.into())));
-        if !rest.is_empty() {
-            beside.insert("functionResponse".to_owned(), Value::Object(rest));
-        }
-        Ok(if beside.is_empty() {
-            tool.into()
-        } else {
-            tool.with_attribute(ATTRIBUTE, beside).into()
-        })
+        let mut rest = part.rest();
+        let mut inner = response.rest();
+        inner.extend(shape.map(|shape| (SHAPE.to_owned(), shape.into())));
+        put_back(&mut rest, "functionResponse", inner);
+        Ok(beside(tool, ATTRIBUTE, rest))
     }
 }
 
@@ -361,15 +351,14 @@ fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Conten
     Ok(Content::from(parts))
 }
 
-fn user(mut parts: Vec<Part>, beside: Attributes) -> Message {
+fn user(mut parts: Vec<Part>, rest: Attributes) -> Message {
     let content = match parts.as_mut_slice() {
         [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
             Content::Text(std::mem::take(text))
         }
         _ => Content::from(parts),
     };
-    let user = UserMessage::new(content);
-    if beside.is_empty() { user.into() } else { user.with_attribute(ATTRIBUTE, beside).into() }
+    beside(UserMessage::new(content), ATTRIBUTE, rest)
 }
 
 /// One part of an answer; `None` where it is empty.
@@ -380,10 +369,8 @@ fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> 
     if !fields.has("text") {
         return Ok(part(fields)?.map(AiPart::from));
     }
-    match fields.take("thought") {
-        None | Some(Value::Bool(false)) => return Ok(part(fields)?.map(AiPart::from)),
-        Some(Value::Bool(true)) => {}
-        Some(other) => return Err(fields.at.key("thought").error(expected("a boolean", &other))),
+    if !fields.flag("thought")? {
+        return Ok(part(fields)?.map(AiPart::from));
     }
     let text = fields.required_text("text")?;
     let signature = fields.text(SIGNATURE)?;
@@ -401,11 +388,7 @@ fn call(value: Value, mut beside: Fields<'_>, calls: &mut Calls) -> Result<ToolC
         return Err(at.key("partialArgs").error("arguments in pieces can't be read"));
     }
     let name = fields.required_text("name")?;
-    let arguments = match fields.take("args") {
-        None => "{}".to_owned(),
-        Some(args @ Value::Object(_)) => args.to_string(),
-        Some(other) => return Err(at.key("args").error(expected("an object", &other))),
-    };
+    let arguments = fields.object_text("args")?.unwrap_or_else(|| "{}".to_owned());
     let signature = beside.text(SIGNATURE)?;
     let id = fields.text("id")?.filter(|id| !id.is_empty());
     let mut rest = fields.rest();
@@ -414,9 +397,7 @@ fn call(value: Value, mut beside: Fields<'_>, calls: &mut Calls) -> Result<ToolC
         calls.id(&name, &arguments, signature.as_deref())
     });
     let mut beside = beside.rest();
-    if !rest.is_empty() {
-        beside.insert("functionCall".to_owned(), Value::Object(rest));
-    }
+    put_back(&mut beside, "functionCall", rest);
     Ok(ToolCall { id, name, arguments, signature, extra: keep(FORMAT, beside) })
 }
 
@@ -448,11 +429,8 @@ fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
         if uri.contains(':') { Media::url(uri) } else { Media::file_id(uri) }
     };
     media.media_type = media_type;
-    let rest = source.rest();
     let mut beside = fields.rest();
-    if !rest.is_empty() {
-        beside.insert(key.to_owned(), Value::Object(rest));
-    }
+    put_back(&mut beside, key, source.rest());
     media.extra = keep(FORMAT, beside);
     Ok(match media.media_type.as_deref().and_then(|t| t.split_once('/')) {
         Some(("image", _)) => Part::Image(media),
@@ -460,12 +438,6 @@ fn media(mut fields: Fields<'_>, key: &'static str) -> Result<Part> {
         Some(("video", _)) => Part::Video(media),
         _ => Part::File(media),
     })
-}
-
-/// Refuses an unknown field where there is no place to keep it.
-fn nothing_left(fields: Fields<'_>) -> Result<()> {
-    let at = fields.at;
-    if fields.rest().is_empty() { Ok(()) } else { Err(at.error("a field that is not known")) }
 }
 
 /// The names of an object's fields in camel case, as the API writes them; Google's Python client

@@ -7,14 +7,16 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
 use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, SystemInstruction, WHOLE};
-use crate::error::Result;
 use crate::message::{
     AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
     ToolMessage,
 };
+use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    Arguments, At, DataUrl, as_other_part, is_foreign, kept, kind, placeholder, sniff, write_kept,
+    DataUrl, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
 };
+use crate::wire::shape::{Entry, Object, write};
+use crate::wire::view::{Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
 const EMPTY: &str = "(empty message)";
@@ -44,7 +46,7 @@ impl Serialize for Contents<'_> {
         let mut list = serializer.serialize_seq(None)?;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
-            list.serialize_element(&Entry { messages, before, options: self.options })?;
+            list.serialize_element(&Turn { messages, before, options: self.options })?;
             before = messages;
         }
         list.end()
@@ -61,14 +63,14 @@ fn is_said(message: &Message) -> bool {
 }
 
 /// One element of `contents`: a user message, or neighbouring answers, or the results of their calls.
-struct Entry<'e, 'a> {
+struct Turn<'e, 'a> {
     messages: &'e [&'a Message],
     /// The entry before this one.
     before: &'e [&'a Message],
     options: Options,
 }
 
-impl Serialize for Entry<'_, '_> {
+impl Serialize for Turn<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
         let mut map = serializer.serialize_map(Some(2))?;
@@ -78,11 +80,11 @@ impl Serialize for Entry<'_, '_> {
     }
 }
 
-struct Parts<'p, 'e, 'a>(&'p Entry<'e, 'a>);
+struct Parts<'p, 'e, 'a>(&'p Turn<'e, 'a>);
 
 impl Serialize for Parts<'_, '_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Entry { messages, before, options } = *self.0;
+        let Turn { messages, before, options } = *self.0;
         let mut list = serializer.serialize_seq(None)?;
         for (call, tool) in in_order_of_calls(before, messages) {
             list.serialize_element(&Piece::Result { tool, call, options })?;
@@ -236,36 +238,33 @@ impl Serialize for Piece<'_> {
         let mut map = serializer.serialize_map(None)?;
         match *self {
             Self::Text { text, kept } => {
-                map.serialize_entry("text", text)?;
-                write_kept(&mut map, kept, &["text"])?;
+                write(&mut map, &[("text", text.into())], kept)?;
             }
             Self::Thought(reasoning) => {
-                map.serialize_entry("text", &reasoning.text)?;
-                map.serialize_entry("thought", &true)?;
-                if let Some(signature) = &reasoning.signature {
-                    map.serialize_entry(SIGNATURE, signature)?;
-                }
-                let own = ["text", "thought", SIGNATURE];
-                write_kept(&mut map, kept(FORMAT, &reasoning.extra), &own)?;
+                let own = [
+                    ("text", (&reasoning.text).into()),
+                    ("thought", Entry::True),
+                    (SIGNATURE, reasoning.signature.as_ref().into()),
+                ];
+                write(&mut map, &own, kept(FORMAT, &reasoning.extra))?;
             }
             Self::Media(media, location) => {
                 let kept = kept(FORMAT, &media.extra);
-                let beside = |key| kept?.get(key)?.as_object();
-                match location {
+                let (key, own) = match location {
                     Location::Inline { media_type, data } => {
-                        let blob = Blob { media_type, data, kept: beside("inlineData") };
-                        map.serialize_entry("inlineData", &blob)?;
+                        ("inlineData", [("mimeType", media_type.into()), ("data", data.into())])
                     }
                     Location::File { media_type, uri } => {
-                        let file = File { media_type, uri, kept: beside("fileData") };
-                        map.serialize_entry("fileData", &file)?;
+                        ("fileData", [("mimeType", media_type.into()), ("fileUri", uri.into())])
                     }
-                }
+                };
+                let beside = kept.and_then(|kept| kept.get(key)?.as_object());
+                map.serialize_entry(key, &Object { own, kept: beside })?;
                 write_kept(&mut map, kept, &["inlineData", "fileData"])?;
             }
             Self::Call { call, is_first, options } => {
                 let kept = kept(FORMAT, &call.extra);
-                map.serialize_entry("functionCall", &FunctionCall { call, kept, options })?;
+                map.serialize_entry("functionCall", &function_call(call, kept, options))?;
                 let signature = call.signature.as_deref();
                 let signature = signature.filter(|_| !is_foreign(FORMAT, &call.extra));
                 let stand_in = (is_first && options.skip_signatures).then_some(NO_SIGNATURE);
@@ -286,57 +285,16 @@ impl Serialize for Piece<'_> {
     }
 }
 
-struct Blob<'a> {
-    media_type: &'a str,
-    data: &'a str,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for Blob<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("mimeType", self.media_type)?;
-        map.serialize_entry("data", self.data)?;
-        write_kept(&mut map, self.kept, &["mimeType", "data"])?;
-        map.end()
-    }
-}
-
-struct File<'a> {
-    media_type: Option<&'a str>,
-    uri: &'a str,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for File<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(media_type) = self.media_type {
-            map.serialize_entry("mimeType", media_type)?;
-        }
-        map.serialize_entry("fileUri", self.uri)?;
-        write_kept(&mut map, self.kept, &["mimeType", "fileUri"])?;
-        map.end()
-    }
-}
-
-struct FunctionCall<'a> {
+fn function_call<'a>(
     call: &'a ToolCall,
     kept: Option<&'a Attributes>,
     options: Options,
-}
-
-impl Serialize for FunctionCall<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.options.no_ids && has_id(self.call) {
-            map.serialize_entry("id", &self.call.id)?;
-        }
-        map.serialize_entry("name", &self.call.name)?;
-        map.serialize_entry("args", &Arguments(&self.call.arguments))?;
-        let kept = self.kept.and_then(|kept| kept.get("functionCall")?.as_object());
-        write_kept(&mut map, kept, &["id", "name", "args"])?;
-        map.end()
+) -> Object<'a, 3> {
+    let id = (!options.no_ids && has_id(call)).then_some(&call.id);
+    let args = Entry::Arguments(&call.arguments);
+    Object {
+        own: [("id", id.into()), ("name", (&call.name).into()), ("args", args)],
+        kept: kept.and_then(|kept| kept.get("functionCall")?.as_object()),
     }
 }
 
@@ -422,61 +380,42 @@ fn result_media(part: &Part) -> Option<Piece<'_>> {
     is_taken.then_some(Piece::Media(media, location))
 }
 
-/// What of a message would be left out or replaced. `calls` are the ids of the calls before it.
-pub(super) fn check(message: &Message, calls: &[&str], at: &At<'_>) -> Result<()> {
-    let content = at.key("content");
-    match message {
-        Message::System(_) => Ok(()),
-        Message::Custom(_) => Err(at.unsupported(format_args!("a custom message {NO}"))),
-        Message::User(user) => {
-            let says_nothing = match user.content() {
-                Content::Text(text) => text.is_empty(),
-                Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
-            };
-            if says_nothing {
-                return Err(at.unsupported(format_args!("an empty message {NO}")));
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Gemini;
+    const OPERATION: &'static str = "write gemini contents";
+    const OBJECTS: bool = true;
+
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
+        match by {
+            Speaker::Tool => result_media(part).is_some(),
+            _ => !matches!(self::part(part), Some(Piece::Text { .. })),
+        }
+    }
+
+    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
+        ai_part(part).is_none().then_some("another provider's reasoning")
+    }
+
+    fn refuses(&self, message: &Message, calls: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::Custom(_) => Some("a custom message"),
+            Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
+            Message::Tool(tool)
+                if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) =>
+            {
+                Some("a result without a tool's name")
             }
-            let mut parts = user.content().parts().iter().enumerate();
-            parts.try_for_each(|(i, p)| check_part(p, part(p), &content.index(i)))
-        }
-        Message::Tool(tool) => {
-            if tool.tool_name().is_empty() && !calls.contains(&tool.call_id()) {
-                return Err(at.unsupported(format_args!("a result without a tool's name {NO}")));
-            }
-            let mut parts = tool.content().parts().iter().enumerate();
-            parts.try_for_each(|(i, p)| {
-                let piece = result_media(p).unwrap_or_else(|| Piece::text(""));
-                check_part(p, Some(piece), &content.index(i))
-            })
-        }
-        Message::Ai(_) if !is_said(message) => {
-            Err(at.unsupported(format_args!("an empty answer {NO}")))
-        }
-        Message::Ai(ai) => {
-            let parts = at.key("parts");
-            ai.parts().iter().enumerate().try_for_each(|(i, part)| {
-                let at = parts.index(i);
-                match part {
-                    AiPart::Content(content) => check_part(content, ai_part(part), &at),
-                    AiPart::Reasoning(_) if ai_part(part).is_none() => {
-                        Err(at.unsupported(format_args!("another provider's reasoning {NO}")))
-                    }
-                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-                        Err(at.unsupported("the arguments are not a JSON object"))
-                    }
-                    AiPart::Reasoning(_) | AiPart::ToolCall(_) => Ok(()),
-                }
-            })
+            Message::Ai(_) if !is_said(message) => Some("an empty answer"),
+            _ => None,
         }
     }
 }
 
-const NO: &str = "is not supported by this format";
+impl Sent for Options {}
 
-/// A part that is no text and is written as one is a placeholder.
-fn check_part(part: &Part, piece: Option<Piece<'_>>, at: &At<'_>) -> Result<()> {
-    if part.as_text().is_none() && matches!(piece, Some(Piece::Text { .. })) {
-        return Err(at.unsupported(format_args!("{} {NO}", kind(part))));
+fn says_nothing(content: &Content) -> bool {
+    match content {
+        Content::Text(text) => text.is_empty(),
+        Content::Parts(parts) => parts.iter().all(|p| part(p).is_none()),
     }
-    Ok(())
 }

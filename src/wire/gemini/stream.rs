@@ -1,16 +1,15 @@
 //! Assembling an answer from the chunks of a stream.
 
-use std::fmt;
+use serde_json::Value;
 
 use super::decode::{Calls, camel, candidate, content, usage, with_beside};
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, Stop, stop_word};
-use crate::wire::common::{At, Fields, event};
-use crate::wire::event::{Event, Events};
-use crate::wire::refused::refused;
-use crate::wire::usage::Usage;
+use crate::wire::answer::stop_word;
+use crate::wire::common::Fields;
+use crate::wire::event::Events;
+use crate::wire::stream::{self, End, Pieces};
 
 /// An answer of `streamGenerateContent?alt=sse` that arrives chunk by chunk.
 ///
@@ -40,51 +39,36 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.input), (Stop::End, Some(7)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Default)]
-pub struct Stream {
+pub type Stream = stream::Stream<Chunks>;
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+pub struct Chunks {
     parts: Vec<AiPart>,
     beside: Attributes,
     ids: Calls,
     calls: usize,
-    usage: Usage,
-    stop_word: Option<String>,
 }
 
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("parts", &self.parts.len())
-            .field("has_ended", &self.has_ended())
-            .finish_non_exhaustive()
-    }
-}
+impl Pieces for Chunks {
+    const NAMESAKE: Provider = Provider::Gemini;
+    const READ: &'static str = "read gemini stream";
+    const OWN: &'static [&'static str] = &["candidates"];
 
-const READ: &str = "read gemini stream";
-
-impl Stream {
-    /// A stream of which nothing has arrived.
-    pub fn new() -> Self {
-        Self::default()
+    fn len(&self) -> usize {
+        self.parts.len()
     }
 
-    /// Takes one chunk: the JSON after `data:` (which may still stand before it). Returns what it adds
-    /// to the answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the chunk is an error of the
-    /// provider's, or the prompt was blocked; [`ErrorKind::Codec`](crate::ErrorKind::Codec) where it
-    /// can't be read.
-    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
-        let top = At::top(READ);
-        let mut events = Events::default();
-        let Some(chunk) = event(&top, data)? else { return Ok(events.told()) };
-        let mut chunk = Fields::of(camel(chunk), top)?;
-        refused(&chunk, &["candidates"])?;
+    fn named(chunk: Value) -> Value {
+        camel(chunk)
+    }
+
+    fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         self.ids.name_after(chunk.text("responseId")?);
-        self.usage.grow(usage(&mut chunk));
-        let Some(first) = candidate(&mut chunk)? else { return Ok(events.told()) };
-        let at = top.key("candidates");
+        end.usage.grow(usage(&mut chunk));
+        let Some(first) = candidate(&mut chunk)? else { return Ok(()) };
+        let at = chunk.at;
+        let at = at.key("candidates");
         let mut candidate = Fields::of(camel(first), at.index(0))?;
         let word = stop_word(candidate.take("finishReason"));
         if let Some(value) = candidate.take("content") {
@@ -93,46 +77,26 @@ impl Stream {
             let (parts, beside) = content(fields, &mut self.ids)?;
             self.beside.extend(beside);
             for part in parts {
-                self.show(&part, &mut events);
+                self.show(&part, events);
                 self.add(part);
             }
         }
-        if let Some(word) = word {
-            if !self.has_ended() {
-                events.done(Stop::of(Some(&word), self.calls > 0));
-            }
-            self.stop_word = Some(word);
+        if word.is_some() {
+            end.comes(word, self.calls > 0, events);
         }
-        Ok(events.told())
+        Ok(())
     }
 
-    /// Returns whether the provider said why it stops.
-    pub fn has_ended(&self) -> bool {
-        self.stop_word.is_some()
+    fn message(self) -> Result<AiMessage> {
+        Ok(self.kept())
     }
 
-    /// The whole answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the end has not arrived;
-    /// [`broken`](Self::broken) gives what can be kept. Otherwise those of [`answer`](super::answer).
-    pub fn finish(self) -> Result<Answer> {
-        let top = At::top(READ);
-        if !self.has_ended() {
-            return Err(top.unfinished("the stream ended before a `finishReason`"));
-        }
-        let message = with_beside(AiMessage::from_parts(self.parts), self.beside);
-        Answer::new(Provider::Gemini, message, self.usage, self.stop_word).checked(&top)
+    fn kept(self) -> AiMessage {
+        with_beside(AiMessage::from_parts(self.parts), self.beside)
     }
+}
 
-    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls, and
-    /// reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
-    pub fn broken(self) -> Answer {
-        let message = with_beside(AiMessage::from_parts(self.parts), self.beside);
-        Answer::broken(Provider::Gemini, message, self.usage)
-    }
-
+impl Chunks {
     fn show(&mut self, part: &AiPart, events: &mut Events) {
         match part {
             AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),

@@ -8,7 +8,10 @@ use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, other_part};
+use crate::wire::common::{
+    At, Fields, expected, keep, keep_signed, one_system, other_part, put_back, with_attribute,
+};
+use crate::wire::json::Json;
 
 /// The messages of a stored conversation: an array, or one message alone. `null` is an empty one.
 ///
@@ -30,7 +33,7 @@ use crate::wire::common::{At, Fields, expected, keep, keep_signed, one_system, o
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read, for example
 /// `messages[3].contents[1].image.url: expected a string, found a number`. A `type` of message that
 /// LangChain4j does not know is one.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read langchain4j history");
     match top.parse(json)? {
         Value::Null => Ok(Vec::new()),
@@ -48,8 +51,7 @@ fn read(mut fields: Fields<'_>) -> Result<Message> {
     match fields.required_text("type")?.as_str() {
         "SYSTEM" => {
             let system = SystemMessage::new(fields.required_text("text")?);
-            let with = |system: SystemMessage, (key, value)| system.with_attribute(key, value);
-            Ok(beside(fields.rest()).into_iter().fold(system, with).into())
+            Ok(with_all(system, Attributes::new(), fields))
         }
         "USER" => user(fields),
         "AI" => ai(fields),
@@ -65,6 +67,12 @@ fn read(mut fields: Fields<'_>) -> Result<Message> {
     }
 }
 
+/// The message with its attributes, and with what stood beside them.
+fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields<'_>) -> Message {
+    let all = own.into_iter().chain(beside(fields.rest()));
+    all.fold(message.into(), |message, (key, value)| with_attribute(message, key, value))
+}
+
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let name = fields.text("name")?;
     let attributes = attributes(&mut fields)?;
@@ -72,22 +80,16 @@ fn user(mut fields: Fields<'_>) -> Result<Message> {
     if let Some(name) = name {
         user = user.with_name(name);
     }
-    let all = attributes.into_iter().chain(beside(fields.rest()));
-    Ok(all.fold(user, |user, (key, value)| user.with_attribute(key, value)).into())
+    Ok(with_all(user, attributes, fields))
 }
 
 fn tool(mut fields: Fields<'_>) -> Result<Message> {
     let id = fields.text("id")?.unwrap_or_default();
     let name = fields.text("toolName")?.unwrap_or_default();
     let attributes = attributes(&mut fields)?;
-    let is_error = match fields.take("isError") {
-        None => false,
-        Some(Value::Bool(is_error)) => is_error,
-        Some(other) => return Err(fields.at.key("isError").error(expected("a boolean", &other))),
-    };
+    let is_error = fields.flag("isError")?;
     let tool = ToolMessage::new(id, name, content(&mut fields)?).with_error(is_error);
-    let all = attributes.into_iter().chain(beside(fields.rest()));
-    Ok(all.fold(tool, |tool, (key, value)| tool.with_attribute(key, value)).into())
+    Ok(with_all(tool, attributes, fields))
 }
 
 fn ai(mut fields: Fields<'_>) -> Result<Message> {
@@ -110,9 +112,7 @@ fn ai(mut fields: Fields<'_>) -> Result<Message> {
     for (i, request) in fields.list("toolExecutionRequests")?.into_iter().enumerate() {
         parts.push(call(Fields::of(request, at.index(i))?)?.into());
     }
-    let ai = AiMessage::from_parts(parts);
-    let all = attributes.into_iter().chain(beside(fields.rest()));
-    Ok(all.fold(ai, |ai, (key, value)| ai.with_attribute(key, value)).into())
+    Ok(with_all(AiMessage::from_parts(parts), attributes, fields))
 }
 
 /// The signature of the thinking, unless it is several in one, which nobody can tell apart again.
@@ -231,11 +231,8 @@ fn media(mut fields: Fields<'_>, kind: Kind) -> Result<Media> {
             _ => Detail::Other(level.to_ascii_lowercase()),
         });
     }
-    let rest = data.rest();
     let mut beside = fields.rest();
-    if !rest.is_empty() {
-        beside.insert(key.to_owned(), Value::Object(rest));
-    }
+    put_back(&mut beside, key, data.rest());
     media.extra = keep(FORMAT, beside);
     Ok(media)
 }

@@ -3,18 +3,21 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Kind, Messages, REDACTED, SIGNATURE};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Kind, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
     Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::wire::common::{At, DataUrl, as_other_part, kept, kind, placeholder, sniff, write_kept};
+use crate::provider::{Provider, Row};
+use crate::wire::common::{DataUrl, as_other_part, kept, placeholder, sniff, write_kept};
+use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::view::{Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let is_readable = |message: &&Message| !is_blank_system(message);
-        serializer.collect_seq(self.messages.iter().filter(is_readable).map(One))
+        let one = |message| One { message, is_old: self.options.before_1_13 };
+        serializer.collect_seq(self.messages.iter().filter(is_readable).map(one))
     }
 }
 
@@ -23,16 +26,24 @@ fn is_blank_system(message: &Message) -> bool {
     matches!(message, Message::System(system) if system.text().trim().is_empty())
 }
 
-struct One<'a>(&'a Message);
+struct One<'a> {
+    message: &'a Message,
+    /// Whether releases before 1.13 are to read it.
+    is_old: bool,
+}
 
 impl Serialize for One<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        let kind = match self.0 {
+        let kind = match self.message {
+            Message::System(system) if self.is_old => {
+                map.serialize_entry("text", system.text())?;
+                "SYSTEM"
+            }
             Message::System(system) => write_system(&mut map, system)?,
-            Message::User(user) => write_user(&mut map, user)?,
-            Message::Ai(ai) => write_ai(&mut map, ai)?,
-            Message::Tool(tool) => write_tool(&mut map, tool)?,
+            Message::User(user) => write_user(&mut map, user, self.is_old)?,
+            Message::Ai(ai) => write_ai(&mut map, ai, self.is_old)?,
+            Message::Tool(tool) => write_tool(&mut map, tool, self.is_old)?,
             Message::Custom(custom) => write_custom(&mut map, custom)?,
         };
         map.serialize_entry("type", kind)?;
@@ -46,11 +57,18 @@ fn write_system<M: SerializeMap>(map: &mut M, m: &SystemMessage) -> Result<&'sta
     Ok("SYSTEM")
 }
 
-fn write_user<M: SerializeMap>(map: &mut M, m: &UserMessage) -> Result<&'static str, M::Error> {
+fn write_user<M: SerializeMap>(
+    map: &mut M,
+    m: &UserMessage,
+    is_old: bool,
+) -> Result<&'static str, M::Error> {
     if let Some(name) = m.name().filter(|name| !name.is_empty()) {
         map.serialize_entry("name", name)?;
     }
-    map.serialize_entry("contents", &Contents(m.content()))?;
+    map.serialize_entry("contents", &Contents { of: m.content(), is_old })?;
+    if is_old {
+        return Ok("USER");
+    }
     let attributes = Shared { attributes: m.attributes(), reasoning: None };
     if !attributes.is_empty() {
         map.serialize_entry("attributes", &attributes)?;
@@ -60,7 +78,11 @@ fn write_user<M: SerializeMap>(map: &mut M, m: &UserMessage) -> Result<&'static 
     Ok("USER")
 }
 
-fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str, M::Error> {
+fn write_ai<M: SerializeMap>(
+    map: &mut M,
+    m: &AiMessage,
+    is_old: bool,
+) -> Result<&'static str, M::Error> {
     let texts = || m.parts().iter().filter_map(said);
     if m.parts().is_empty() {
         map.serialize_entry("text", &m.text())?;
@@ -68,10 +90,14 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str,
         map.serialize_entry("text", &texts().collect::<String>())?;
     }
     let thinking = Thinking::of(m);
-    if let Some(text) = thinking.text() {
+    if let Some(text) = thinking.text().filter(|_| !is_old) {
         map.serialize_entry("thinking", &text)?;
     }
-    map.serialize_entry("toolExecutionRequests", &Requests(m))?;
+    let requests = m.tool_calls().map(|call| request(call, is_old));
+    map.serialize_entry("toolExecutionRequests", &Seq(requests))?;
+    if is_old {
+        return Ok("AI");
+    }
     let attributes = Shared { attributes: m.attributes(), reasoning: Some(&thinking) };
     map.serialize_entry("attributes", &attributes)?;
     let own = ["text", "thinking", "toolExecutionRequests", "attributes", "type"];
@@ -79,14 +105,29 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<&'static str,
     Ok("AI")
 }
 
-fn write_tool<M: SerializeMap>(map: &mut M, m: &ToolMessage) -> Result<&'static str, M::Error> {
-    if !m.call_id().is_empty() {
-        map.serialize_entry("id", m.call_id())?;
+fn write_tool<M: SerializeMap>(
+    map: &mut M,
+    m: &ToolMessage,
+    is_old: bool,
+) -> Result<&'static str, M::Error> {
+    let own = [
+        ("id", Entry::unless_empty(m.call_id())),
+        ("toolName", Entry::unless_empty(m.tool_name())),
+    ];
+    write(map, &own, None)?;
+    if is_old {
+        match m.content() {
+            content if is_blank(content) => map.serialize_entry("text", NO_OUTPUT)?,
+            Content::Text(text) => map.serialize_entry("text", text)?,
+            Content::Parts(parts) => {
+                let texts =
+                    parts.iter().map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
+                map.serialize_entry("text", &Joined(texts))?;
+            }
+        }
+        return Ok("TOOL_EXECUTION_RESULT");
     }
-    if !m.tool_name().is_empty() {
-        map.serialize_entry("toolName", m.tool_name())?;
-    }
-    map.serialize_entry("contents", &Contents(m.content()))?;
+    map.serialize_entry("contents", &Contents { of: m.content(), is_old })?;
     if m.is_error() {
         map.serialize_entry("isError", &true)?;
     }
@@ -199,44 +240,58 @@ fn is_redacted(reasoning: &Reasoning) -> bool {
     kept.and_then(|kept| kept.get("type")).is_some_and(|kind| kind == REDACTED)
 }
 
-struct Requests<'a>(&'a AiMessage);
-
-impl Serialize for Requests<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.tool_calls().map(Request))
-    }
-}
-
-struct Request<'a>(&'a ToolCall);
-
-impl Serialize for Request<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if !self.0.id.is_empty() {
-            map.serialize_entry("id", &self.0.id)?;
-        }
-        map.serialize_entry("name", &self.0.name)?;
-        map.serialize_entry("arguments", &self.0.arguments)?;
-        write_kept(&mut map, kept(FORMAT, &self.0.extra), &["id", "name", "arguments"])?;
-        map.end()
+fn request(call: &ToolCall, is_old: bool) -> Object<'_, 3> {
+    Object {
+        own: [
+            ("id", Entry::unless_empty(&call.id)),
+            ("name", (&call.name).into()),
+            ("arguments", (&call.arguments).into()),
+        ],
+        kept: kept(FORMAT, &call.extra).filter(|_| !is_old),
     }
 }
 
 /// `contents`, which are never empty.
-struct Contents<'a>(&'a Content);
+struct Contents<'a> {
+    of: &'a Content,
+    is_old: bool,
+}
 
 impl Serialize for Contents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let bare = |text| Element::Text { text, kept: None };
         let mut list = serializer.serialize_seq(None)?;
-        match self.0 {
+        // Older releases refuse a blank text, in the middle of others too.
+        let is_sent = |element: &Element<'_>| match element {
+            Element::Text { text, .. } => !self.is_old || !text.trim().is_empty(),
+            _ => true,
+        };
+        let empty = if self.is_old { EMPTY } else { "" };
+        match self.of {
+            Content::Text(text) if !is_sent(&bare(text)) => list.serialize_element(&bare(empty))?,
             Content::Text(text) => list.serialize_element(&bare(text))?,
-            Content::Parts(parts) if parts.is_empty() => list.serialize_element(&bare(""))?,
             Content::Parts(parts) => {
-                parts.iter().try_for_each(|part| list.serialize_element(&element(part)))?;
+                let elements = parts.iter().map(|part| element(part, self.is_old));
+                let mut elements = elements.filter(is_sent).peekable();
+                if elements.peek().is_none() {
+                    list.serialize_element(&bare(empty))?;
+                }
+                elements.try_for_each(|element| list.serialize_element(&element))?;
             }
         }
         list.end()
+    }
+}
+
+/// What stands for a message that says nothing, and for a result, where older releases read it.
+const EMPTY: &str = "(empty message)";
+const NO_OUTPUT: &str = "(no output)";
+
+fn is_blank(content: &Content) -> bool {
+    let is_blank = |text: &str| text.trim().is_empty();
+    match content {
+        Content::Text(text) => is_blank(text),
+        Content::Parts(parts) => parts.iter().all(|part| part.as_text().is_some_and(is_blank)),
     }
 }
 
@@ -249,29 +304,31 @@ enum Element<'a> {
     Media {
         kind: Kind,
         media: &'a Media,
+        is_old: bool,
     },
     /// A kind that only this format knows, with all of its fields.
     Other(&'a Attributes),
 }
 
-fn element(part: &Part) -> Element<'_> {
+fn element(part: &Part, is_old: bool) -> Element<'_> {
     let (kind, media) = match part {
         Part::Text(TextPart { text, extra }) => {
-            return Element::Text { text, kept: kept(FORMAT, extra) };
+            return Element::Text { text, kept: kept(FORMAT, extra).filter(|_| !is_old) };
         }
         Part::Image(media) => (Kind::Image, media),
         Part::Audio(media) => (Kind::Audio, media),
         Part::Video(media) => (Kind::Video, media),
         Part::File(media) => (Kind::Pdf, media),
         Part::Other(_) => {
-            return as_other_part(FORMAT, part).map_or_else(|| stands_for(part), Element::Other);
+            let other = as_other_part(FORMAT, part).filter(|_| !is_old);
+            return other.map_or_else(|| stands_for(part), Element::Other);
         }
     };
     let is_pdf = matches!(part, Part::File(_))
         && media_type(media).is_none_or(|media_type| media_type == "application/pdf");
     let is_taken = matches!(media.source, Source::Url(_) | Source::Base64(_));
     let is_right = is_pdf || !matches!(part, Part::File(_));
-    if is_taken && is_right { Element::Media { kind, media } } else { stands_for(part) }
+    if is_taken && is_right { Element::Media { kind, media, is_old } } else { stands_for(part) }
 }
 
 fn stands_for(part: &Part) -> Element<'_> {
@@ -296,13 +353,13 @@ impl Serialize for Element<'_> {
                 write_kept(&mut map, kept, &["text", "type"])?;
                 map.serialize_entry("type", "TEXT")?;
             }
-            Self::Media { kind, media } => {
+            Self::Media { kind, media, is_old } => {
                 let (name, field) = kind.names();
-                let kept = kept(FORMAT, &media.extra);
+                let kept = kept(FORMAT, &media.extra).filter(|_| !is_old);
                 let beside = kept.and_then(|kept| kept.get(field)?.as_object());
-                map.serialize_entry(field, &Data { media, kept: beside })?;
+                map.serialize_entry(field, &data(media, beside))?;
                 if matches!(kind, Kind::Image) {
-                    map.serialize_entry("detailLevel", level(media.detail.as_ref()))?;
+                    map.serialize_entry("detailLevel", level(media.detail.as_ref(), is_old))?;
                 }
                 write_kept(&mut map, kept, &[field, "detailLevel", "type"])?;
                 map.serialize_entry("type", name)?;
@@ -313,80 +370,58 @@ impl Serialize for Element<'_> {
     }
 }
 
-struct Data<'a> {
-    media: &'a Media,
-    kept: Option<&'a Attributes>,
-}
-
-impl Serialize for Data<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let key = match &self.media.source {
-            Source::Base64(_) => "base64Data",
-            Source::Url(_) | Source::FileId(_) => "url",
-        };
-        let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) =
-            &self.media.source;
-        map.serialize_entry(key, value)?;
-        if let Some(media_type) = media_type(self.media) {
-            map.serialize_entry("mimeType", media_type)?;
-        }
-        write_kept(&mut map, self.kept, &[key, "mimeType"])?;
-        map.end()
-    }
+fn data<'a>(media: &'a Media, kept: Option<&'a Attributes>) -> Object<'a, 2> {
+    let key = if matches!(media.source, Source::Base64(_)) { "base64Data" } else { "url" };
+    let (Source::Base64(value) | Source::Url(value) | Source::FileId(value)) = &media.source;
+    Object { own: [(key, value.into()), ("mimeType", media_type(media).into())], kept }
 }
 
 /// LangChain4j's levels. It reads no others, and none where there is none.
 const LEVELS: [&str; 5] = ["LOW", "MEDIUM", "HIGH", "ULTRA_HIGH", "AUTO"];
+const OLD_LEVELS: [&str; 3] = ["LOW", "HIGH", "AUTO"];
 
-fn level(detail: Option<&Detail>) -> &'static str {
+fn level(detail: Option<&Detail>, is_old: bool) -> &'static str {
+    let levels = if is_old { &OLD_LEVELS[..] } else { &LEVELS[..] };
     let detail = detail.map_or("auto", Detail::as_str);
-    LEVELS.into_iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or("AUTO")
+    levels.iter().find(|level| level.eq_ignore_ascii_case(detail)).unwrap_or(&"AUTO")
 }
 
-/// Refuses what of a message would be left out or replaced.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    match message {
-        Message::System(_) if is_blank_system(message) => {
-            Err(at.unsupported(format_args!("a blank system message {NO}")))
-        }
-        Message::User(user) => check_content(user.content(), at),
-        Message::Tool(tool) => check_content(tool.content(), at),
-        Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
-            Err(at.unsupported(format_args!("a role of its own {NO}")))
-        }
-        Message::System(_) | Message::Custom(_) => Ok(()),
-        Message::Ai(ai) => {
-            if Thinking::of(ai).is_too_much() {
-                return Err(at.unsupported(format_args!("reasoning in several signed parts {NO}")));
-            }
-            let parts = at.key("parts");
-            for (i, part) in ai.parts().iter().enumerate() {
-                let at = parts.index(i);
-                let what = match part {
-                    AiPart::Content(Part::Text(_)) => continue,
-                    AiPart::Content(content) => kind(content),
-                    AiPart::Reasoning(r) if r.signature.is_none() || is_signed(r) => continue,
-                    AiPart::Reasoning(_) => "another provider's signature",
-                    AiPart::ToolCall(call) if call.signature.is_none() => continue,
-                    AiPart::ToolCall(_) => "a call's signature",
-                };
-                return Err(at.unsupported(format_args!("{what} {NO}")));
-            }
-            Ok(())
+impl Shape for Options {
+    /// No provider reads it, so nothing of this one is looked at.
+    const NAMESAKE: Provider = Provider::OpenAiCompatible;
+    const OPERATION: &'static str = "write langchain4j messages";
+    const OBJECTS: bool = false;
+
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
+        match by {
+            Speaker::Ai => false,
+            Speaker::Tool if self.before_1_13 => false,
+            _ => !matches!(element(part, self.before_1_13), Element::Text { .. }),
         }
     }
-}
 
-const NO: &str = "is not supported by this format";
-
-/// A part that is no text and is written as one is a placeholder.
-fn check_content(content: &Content, at: &At<'_>) -> Result<()> {
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        if part.as_text().is_none() && matches!(element(part), Element::Text { .. }) {
-            return Err(at.index(i).unsupported(format_args!("{} {NO}", kind(part))));
+    fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
+        match part {
+            AiPart::Reasoning(_) if self.before_1_13 => Some("reasoning"),
+            AiPart::Reasoning(r) if r.signature.is_some() && !is_signed(r) => {
+                Some("another provider's signature")
+            }
+            AiPart::ToolCall(call) if call.signature.is_some() => Some("a call's signature"),
+            _ => None,
         }
     }
-    Ok(())
+
+    fn refuses(&self, message: &Message, _: &[&str]) -> Option<&'static str> {
+        match message {
+            Message::System(_) if is_blank_system(message) => Some("a blank system message"),
+            Message::Custom(custom) if custom.role() != "custom" || !custom.fields().is_empty() => {
+                Some("a role of its own")
+            }
+            Message::Tool(tool) if self.before_1_13 && tool.is_error() => Some("a failed result"),
+            Message::Ai(ai) if Thinking::of(ai).is_too_much() => {
+                Some("reasoning in several signed parts")
+            }
+            _ => None,
+        }
+    }
 }

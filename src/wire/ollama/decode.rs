@@ -10,7 +10,10 @@ use crate::message::{
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::common::{At, Fields, elements, expected, keep, one_system, sniff};
+use crate::wire::common::{
+    At, Fields, Ids, beside, elements, expected, keep, one_system, put_back, sniff,
+};
+use crate::wire::json::Json;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
@@ -43,14 +46,13 @@ use crate::wire::usage::Usage;
 /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the server answered an error;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where it says that it is not done;
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not such a response.
-pub fn answer(json: &str) -> Result<Answer> {
+pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read ollama answer");
-    let value = top.parse(json)?;
-    let usage = Usage::ollama(&value);
-    let mut body = Fields::of(value, top)?;
+    let mut body = Fields::of(top.parse(json)?, top)?;
+    let usage = Usage::ollama(&body);
     refused(&body, &["done", "role"])?;
     if !body.has("message") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
-        let message = ai(body, &mut Ids::new(None))?;
+        let message = ai(body, &mut Ids::default())?;
         return Ok(Answer::new(Provider::Ollama, message, usage, None));
     }
     let word = stop_word(body.take("done_reason"));
@@ -58,7 +60,7 @@ pub fn answer(json: &str) -> Result<Answer> {
         return Err(top.key("done").unfinished("this is a piece of an answer"));
     }
     let message = body.required("message")?;
-    let mut ids = Ids::new(body.peek("created_at"));
+    let mut ids = ids(body.peek("created_at"));
     let message = ai(Fields::of(message, top.key("message"))?, &mut ids)?;
     Answer::new(Provider::Ollama, message, usage, word).checked(&top)
 }
@@ -80,12 +82,12 @@ pub fn answer(json: &str) -> Result<Answer> {
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read ollama history");
     let at = top.key("messages");
-    let list = elements(json, top, "messages")?;
+    let list = elements(top.parse(json)?, top, "messages", |_| Ok(()))?;
     let mut messages = Vec::with_capacity(list.len());
-    let mut ids = Ids::new(None);
+    let mut ids = Ids::default();
     // The calls that wait for a result: id and name.
     let mut waiting: Vec<(String, String)> = Vec::new();
     for (i, value) in list.into_iter().enumerate() {
@@ -108,41 +110,20 @@ pub fn history(json: &str) -> Result<Vec<Message>> {
     Ok(one_system(messages))
 }
 
-/// Ids for calls that have none.
-#[derive(Default)]
-pub(super) struct Ids {
-    stem: String,
-    next: usize,
-}
-
-impl Ids {
-    /// Ids that are unique to an answer of this time.
-    pub(super) fn new(created_at: Option<&str>) -> Self {
-        // Enough for nanoseconds, and short enough for every provider.
-        let digits = created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23);
-        let mut stem: String = digits.collect();
-        if !stem.is_empty() {
-            stem.push('_');
-        }
-        Self { stem, next: 0 }
-    }
-
-    fn next(&mut self) -> String {
-        self.next += 1;
-        format!("call_{}{}", self.stem, self.next - 1)
-    }
+/// Ids that are unique to an answer of this time.
+pub(super) fn ids(created_at: Option<&str>) -> Ids {
+    // Enough for nanoseconds, and short enough for every provider.
+    Ids::after(created_at.unwrap_or_default().chars().filter(char::is_ascii_digit).take(23))
 }
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    let rest = rest(fields);
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    let rest = rest(fields);
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
 fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<Message> {
@@ -156,8 +137,7 @@ fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<M
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    let rest = rest(fields);
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
 /// What else a message holds that calls nothing. Clients with one type for all messages write an empty
@@ -235,9 +215,6 @@ pub(super) fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> 
     };
     function.take("index");
     let mut rest = fields.rest();
-    let function = function.rest();
-    if !function.is_empty() {
-        rest.insert("function".to_owned(), Value::Object(function));
-    }
+    put_back(&mut rest, "function", function.rest());
     Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })
 }

@@ -1,13 +1,13 @@
 //! Messages as Ollama writes them.
 
-use std::fmt;
-
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, FORMAT, Messages};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
-use crate::wire::common::{Arguments, At, inline, kept, kind, placeholder, write_kept};
+use crate::provider::{Provider, Row};
+use crate::wire::common::{inline, kept, placeholder, write_kept};
+use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::view::{Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -22,48 +22,17 @@ impl Serialize for Messages<'_> {
     }
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    let refuse = |at: At<'_>, part: &Part| {
-        if part.as_text().is_some() || image(part).is_some() {
-            Ok(())
-        } else {
-            Err(at.unsupported(format_args!("{} can't be sent here", kind(part))))
-        }
-    };
-    match message {
-        Message::System(_) => {}
-        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
-        Message::User(_) | Message::Tool(_) => {
-            let at = at.key("content");
-            for (i, part) in content(message).iter().enumerate() {
-                refuse(at.index(i), part)?;
-            }
-        }
-        Message::Ai(m) => {
-            let at = at.key("parts");
-            for (i, part) in m.parts().iter().enumerate() {
-                let at = at.index(i);
-                match part {
-                    AiPart::Content(part) => refuse(at, part)?,
-                    AiPart::ToolCall(call) if !Arguments(&call.arguments).is_object() => {
-                        return Err(at.key("arguments").unsupported("not a JSON object"));
-                    }
-                    AiPart::ToolCall(_) | AiPart::Reasoning(_) => {}
-                }
-            }
-        }
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::Ollama;
+    const OPERATION: &'static str = "write ollama messages";
+    const OBJECTS: bool = true;
+
+    fn takes(&self, part: &Part, _: Speaker, _: &Row) -> bool {
+        image(part).is_some()
     }
-    Ok(())
 }
 
-fn content(message: &Message) -> &[Part] {
-    match message {
-        Message::User(m) => m.content().parts(),
-        Message::Tool(m) => m.content().parts(),
-        _ => &[],
-    }
-}
+impl Sent for Options {}
 
 /// The bare base64 of an image.
 fn image(part: &Part) -> Option<&str> {
@@ -98,12 +67,11 @@ impl Serialize for One<'_> {
             }
             Message::Tool(m) => {
                 write_content(&mut map, m.content())?;
-                if !m.tool_name().is_empty() {
-                    map.serialize_entry("tool_name", m.tool_name())?;
-                }
-                if !m.call_id().is_empty() {
-                    map.serialize_entry("tool_call_id", m.call_id())?;
-                }
+                let own = [
+                    ("tool_name", Entry::unless_empty(m.tool_name())),
+                    ("tool_call_id", Entry::unless_empty(m.call_id())),
+                ];
+                write(&mut map, &own, None)?;
                 m.attributes()
             }
             Message::Ai(m) => {
@@ -155,41 +123,11 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<(), M::Error>
     if thoughts.clone().next().is_some() {
         map.serialize_entry("thinking", &Joined(thoughts))?;
     }
-    if m.has_tool_calls() { map.serialize_entry("tool_calls", &Calls(m)) } else { Ok(()) }
-}
-
-/// Texts, joined by line breaks.
-struct Joined<I>(I);
-
-impl<'a, I: Iterator<Item = &'a str> + Clone> fmt::Display for Joined<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut texts = self.0.clone();
-        f.write_str(texts.next().unwrap_or_default())?;
-        texts.try_for_each(|text| write!(f, "\n{text}"))
+    if !m.has_tool_calls() {
+        return Ok(());
     }
-}
-
-impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for Joined<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-struct Seq<I>(I);
-
-impl<'a, I: Iterator<Item = &'a str> + Clone> Serialize for Seq<I> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.clone())
-    }
-}
-
-struct Calls<'a>(&'a AiMessage);
-
-impl Serialize for Calls<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let calls = self.0.tool_calls().enumerate();
-        serializer.collect_seq(calls.map(|(index, call)| Call { call, index }))
-    }
+    let calls = m.tool_calls().enumerate().map(|(index, call)| Call { call, index });
+    map.serialize_entry("tool_calls", &Seq(calls))
 }
 
 struct Call<'a> {
@@ -203,23 +141,17 @@ impl Serialize for Call<'_> {
         if !self.call.id.is_empty() {
             map.serialize_entry("id", &self.call.id)?;
         }
-        map.serialize_entry("function", &Function(self))?;
-        write_kept(&mut map, kept(FORMAT, &self.call.extra), &["id", "function"])?;
-        map.end()
-    }
-}
-
-struct Function<'a>(&'a Call<'a>);
-
-impl Serialize for Function<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Call { call, index } = self.0;
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("index", index)?;
-        map.serialize_entry("name", &call.name)?;
-        map.serialize_entry("arguments", &Arguments(&call.arguments))?;
-        let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("function")?.as_object());
-        write_kept(&mut map, kept, &["index", "name", "arguments"])?;
+        let kept = kept(FORMAT, &self.call.extra);
+        let function = Object {
+            own: [
+                ("index", Entry::Index(self.index)),
+                ("name", (&self.call.name).into()),
+                ("arguments", Entry::Arguments(&self.call.arguments)),
+            ],
+            kept: kept.and_then(|kept| kept.get("function")?.as_object()),
+        };
+        map.serialize_entry("function", &function)?;
+        write_kept(&mut map, kept, &["id", "function"])?;
         map.end()
     }
 }

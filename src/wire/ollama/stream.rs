@@ -1,18 +1,16 @@
 //! A streamed answer, assembled.
 
-use std::fmt;
-
 use serde_json::Value;
 use serde_json::map::Entry;
 
-use super::decode::{self, Ids};
+use super::decode;
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes, ToolCall};
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, Stop, stop_word};
-use crate::wire::common::{At, Fields, event};
-use crate::wire::event::{Event, Events};
-use crate::wire::refused::refused;
+use crate::wire::answer::stop_word;
+use crate::wire::common::{At, Fields, Ids};
+use crate::wire::event::Events;
+use crate::wire::stream::{self, End, Pieces};
 use crate::wire::usage::Usage;
 
 /// Assembles the lines of a streamed response into one answer.
@@ -42,52 +40,32 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.output), (Stop::End, Some(2)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Default)]
-pub struct Stream {
+pub type Stream = stream::Stream<Lines>;
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+pub struct Lines {
     message: Attributes,
     calls: Vec<ToolCall>,
     /// Named after the first line: calls are shown before the last one has come.
     ids: Option<Ids>,
-    usage: Usage,
-    stop_word: Option<String>,
-    has_ended: bool,
 }
 
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("fields", &self.message.len())
-            .field("calls", &self.calls.len())
-            .field("has_ended", &self.has_ended)
-            .finish_non_exhaustive()
-    }
-}
+impl Pieces for Lines {
+    const NAMESAKE: Provider = Provider::Ollama;
+    const READ: &'static str = "read ollama stream";
+    const OWN: &'static [&'static str] = &["done"];
 
-const READ: &str = "read ollama stream";
-
-impl Stream {
-    /// A stream of which nothing has come yet.
-    pub fn new() -> Self {
-        Self::default()
+    fn len(&self) -> usize {
+        self.message.len()
     }
 
-    /// Takes one line, and returns what it adds to the answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the server sent an error;
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a piece of an
-    /// answer.
-    pub fn push(&mut self, line: &str) -> Result<Vec<Event>> {
-        let top = At::top(READ);
-        let mut events = Events::default();
-        let Some(value) = event(&top, line)? else { return Ok(events.told()) };
-        self.usage.grow(Usage::ollama(&value));
-        let mut line = Fields::of(value, top)?;
-        refused(&line, &["done"])?;
-        let ids = self.ids.get_or_insert_with(|| Ids::new(line.peek("created_at")));
+    fn take(&mut self, mut line: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        end.usage.grow(Usage::ollama(&line));
+        let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
         if let Some(message) = line.take("message") {
+            let top = line.at;
             let mut message = Fields::of(message, top.key("message"))?;
             events.reasoning(message.peek("thinking").unwrap_or_default());
             events.text(message.peek("content").unwrap_or_default());
@@ -103,48 +81,24 @@ impl Stream {
                 merge(&mut self.message, key, value);
             }
         }
-        self.stop_word = stop_word(line.take("done_reason")).or_else(|| self.stop_word.take());
-        if line.take("done") == Some(Value::Bool(true)) && !self.has_ended {
-            self.has_ended = true;
-            events.done(Stop::of(self.stop_word.as_deref(), !self.calls.is_empty()));
+        let word = stop_word(line.take("done_reason")).or_else(|| end.word.take());
+        if line.take("done") == Some(Value::Bool(true)) {
+            end.comes(word, !self.calls.is_empty(), events);
+        } else {
+            end.word = word;
         }
-        Ok(events.told())
-    }
-
-    /// Returns whether the server said that it is done.
-    pub fn has_ended(&self) -> bool {
-        self.has_ended
-    }
-
-    /// The whole answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off before the
-    /// server said that it was done; [`broken`](Self::broken) gives what can be kept.
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) where a piece can't be read.
-    pub fn finish(self) -> Result<Answer> {
-        let top = At::top(READ);
-        if !self.has_ended {
-            return Err(top.unfinished("it broke off before the answer was complete"));
-        }
-        let (usage, word) = (self.usage, self.stop_word.clone());
-        Answer::new(Provider::Ollama, self.message()?, usage, word).checked(&top)
-    }
-
-    /// Returns what can be kept of a stream that broke off, or was left: all text and the calls,
-    /// without the reasoning. Its [`stop`](Answer::stop) is [`Stop::Broken`].
-    pub fn broken(self) -> Answer {
-        let usage = self.usage;
-        let message = self.message().unwrap_or_else(|_| AiMessage::new(""));
-        Answer::broken(Provider::Ollama, message, usage)
+        Ok(())
     }
 
     fn message(self) -> Result<AiMessage> {
-        let top = At::top(READ);
+        let top = At::top(Self::READ);
         let message = Fields::of(Value::Object(self.message), top.key("message"))?;
         let message = decode::ai(message, &mut Ids::default())?;
         Ok(self.calls.into_iter().fold(message, AiMessage::with_tool_call))
+    }
+
+    fn kept(self) -> AiMessage {
+        self.message().unwrap_or_else(|_| AiMessage::new(""))
     }
 }
 

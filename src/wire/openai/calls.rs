@@ -2,18 +2,17 @@
 
 use serde_json::Value;
 
-use super::decode::Ids;
 use super::merge::merge;
 use crate::error::Result;
 use crate::message::Attributes;
-use crate::wire::common::{Fields, expected, is_object};
+use crate::wire::common::{Fields, Ids, expected, is_object};
 use crate::wire::event::Events;
 
 /// The calls so far, in the order in which they began.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Call>);
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Call {
     index: Option<u64>,
     fields: Attributes,

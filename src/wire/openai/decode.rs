@@ -5,12 +5,16 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, CustomMessage, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
-use crate::wire::common::{At, DataUrl, Fields, elements, expected, keep, one_system, other_part};
+use crate::wire::common::{
+    At, Fields, Ids, beside, detail, elements, expected, from_url, keep, one_system, other_part,
+    put_back,
+};
+use crate::wire::json::Json;
 use crate::wire::refused::refused;
 use crate::wire::usage::Usage;
 
@@ -43,11 +47,12 @@ use crate::wire::usage::Usage;
 /// before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is
 /// not such a response: also where it holds more than one choice (read the message of the one that you
 /// want).
-pub fn answer(json: &str) -> Result<Answer> {
+pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(top.parse(json)?, top)?;
     refused(&body, &["choices", "role"])?;
-    let mut ids = Ids::of(&body);
+    let mut ids = Ids::default();
+    name_after(&mut ids, &body);
     if !body.has("choices") && ["role", "content", "tool_calls"].iter().any(|key| body.has(key)) {
         let message = ai(body, &mut ids)?;
         return Ok(Answer::new(Provider::OpenAi, message, Usage::default(), None));
@@ -75,33 +80,11 @@ pub(super) fn usage(body: &Fields<'_>) -> Usage {
         .map_or_else(Usage::default, Usage::chat)
 }
 
-/// Makes up ids for calls that came without: after the answer's own, so that they differ within a
-/// conversation and are the same whenever the answer is read.
-#[derive(Default)]
-pub(super) struct Ids {
-    stem: String,
-    count: usize,
-}
-
-impl Ids {
-    pub(super) fn of(body: &Fields<'_>) -> Self {
-        let mut ids = Self::default();
-        ids.name_after(body);
-        ids
-    }
-
-    pub(super) fn name_after(&mut self, body: &Fields<'_>) {
-        if let (true, Some(id)) =
-            (self.stem.is_empty(), body.peek("id").filter(|id| !id.is_empty()))
-        {
-            let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            self.stem = id.chars().filter(plain).take(48).chain(['_']).collect();
-        }
-    }
-
-    pub(super) fn next(&mut self) -> String {
-        self.count += 1;
-        format!("call_{}{}", self.stem, self.count - 1)
+/// Names the ids of calls that came without after the answer.
+pub(super) fn name_after(ids: &mut Ids, body: &Fields<'_>) {
+    let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if let (true, Some(id)) = (ids.are_nameless(), body.peek("id").filter(|id| !id.is_empty())) {
+        ids.rename(id.chars().filter(plain).take(48));
     }
 }
 
@@ -122,10 +105,10 @@ impl Ids {
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read openai history");
     let at = top.key("messages");
-    let list = elements(json, top, "messages")?;
+    let list = elements(top.parse(json)?, top, "messages", |_| Ok(()))?;
     let mut messages = Vec::with_capacity(list.len());
     // The answer whose calls the next tool messages answer.
     let mut calling: Option<usize> = None;
@@ -164,48 +147,21 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
 }
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
-    let text = joined_text(&mut fields)?;
-    let mut message = SystemMessage::new(text);
-    if let Some(name) = fields.text("name")? {
-        message = message.with_name(name);
-    }
-    let rest = fields.rest();
-    if !rest.is_empty() {
-        message = message.with_attribute(ATTRIBUTE, rest);
-    }
-    Ok(message.into())
-}
-
-/// The texts of a message that holds nothing else, joined with an empty line.
-fn joined_text(fields: &mut Fields<'_>) -> Result<String> {
-    let here = fields.at;
-    let at = here.key("content");
-    let list = match fields.required("content")? {
-        Value::String(text) => return Ok(text),
-        Value::Array(list) => list,
-        other => return Err(at.error(expected("a string or an array", &other))),
+    let message = SystemMessage::new(fields.joined("content", "text")?);
+    let message = match fields.text("name")? {
+        Some(name) => message.with_name(name),
+        None => message,
     };
-    let mut texts = Vec::with_capacity(list.len());
-    for (i, value) in list.into_iter().enumerate() {
-        let mut part = Fields::of(value, at.index(i))?;
-        if part.peek("type") != Some("text") {
-            return Err(part.at.key("type").error("expected `text`"));
-        }
-        texts.push(part.required_text("text")?);
-    }
-    Ok(texts.join("\n\n"))
+    Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
-    let mut message = UserMessage::new(fields.content("content", part)?);
-    if let Some(name) = fields.text("name")? {
-        message = message.with_name(name);
-    }
-    let rest = fields.rest();
-    if !rest.is_empty() {
-        message = message.with_attribute(ATTRIBUTE, rest);
-    }
-    Ok(message.into())
+    let message = UserMessage::new(fields.content("content", part)?);
+    let message = match fields.text("name")? {
+        Some(name) => message.with_name(name),
+        None => message,
+    };
+    Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
 fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
@@ -214,7 +170,7 @@ fn tool(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message> {
     let named = fields.text("name")?;
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.id == id));
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
-    Ok(result(ToolMessage::new(id, name, content), fields.rest()))
+    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
 /// The deprecated result of a `function_call`.
@@ -223,11 +179,7 @@ fn function(mut fields: Fields<'_>, asked: Option<&AiMessage>) -> Result<Message
     let call = asked.and_then(|asked| asked.tool_calls().find(|call| call.name == name));
     let id = call.map(|call| call.id.clone()).unwrap_or_default();
     let content = fields.text("content")?.unwrap_or_default();
-    Ok(result(ToolMessage::new(id, name, content), fields.rest()))
-}
-
-fn result(message: ToolMessage, rest: Attributes) -> Message {
-    if rest.is_empty() { message.into() } else { message.with_attribute(ATTRIBUTE, rest).into() }
+    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, fields.rest()))
 }
 
 fn part(value: Value, at: At<'_>) -> Result<Part> {
@@ -235,13 +187,9 @@ fn part(value: Value, at: At<'_>) -> Result<Part> {
     if let Value::String(text) = value {
         return Ok(Part::text(text));
     }
-    let mut fields = Fields::of(value, at)?;
+    let fields = Fields::of(value, at)?;
     match fields.peek("type") {
-        Some("text") => {
-            fields.take("type");
-            let text = fields.required_text("text")?;
-            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
-        }
+        Some("text") => fields.text_part(FORMAT),
         Some("image_url") => image(fields),
         Some("input_audio") => audio(fields),
         Some("file") => file(fields),
@@ -254,10 +202,7 @@ fn part(value: Value, at: At<'_>) -> Result<Part> {
 fn media(source: Source, key: &str, mut outer: Fields<'_>, inner: Fields<'_>) -> Media {
     outer.take("type");
     let mut rest = outer.rest();
-    let inner = inner.rest();
-    if !inner.is_empty() {
-        rest.insert(key.to_owned(), Value::Object(inner));
-    }
+    put_back(&mut rest, key, inner.rest());
     Media { source, media_type: None, name: None, detail: None, extra: keep(FORMAT, rest) }
 }
 
@@ -269,21 +214,9 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
         object => Fields::of(object, at.key("image_url"))?,
     };
     let url = inner.required_text("url")?;
-    let detail = inner.text("detail")?.map(|level| match level.as_str() {
-        "auto" => Detail::Auto,
-        "low" => Detail::Low,
-        "high" => Detail::High,
-        _ => Detail::Other(level),
-    });
+    let detail = inner.text("detail")?.map(detail);
     let (source, media_type) = from_url(url);
     Ok(Part::Image(Media { media_type, detail, ..media(source, "image_url", fields, inner) }))
-}
-
-fn from_url(url: String) -> (Source, Option<String>) {
-    match DataUrl::parse(&url) {
-        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
-        None => (Source::Url(url), None),
-    }
 }
 
 fn is_address(data: &str) -> bool {
@@ -457,10 +390,7 @@ fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
     let name = inner.required_text("name")?;
     let arguments = arguments(&mut inner, input)?;
     let mut rest = fields.rest();
-    let inner = inner.rest();
-    if !inner.is_empty() {
-        rest.insert(key.to_owned(), Value::Object(inner));
-    }
+    put_back(&mut rest, key, inner.rest());
     match kind {
         None => {}
         Some(kind) if kind == "function" => {}

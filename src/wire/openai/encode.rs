@@ -4,20 +4,21 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
-use super::{ATTRIBUTE, FORMAT, Messages};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Media, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, Body, Content, Detail, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::provider::{Files, ReasoningField, Row};
+use crate::provider::{Files, Provider, ReasoningField, Row};
 use crate::wire::common::{
-    At, MARK, as_other_part, entry, inline, input, kept, kind, placeholder, write_kept, write_mark,
+    MARK, as_other_part, entry, inline, input, kept, placeholder, write_kept, write_mark,
 };
+use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache { self.last_with_block() } else { None };
+        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
         let mut seq = serializer.serialize_seq(None)?;
         for (i, message) in self.messages.iter().enumerate() {
             if !matches!(message, Message::Custom(_)) {
@@ -52,38 +53,24 @@ fn has_block(message: &Message) -> bool {
     }
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, row: &Row, at: &At<'_>) -> Result<()> {
-    let of = Block::of_user(row);
-    let (content, for_all) = match message {
-        Message::Custom(_) => return Err(at.unsupported("a custom message can't be sent")),
-        Message::System(_) => return Ok(()),
-        Message::Ai(m) => return check_ai(m, at),
-        Message::User(m) => (m.content(), false),
-        Message::Tool(m) => (m.content(), true),
-    };
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        let block = if for_all { Block::text(part) } else { of(part) };
-        if let Block::Placeholder(_) = block {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::OpenAi;
+    const OPERATION: &'static str = "write openai messages";
+    const OBJECTS: bool = false;
+
+    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool {
+        let block = match by {
+            Speaker::User => Block::of_user(row)(part),
+            Speaker::Tool => Block::text(part),
+            Speaker::Ai if spoken(part).is_some() => return true,
+            Speaker::Ai => Block::said(part),
+        };
+        !matches!(block, Block::Placeholder(_))
     }
-    Ok(())
 }
 
-fn check_ai(message: &AiMessage, at: &At<'_>) -> Result<()> {
-    let at = at.key("parts");
-    for (i, part) in message.parts().iter().enumerate() {
-        if let AiPart::Content(part) = part
-            && spoken(part).is_none()
-            && let Block::Placeholder(_) = Block::said(part)
-        {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
-    }
-    Ok(())
-}
+impl Sent for Options {}
+impl Marks for Options {}
 
 /// One message.
 struct One<'a> {
@@ -203,10 +190,10 @@ impl One<'_> {
         }
         self.reasoning(map, m, calls)?;
         if calls {
-            entry(map, "tool_calls", &Calls(m))?;
+            entry(map, "tool_calls", &Seq(m.tool_calls().map(Call)))?;
         }
         if let Some(id) = audio {
-            entry(map, "audio", &Id { id })?;
+            entry(map, "audio", &Object { own: [("id", id.into())], kept: None })?;
         }
         if m.details.is_none() {
             return Ok(());
@@ -254,11 +241,6 @@ fn spoken(part: &Part) -> Option<&str> {
         Part::Audio(Media { source: Source::FileId(id), .. }) => Some(id),
         _ => None,
     }
-}
-
-#[derive(serde::Serialize)]
-struct Id<'a> {
-    id: &'a str,
 }
 
 /// What few messages have.
@@ -474,7 +456,8 @@ impl<'a, I: Iterator<Item = Block<'a>> + Clone> Serialize for Blocks<I> {
                 return serializer.serialize_str(text);
             }
             if self.flat && self.of.clone().all(|block| block.as_text().is_some()) {
-                return serializer.collect_str(&Joined(self.of.clone()));
+                return serializer
+                    .collect_str(&Joined(self.of.clone().filter_map(|block| block.as_text())));
             }
         }
         let mut seq = serializer.serialize_seq(None)?;
@@ -492,16 +475,6 @@ impl<'a, I: Iterator<Item = Block<'a>> + Clone> Blocks<I> {
     }
 }
 
-struct Joined<I>(I);
-
-impl<'a, I: Iterator<Item = Block<'a>> + Clone> fmt::Display for Joined<I> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut texts = self.0.clone().filter_map(|block| block.as_text());
-        f.write_str(texts.next().unwrap_or_default())?;
-        texts.try_for_each(|text| write!(f, "\n{text}"))
-    }
-}
-
 struct Marked<'a> {
     block: Block<'a>,
     mark: bool,
@@ -511,38 +484,37 @@ impl Serialize for Marked<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self.block {
-            Block::Bare(text) | Block::Placeholder(text) => write_text(&mut map, text, None)?,
-            Block::Text(part) => write_text(&mut map, &part.text, kept(FORMAT, &part.extra))?,
+            Block::Bare(text) | Block::Placeholder(text) => {
+                write(&mut map, &[("type", "text".into()), ("text", text.into())], None)?;
+            }
+            Block::Text(part) => {
+                let own = [("type", "text".into()), ("text", (&part.text).into())];
+                write(&mut map, &own, kept(FORMAT, &part.extra))?;
+            }
             Block::Refusal(text) => {
-                map.serialize_entry("type", "refusal")?;
-                map.serialize_entry("refusal", text)?;
+                write(&mut map, &[("type", "refusal".into()), ("refusal", text.into())], None)?;
             }
             Block::Thinking(thought) => {
-                #[derive(serde::Serialize)]
-                struct Text<'a> {
-                    r#type: &'static str,
-                    text: &'a str,
-                }
                 let kept = kept(FORMAT, &thought.extra);
                 if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
-                    let text = Text { r#type: "text", text: &thought.text };
-                    map.serialize_entry("thinking", &[text])?;
+                    let own = [("type", "text".into()), ("text", (&thought.text).into())];
+                    map.serialize_entry("thinking", &[Object { own, kept: None }])?;
                 }
                 write_kept(&mut map, kept, &[])?;
             }
             Block::Image(media) => {
                 map.serialize_entry("type", "image_url")?;
-                map.serialize_entry("image_url", &ImageUrl(media))?;
+                map.serialize_entry("image_url", &image_url(media))?;
                 write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "image_url"])?;
             }
             Block::Audio(media, format) => {
                 map.serialize_entry("type", "input_audio")?;
-                map.serialize_entry("input_audio", &InputAudio(media, format))?;
+                map.serialize_entry("input_audio", &input_audio(media, format))?;
                 write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "input_audio"])?;
             }
             Block::File(media) => {
                 map.serialize_entry("type", "file")?;
-                map.serialize_entry("file", &File(media))?;
+                map.serialize_entry("file", &file(media))?;
                 write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "file"])?;
             }
             Block::Document(media) => write_document(&mut map, media)?,
@@ -555,106 +527,44 @@ impl Serialize for Marked<'_> {
     }
 }
 
-fn write_text<M: SerializeMap>(
-    map: &mut M,
-    text: &str,
-    kept: Option<&Attributes>,
-) -> Result<(), M::Error> {
-    map.serialize_entry("type", "text")?;
-    map.serialize_entry("text", text)?;
-    write_kept(map, kept, &["type", "text"])
-}
-
 fn write_document<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
     if let (None, Source::FileId(id)) = (inline(media), &media.source) {
-        map.serialize_entry("type", "file")?;
-        return map.serialize_entry("file_id", id);
+        return write(map, &[("type", "file".into()), ("file_id", id.into())], None);
     }
-    map.serialize_entry("type", "document_url")?;
-    match (inline(media), &media.source) {
-        (Some(url), _) => map.serialize_entry("document_url", &url)?,
-        (None, Source::Url(url) | Source::Base64(url) | Source::FileId(url)) => {
-            map.serialize_entry("document_url", url)?;
-        }
-    }
-    match &media.name {
-        Some(name) => map.serialize_entry("document_name", name),
-        None => Ok(()),
+    let own = [
+        ("type", "document_url".into()),
+        ("document_url", Entry::address(media)),
+        ("document_name", media.name.as_ref().into()),
+    ];
+    write(map, &own, None)
+}
+
+fn image_url(media: &Media) -> Object<'_, 2> {
+    let detail = media.detail.as_ref().map(Detail::as_str);
+    Object {
+        own: [("url", Entry::address(media)), ("detail", detail.into())],
+        kept: inner(kept(FORMAT, &media.extra), "image_url"),
     }
 }
 
-struct ImageUrl<'a>(&'a Media);
-
-impl Serialize for ImageUrl<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        match (inline(self.0), &self.0.source) {
-            (Some(url), _) => map.serialize_entry("url", &url)?,
-            (None, Source::Url(url)) => map.serialize_entry("url", url)?,
-            // `Block::of` has no other.
-            (None, _) => {}
-        }
-        if let Some(detail) = &self.0.detail {
-            map.serialize_entry("detail", detail.as_str())?;
-        }
-        let kept = inner(kept(FORMAT, &self.0.extra), "image_url");
-        write_kept(&mut map, kept, &["url", "detail"])?;
-        map.end()
+fn input_audio<'a>(media: &'a Media, format: &'a str) -> Object<'a, 2> {
+    let data = inline(media).map(|url| url.data);
+    Object {
+        own: [("data", data.into()), ("format", format.into())],
+        kept: inner(kept(FORMAT, &media.extra), "input_audio"),
     }
 }
 
-struct InputAudio<'a>(&'a Media, &'a str);
-
-impl Serialize for InputAudio<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        if let Some(url) = inline(self.0) {
-            map.serialize_entry("data", url.data)?;
-        }
-        map.serialize_entry("format", self.1)?;
-        let kept = inner(kept(FORMAT, &self.0.extra), "input_audio");
-        write_kept(&mut map, kept, &["data", "format"])?;
-        map.end()
-    }
-}
-
-struct File<'a>(&'a Media);
-
-impl Serialize for File<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        let url = inline(self.0);
-        match &self.0.name {
-            Some(name) => map.serialize_entry("filename", name)?,
-            // Data without a name is refused.
-            None if url.is_some() => map.serialize_entry("filename", "file.pdf")?,
-            None => {}
-        }
-        match (url, &self.0.source) {
-            (Some(url), _) => map.serialize_entry("file_data", &url)?,
-            (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
-            // Only where the provider takes an address here.
-            (None, Source::Url(url)) => map.serialize_entry("file_data", url)?,
-            // `inline` has it.
-            (None, Source::Base64(_)) => {}
-        }
-        let kept = inner(kept(FORMAT, &self.0.extra), "file");
-        write_kept(&mut map, kept, &["filename", "file_data", "file_id"])?;
-        map.end()
-    }
-}
-
-struct Calls<'a>(&'a AiMessage);
-
-impl Serialize for Calls<'_> {
-    #[inline]
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut seq = serializer.serialize_seq(None)?;
-        for call in self.0.tool_calls() {
-            seq.serialize_element(&Call(call))?;
-        }
-        seq.end()
-    }
+fn file(media: &Media) -> Object<'_, 3> {
+    // Data without a name is refused.
+    let stand_in = inline(media).map(|_| "file.pdf");
+    let own = [
+        ("filename", media.name.as_deref().or(stand_in).into()),
+        // Another address than that of data only where the provider takes one here.
+        ("file_data", Entry::address(media)),
+        ("file_id", Entry::file_id(media)),
+    ];
+    Object { own, kept: inner(kept(FORMAT, &media.extra), "file") }
 }
 
 struct Call<'a>(&'a ToolCall);

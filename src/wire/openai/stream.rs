@@ -1,20 +1,18 @@
 //! A streamed answer, assembled.
 
-use std::fmt;
-
 use serde_json::{Value, json};
 
 use super::calls::Calls;
-use super::decode::{self, FUNCTION_ID, Ids, usage};
+use super::decode::{self, FUNCTION_ID, name_after, usage};
 use super::merge::merge;
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
-use crate::wire::answer::{Answer, Stop, stop_word};
-use crate::wire::common::{At, Fields, event};
-use crate::wire::event::{Event, Events};
+use crate::wire::answer::stop_word;
+use crate::wire::common::{At, Fields, Ids};
+use crate::wire::event::Events;
 use crate::wire::refused::refused;
-use crate::wire::usage::Usage;
+use crate::wire::stream::{self, End, Pieces};
 
 /// Assembles the chunks of a streamed response into one answer.
 ///
@@ -48,36 +46,20 @@ use crate::wire::usage::Usage;
 /// assert_eq!(answer.usage.output, Some(2));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Default)]
-pub struct Stream {
+pub type Stream = stream::Stream<Chunks>;
+
+/// What has come of an answer.
+#[derive(Debug, Default)]
+pub struct Chunks {
     /// The message so far, as the provider writes it, but for its calls.
     message: Attributes,
     calls: Calls,
     ids: Ids,
-    usage: Usage,
-    stop_word: Option<String>,
-    /// True where `[DONE]` ends an answer, and came.
-    done: Option<bool>,
+    /// True where `[DONE]` is the end.
+    ends_in_done: bool,
 }
-
-impl fmt::Debug for Stream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("fields", &self.message.len())
-            .field("calls", &self.calls.len())
-            .field("has_ended", &self.has_ended())
-            .finish_non_exhaustive()
-    }
-}
-
-const READ: &str = "read openai stream";
 
 impl Stream {
-    /// A stream of which nothing has come yet.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake Cortex
     /// is one.
     ///
@@ -92,103 +74,67 @@ impl Stream {
     /// ```
     #[must_use]
     pub fn ending_in_done(mut self) -> Self {
-        self.done = Some(false);
+        self.pieces.ends_in_done = true;
         self
     }
+}
 
-    /// Takes one event's data, and returns what it adds to the answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error;
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a chunk of one
-    /// answer: also where it is of a second choice.
-    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
-        let top = At::top(READ);
-        let mut events = Events::default();
-        let Some(value) = event(&top, data)? else {
-            if !self.has_ended() && self.done.is_some() && data.contains("[DONE]") {
-                self.done = Some(true);
-                events.done(Stop::of(None, self.calls.len() > 0));
-            }
-            return Ok(events.told());
-        };
-        let mut chunk = Fields::of(value, top)?;
-        refused(&chunk, &["choices"])?;
-        self.ids.name_after(&chunk);
-        self.usage.grow(usage(&chunk));
-        let at = top.key("choices");
+impl Pieces for Chunks {
+    const NAMESAKE: Provider = Provider::OpenAi;
+    const READ: &'static str = "read openai stream";
+    const OWN: &'static [&'static str] = &["choices"];
+
+    fn len(&self) -> usize {
+        self.message.len() + self.calls.len()
+    }
+
+    fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        name_after(&mut self.ids, &chunk);
+        end.usage.grow(usage(&chunk));
+        let at = chunk.at;
+        let at = at.key("choices");
         for (i, choice) in chunk.list("choices")?.into_iter().enumerate() {
-            self.choice(Fields::of(choice, at.index(i))?, &mut events)?;
+            self.choice(Fields::of(choice, at.index(i))?, end, events)?;
         }
-        Ok(events.told())
+        Ok(())
     }
 
-    /// Returns whether the provider said why it stops.
-    pub fn has_ended(&self) -> bool {
-        self.stop_word.is_some() || self.done == Some(true)
+    fn done(&mut self, end: &mut End, events: &mut Events) {
+        if self.ends_in_done {
+            end.comes(None, self.calls.len() > 0, events);
+        }
     }
 
-    /// The whole answer.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off: half an
-    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept of
-    /// it. Otherwise those of [`answer`](super::answer).
-    pub fn finish(mut self) -> Result<Answer> {
-        let top = At::top(READ);
-        if !self.has_ended() {
-            return Err(top.unfinished("it broke off before the answer was complete"));
-        }
+    fn message(mut self) -> Result<AiMessage> {
         self.calls.put_into(&mut self.message);
-        let message = Fields::of(Value::Object(self.message), top)?;
-        let message = decode::ai(message, &mut self.ids)?;
-        Answer::new(Provider::OpenAi, message, self.usage, self.stop_word).checked(&top)
+        let message = Fields::of(Value::Object(self.message), At::top(Self::READ))?;
+        decode::ai(message, &mut self.ids)
     }
 
-    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
-    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
-    ///
-    /// ```
-    /// use memory_prompt::wire::{Stop, openai::Stream};
-    ///
-    /// let mut stream = Stream::new();
-    /// stream.push(r#"{"choices": [{"delta": {"content": "Let me see.", "tool_calls": [
-    ///     {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}},
-    ///     {"index": 1, "id": "b", "function": {"name": "look", "arguments": "{\"x\": "}}]}}]}"#)?;
-    /// let answer = stream.broken();
-    /// assert_eq!((&*answer.message.text(), answer.stop), ("Let me see.", Stop::Broken));
-    /// assert_eq!(answer.message.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["a"]);
-    /// # Ok::<(), memory_prompt::Error>(())
-    /// ```
-    pub fn broken(mut self) -> Answer {
+    fn kept(mut self) -> AiMessage {
         self.calls.keep_whole();
-        self.calls.put_into(&mut self.message);
         let text = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
         let text = AiMessage::new(text);
-        let message = Fields::of(Value::Object(self.message), At::top(READ))
-            .and_then(|message| decode::ai(message, &mut self.ids));
-        Answer::broken(Provider::OpenAi, message.unwrap_or(text), self.usage)
+        self.message().unwrap_or(text)
     }
+}
 
-    fn choice(&mut self, mut choice: Fields<'_>, events: &mut Events) -> Result<()> {
+impl Chunks {
+    fn choice(&mut self, mut choice: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         if choice.take("index").is_some_and(|index| index.as_u64() != Some(0)) {
             return Err(choice.at.key("index").error("expected one choice, numbered 0"));
         }
         refused(&choice, &["delta", "message"])?;
         // Moonshot counts here.
-        self.usage.grow(usage(&choice));
+        end.usage.grow(usage(&choice));
         // Some servers answer whole where a stream was asked for.
         if let Some(delta) = choice.take("delta").or_else(|| choice.take("message")) {
             let at = choice.at;
             self.delta(Fields::of(delta, at.key("delta"))?, events)?;
         }
-        if let Some(word) = stop_word(choice.take("finish_reason"))
-            && !self.has_ended()
-        {
-            events.done(Stop::of(Some(&word), self.calls.len() > 0));
-            self.stop_word = Some(word);
+        let word = stop_word(choice.take("finish_reason"));
+        if word.is_some() {
+            end.comes(word, self.calls.len() > 0, events);
         }
         Ok(())
     }

@@ -5,9 +5,10 @@ use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
 use super::schema::{Schema, Taken};
-use super::{Cache, Choice, Request};
+use super::{Choice, Request};
 use crate::tool::Tool;
 use crate::wire::anthropic;
+use crate::wire::view::Cache;
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
@@ -23,13 +24,8 @@ pub(super) fn write<M: SerializeMap>(
     let messages = anthropic::messages(request.prompt);
     // A mark behind the system text covers the tools; without one they are marked themselves.
     let tools_cache = request.cache.filter(|_| system.is_none());
-    let (system, messages) = match request.cache {
-        None => (system, messages),
-        Some(Cache::Short) => (system.map(anthropic::System::cache), messages.cache_prefix()),
-        Some(Cache::Hour) => (system.map(anthropic::System::cache_1h), messages.cache_prefix_1h()),
-    };
-    body.optional("system", system)?;
-    body.field("messages", &messages)?;
+    body.optional("system", system.map(|system| system.cached(request.cache)))?;
+    body.field("messages", &messages.cached(request.cache))?;
     if !request.tools.is_empty() {
         let last = request.tools.len() - 1;
         let tools = request.tools.iter().enumerate();
@@ -55,27 +51,18 @@ struct Definition<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Mark>,
-}
-
-#[derive(Serialize)]
-struct Mark {
-    r#type: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ttl: Option<&'static str>,
+    cache_control: Option<Cache>,
 }
 
 impl<'a> Definition<'a> {
     fn of(tool: &'a Tool, cache: Option<Cache>) -> Self {
         let strict = tool.is_strict();
-        let mark =
-            |cache| Mark { r#type: "ephemeral", ttl: matches!(cache, Cache::Hour).then_some("1h") };
         Self {
             name: tool.name(),
             description: tool.description(),
             input_schema: Schema::of(tool, if strict { Taken::Closed } else { Taken::Whole }),
             strict: strict.then_some(true),
-            cache_control: cache.map(mark),
+            cache_control: cache,
         }
     }
 }

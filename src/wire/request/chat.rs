@@ -6,45 +6,19 @@ use serde::ser::{Error, SerializeMap};
 use super::body::Body;
 use super::schema::{Schema, Taken};
 use super::{Choice, Request};
+use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::wire::openai;
 
-/// The points in which servers of one format differ.
-#[derive(Clone, Copy)]
-pub(super) struct Dialect {
-    /// The field of the most tokens of an answer.
-    max_tokens: &'static str,
-    /// True where a stream tells its usage if it is asked to. Mistral's does in any case, and it
-    /// refuses fields that it does not know.
-    asks_for_usage: bool,
-    /// True where the server takes cache marks.
-    takes_marks: bool,
-}
-
-pub(super) const OPENAI: Dialect =
-    Dialect { max_tokens: "max_completion_tokens", asks_for_usage: true, takes_marks: true };
-
-pub(super) const MISTRAL: Dialect =
-    Dialect { max_tokens: "max_tokens", asks_for_usage: false, takes_marks: false };
-
-/// Routers: they hand cache marks on.
-pub(super) const ROUTER: Dialect =
-    Dialect { max_tokens: "max_tokens", asks_for_usage: true, takes_marks: true };
-
-/// vLLM, llama.cpp and the like.
-pub(super) const COMPATIBLE: Dialect =
-    Dialect { max_tokens: "max_tokens", asks_for_usage: true, takes_marks: false };
-
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
-    dialect: Dialect,
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
-    let messages = openai::messages(request.prompt);
-    let is_marked = request.cache.is_some() && dialect.takes_marks;
-    body.field("messages", &if is_marked { messages.cache_prefix() } else { messages })?;
-    body.optional(dialect.max_tokens, request.max_tokens)?;
+    let row = request.provider().unwrap_or(Provider::OpenAi).row();
+    let cache = request.cache.filter(|_| row.cache_marks);
+    body.field("messages", &openai::messages(request.prompt).cached(cache))?;
+    body.optional(row.max_tokens.as_str(), request.max_tokens)?;
     if !request.tools.is_empty() {
         body.list("tools", request.tools.iter().map(Definition::of))?;
     }
@@ -53,7 +27,7 @@ pub(super) fn write<M: SerializeMap>(
     }
     if request.stream {
         body.field("stream", &true)?;
-        if dialect.asks_for_usage {
+        if row.asks_for_usage {
             body.inner("stream_options", "include_usage", &true)?;
         }
     }

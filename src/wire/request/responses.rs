@@ -15,8 +15,7 @@ pub(super) fn write<M: SerializeMap>(
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
     body.optional("instructions", responses::instructions(request.prompt))?;
-    let input = responses::input(request.prompt);
-    body.field("input", &if request.cache.is_some() { input.cache_prefix() } else { input })?;
+    body.field("input", &responses::input(request.prompt).cached(request.cache))?;
     body.optional("max_output_tokens", request.max_tokens)?;
     if !request.tools.is_empty() {
         body.list("tools", request.tools.iter().map(Definition::of))?;

@@ -5,14 +5,15 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT, kinds};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
+    AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, SystemMessage,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, DataUrl, Fields, expected, keep, keep_signed, one_system, other_part,
+    At, Fields, beside, detail, expected, from_url, keep, keep_signed, one_system, other_part,
 };
+use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
 use crate::wire::usage::Usage;
 
@@ -47,7 +48,7 @@ use crate::wire::usage::Usage;
 /// was told to cancel, or stopped before anything was said;
 /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the response is queued or in
 /// progress; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is no response.
-pub fn answer(json: &str) -> Result<Answer> {
+pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read responses answer");
     let mut body = match top.parse(json)? {
         Value::Array(list) => {
@@ -115,7 +116,7 @@ pub(super) fn output_items(output: Vec<Value>, top: &At<'_>) -> Result<AiMessage
 /// # Errors
 ///
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where something can't be read.
-pub fn history(json: &str) -> Result<Vec<Message>> {
+pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read responses history");
     let at = top.key("input");
     let mut history = History::default();
@@ -234,32 +235,14 @@ impl History {
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
     fields.take("type");
-    let here = fields.at;
-    let at = here.key("content");
-    let text = match fields.required("content")? {
-        Value::String(text) => text,
-        other => {
-            let mut texts = Vec::new();
-            for (i, value) in list(other, &at)?.into_iter().enumerate() {
-                let mut block = Fields::of(value, at.index(i))?;
-                if block.peek("type") != Some("input_text") {
-                    return Err(block.at.key("type").error("expected `input_text`"));
-                }
-                texts.push(block.required_text("text")?);
-            }
-            texts.join("\n\n")
-        }
-    };
-    let message = SystemMessage::new(text);
-    let rest = fields.rest();
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    let message = SystemMessage::new(fields.joined("content", "input_text")?);
+    Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     fields.take("type");
     let message = UserMessage::new(fields.content("content", part)?);
-    let rest = fields.rest();
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
 fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Result<Message> {
@@ -274,18 +257,13 @@ fn result(mut fields: Fields<'_>, custom: bool, asked: Option<&AiMessage>) -> Re
         // Nothing else says so.
         rest.insert("custom".to_owned(), Value::Bool(true));
     }
-    let message = ToolMessage::new(id, name, content);
-    Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) }.into())
+    Ok(beside(ToolMessage::new(id, name, content), ATTRIBUTE, rest))
 }
 
 fn part(value: Value, at: At<'_>) -> Result<Part> {
-    let mut fields = Fields::of(value, at)?;
+    let fields = Fields::of(value, at)?;
     match fields.peek("type") {
-        Some("input_text") => {
-            fields.take("type");
-            let text = fields.required_text("text")?;
-            Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }))
-        }
+        Some("input_text") => fields.text_part(FORMAT),
         Some("input_image") => image(fields),
         Some("input_file") => file(fields),
         Some(_) => Ok(block(fields)),
@@ -309,22 +287,6 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
     let detail = fields.text("detail")?.map(detail);
     let extra = keep(FORMAT, fields.rest());
     Ok(Part::Image(Media { source, media_type, name: None, detail, extra }))
-}
-
-fn detail(level: String) -> Detail {
-    match level.as_str() {
-        "auto" => Detail::Auto,
-        "low" => Detail::Low,
-        "high" => Detail::High,
-        _ => Detail::Other(level),
-    }
-}
-
-fn from_url(url: String) -> (Source, Option<String>) {
-    match DataUrl::parse(&url) {
-        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
-        None => (Source::Url(url), None),
-    }
 }
 
 fn file(mut fields: Fields<'_>) -> Result<Part> {

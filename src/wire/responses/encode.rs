@@ -3,20 +3,21 @@
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
-use super::{ATTRIBUTE, FORMAT, Input, kinds};
-use crate::error::Result;
+use super::{ATTRIBUTE, FORMAT, Input, Options, kinds};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, Source,
-    TextPart, ToolCall, ToolMessage,
+    AiMessage, AiPart, Attributes, Content, Detail, Media, Message, Part, Reasoning, TextPart,
+    ToolCall, ToolMessage,
 };
+use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    At, MARK, as_content, as_other_part, inline, input, kept, kind, placeholder, write_kept,
-    write_mark,
+    MARK, as_content, as_other_part, inline, input, kept, placeholder, write_kept, write_mark,
 };
+use crate::wire::shape::{Entry, Object, Seq, write};
+use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mark = if self.cache { self.last_with_block() } else { None };
+        let mark = if self.cache.is_some() { self.last_with_block() } else { None };
         let sent = self.terms.sent(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
@@ -79,38 +80,21 @@ fn is_custom(call: &ToolCall) -> bool {
     kind.and_then(Value::as_str) == Some("custom_tool_call")
 }
 
-/// Refuses what a placeholder would stand for.
-pub(super) fn check(message: &Message, at: &At<'_>) -> Result<()> {
-    match message {
-        Message::Custom(_) => Err(at.unsupported("a custom message can't be sent")),
-        Message::System(_) => Ok(()),
-        Message::User(m) => check_parts(m.content(), at),
-        Message::Tool(m) => check_parts(m.content(), at),
-        Message::Ai(m) => {
-            let at = at.key("parts");
-            for (i, part) in m.parts().iter().enumerate() {
-                if let AiPart::Content(part) = part
-                    && !matches!(part, Part::Text(_))
-                    && fields(part).is_none()
-                {
-                    let what = kind(part);
-                    return Err(at.index(i).unsupported(format_args!("{what} can't be sent here")));
-                }
-            }
-            Ok(())
+impl Shape for Options {
+    const NAMESAKE: Provider = Provider::OpenAiResponses;
+    const OPERATION: &'static str = "write responses input";
+    const OBJECTS: bool = false;
+
+    fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
+        match by {
+            Speaker::Ai => fields(part).is_some(),
+            _ => !matches!(Block::of(part), Block::Placeholder(_)),
         }
     }
 }
 
-fn check_parts(content: &Content, at: &At<'_>) -> Result<()> {
-    let at = at.key("content");
-    for (i, part) in content.parts().iter().enumerate() {
-        if let Block::Placeholder(_) = Block::of(part) {
-            return Err(at.index(i).unsupported(format_args!("{} can't be sent here", kind(part))));
-        }
-    }
-    Ok(())
-}
+impl Sent for Options {}
+impl Marks for Options {}
 
 /// A message that goes in.
 struct Said<'a> {
@@ -284,12 +268,11 @@ impl Serialize for One<'_> {
         let mut map = serializer.serialize_map(None)?;
         match self.block {
             Block::Bare(text) | Block::Placeholder(text) => {
-                map.serialize_entry("type", "input_text")?;
-                map.serialize_entry("text", text)?;
+                write(&mut map, &[("type", "input_text".into()), ("text", text.into())], None)?;
             }
             Block::Text(part) => {
-                map.serialize_entry("type", "input_text")?;
-                map.serialize_entry("text", &part.text)?;
+                let own = [("type", "input_text".into()), ("text", (&part.text).into())];
+                write(&mut map, &own, None)?;
             }
             Block::Image(media) => write_image(&mut map, media)?,
             Block::File(media) => write_file(&mut map, media)?,
@@ -305,40 +288,39 @@ impl Serialize for One<'_> {
 }
 
 fn write_image<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
-    map.serialize_entry("type", "input_image")?;
-    match (inline(media), &media.source) {
-        (Some(url), _) => map.serialize_entry("image_url", &url)?,
-        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
-        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("image_url", url)?,
-    }
     // The reference requires it.
-    map.serialize_entry("detail", media.detail.as_ref().map_or("auto", |detail| detail.as_str()))
+    let detail = media.detail.as_ref().map_or("auto", |detail| detail.as_str());
+    let own = [
+        ("type", "input_image".into()),
+        ("image_url", Entry::address(media)),
+        ("file_id", Entry::file_id(media)),
+        ("detail", detail.into()),
+    ];
+    write(map, &own, None)
 }
 
 fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
-    map.serialize_entry("type", "input_file")?;
-    match (inline(media), &media.source) {
-        (Some(url), _) => {
-            map.serialize_entry("file_data", &url)?;
-            if media.name.is_none() {
-                // Data without a name is refused.
-                let pdf = url.media_type == "application/pdf";
-                map.serialize_entry("filename", if pdf { "file.pdf" } else { "file" })?;
-            }
-        }
-        (None, Source::FileId(id)) => map.serialize_entry("file_id", id)?,
-        (None, Source::Url(url) | Source::Base64(url)) => map.serialize_entry("file_url", url)?,
-    }
-    if let Some(name) = &media.name {
-        map.serialize_entry("filename", name)?;
-    }
-    match &media.detail {
+    let data = inline(media);
+    // Data without a name is refused.
+    let stand_in = data.map(|url| match url.media_type {
+        "application/pdf" => "file.pdf",
+        _ => "file",
+    });
+    let detail = media.detail.as_ref().and_then(|detail| match detail {
+        Detail::Auto | Detail::Low | Detail::High => Some(detail.as_str()),
         // The other levels are for images.
-        Some(detail @ (Detail::Auto | Detail::Low | Detail::High)) => {
-            map.serialize_entry("detail", detail.as_str())
-        }
-        _ => Ok(()),
-    }
+        _ => None,
+    });
+    let url = if data.is_some() { Entry::Nothing } else { Entry::address(media) };
+    let own = [
+        ("type", "input_file".into()),
+        ("file_data", data.map_or(Entry::Nothing, Entry::Url)),
+        ("file_id", Entry::file_id(media)),
+        ("file_url", url),
+        ("filename", media.name.as_deref().or(stand_in).into()),
+        ("detail", detail.into()),
+    ];
+    write(map, &own, None)
 }
 
 /// An item that the model produced.
@@ -411,9 +393,12 @@ impl Serialize for Item<'_> {
         let mut map = serializer.serialize_map(None)?;
         match self {
             Self::Plain(text) => {
-                map.serialize_entry("type", "message")?;
-                map.serialize_entry("role", "assistant")?;
-                map.serialize_entry("content", text)?;
+                let own = [
+                    ("type", "message".into()),
+                    ("role", "assistant".into()),
+                    ("content", (*text).into()),
+                ];
+                write(&mut map, &own, None)?;
             }
             Self::Message(parts) => {
                 map.serialize_entry("type", "message")?;
@@ -426,7 +411,10 @@ impl Serialize for Item<'_> {
                     [part] if !named && is_bare(part) => {
                         map.serialize_entry("content", part.as_text().unwrap_or_default())?;
                     }
-                    parts => map.serialize_entry("content", &Contents(parts))?,
+                    parts => {
+                        let blocks = parts.iter().filter_map(as_content).map(Spoken);
+                        map.serialize_entry("content", &Seq(blocks))?;
+                    }
                 }
                 write_kept(&mut map, beside, &["type", "role", "content"])?;
             }
@@ -452,20 +440,16 @@ fn write_reasoning<M: SerializeMap>(
     map.serialize_entry("type", "reasoning")?;
     if !kept.contains_key("summary") {
         let text = Some(&reasoning.text).filter(|text| !text.is_empty());
-        let summary = text.map(|text| Summary { kind: "summary_text", text });
+        let summary = text.map(|text| {
+            let own = [("type", "summary_text".into()), ("text", text.into())];
+            Object { own, kept: None }
+        });
         map.serialize_entry("summary", &summary.as_slice())?;
     }
     if let Some(signature) = &reasoning.signature {
         map.serialize_entry("encrypted_content", signature)?;
     }
     write_kept(map, Some(kept), &["type", "encrypted_content"])
-}
-
-#[derive(serde::Serialize)]
-struct Summary<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
 }
 
 fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
@@ -475,22 +459,16 @@ fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Er
     let custom = is_custom(call);
     let (kind, key) =
         if custom { ("custom_tool_call", "input") } else { ("function_call", "arguments") };
-    map.serialize_entry("type", kind)?;
-    map.serialize_entry("call_id", &call.id)?;
-    map.serialize_entry("name", &call.name)?;
-    map.serialize_entry(key, input(call, custom))?;
-    write_kept(map, kept(FORMAT, &call.extra), &["type", "call_id", "name", key])
+    let own = [
+        ("type", kind.into()),
+        ("call_id", (&call.id).into()),
+        ("name", (&call.name).into()),
+        (key, input(call, custom).into()),
+    ];
+    write(map, &own, kept(FORMAT, &call.extra))
 }
 
-/// The blocks of a message that the model produced.
-struct Contents<'a>(&'a [AiPart]);
-
-impl Serialize for Contents<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().filter_map(as_content).map(Spoken))
-    }
-}
-
+/// A block of a message that the model produced.
 struct Spoken<'a>(&'a Part);
 
 impl Serialize for Spoken<'_> {

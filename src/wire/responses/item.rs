@@ -9,7 +9,7 @@ use crate::wire::common::{At, is_object};
 use crate::wire::event::Events;
 
 /// An item as far as it has come: the pieces that were shown of it, and the whole when it is done.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct Item {
     /// As it was announced, or, when it is done, as it is.
     value: Value,

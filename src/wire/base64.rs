@@ -1,0 +1,73 @@
+//! Base64, for the texts of files: a format may want them as a text.
+
+const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/// Returns the bytes as base64, with `=` at its end.
+pub(super) fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |i: usize| u32::from(three.get(i).copied().unwrap_or_default());
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for i in 0..4 {
+            let letter = LETTERS[(bits >> (18 - 6 * i) & 63) as usize];
+            text.push(if i <= three.len() { char::from(letter) } else { '=' });
+        }
+    }
+    text
+}
+
+/// Returns the text that stands in base64; `None` where it is no base64, or no UTF-8.
+pub(super) fn text(base64: &str) -> Option<String> {
+    let letters = base64.trim_end_matches('=').as_bytes();
+    let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
+    for four in letters.chunks(4) {
+        let mut bits = 0;
+        for letter in four {
+            bits = bits << 6 | value(*letter)?;
+        }
+        // A letter alone is not a byte.
+        let known = four.len().checked_sub(1).filter(|known| *known > 0)?;
+        bits <<= 6 * (4 - four.len());
+        bytes.extend_from_slice(&bits.to_be_bytes()[1..=known]);
+    }
+    String::from_utf8(bytes).ok()
+}
+
+fn value(letter: u8) -> Option<u32> {
+    let value = match letter {
+        b'A'..=b'Z' => letter - b'A',
+        b'a'..=b'z' => letter - b'a' + 26,
+        b'0'..=b'9' => letter - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    };
+    Some(value.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test vectors of RFC 4648, section 10, and a text that is not ASCII.
+    #[test]
+    fn it_is_that_of_the_rfc() {
+        let known = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+            ("21 °C", "MjEgwrBD"),
+        ];
+        for (plain, base64) in known {
+            assert_eq!(encode(plain.as_bytes()), base64);
+            assert_eq!(text(base64).as_deref(), Some(plain));
+        }
+        for wrong in ["Z", "Zm9vY", "Zm 9", "Z-8=", "/w==", "Zg==Zg=="] {
+            assert_eq!(text(wrong), None, "{wrong}");
+        }
+    }
+}

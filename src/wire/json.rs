@@ -1,0 +1,94 @@
+//! [`Json`]: what a decoder reads.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+/// What a decoder reads: a text, its bytes as they came from the network, or a value that was parsed
+/// already. Whatever becomes one can be handed in.
+///
+/// ```
+/// use memory_prompt::{Message, wire::openai};
+/// use serde_json::json;
+///
+/// let text = r#"[{"role": "user", "content": "hi"}]"#;
+/// let expected = [Message::user("hi")];
+/// assert_eq!(openai::history(text)?, expected);
+/// assert_eq!(openai::history(text.as_bytes())?, expected);
+/// assert_eq!(openai::history(json!([{"role": "user", "content": "hi"}]))?, expected);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Json<'a>(pub(super) Form<'a>);
+
+#[derive(Clone)]
+pub(super) enum Form<'a> {
+    Text(&'a str),
+    Bytes(Cow<'a, [u8]>),
+    Value(Cow<'a, Value>),
+}
+
+impl std::fmt::Debug for Json<'_> {
+    /// Says what it is, not what it says: logs are no place for conversations.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.0 {
+            Form::Text(_) => "a text",
+            Form::Bytes(_) => "bytes",
+            Form::Value(_) => "a value",
+        })
+    }
+}
+
+impl<'a> From<&'a str> for Json<'a> {
+    fn from(text: &'a str) -> Self {
+        Self(Form::Text(text))
+    }
+}
+
+impl<'a> From<&'a String> for Json<'a> {
+    fn from(text: &'a String) -> Self {
+        Self(Form::Text(text))
+    }
+}
+
+impl From<String> for Json<'_> {
+    fn from(text: String) -> Self {
+        Self(Form::Bytes(text.into_bytes().into()))
+    }
+}
+
+impl<'a> From<&'a [u8]> for Json<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self(Form::Bytes(bytes.into()))
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Json<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self(Form::Bytes(bytes[..].into()))
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Json<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Self(Form::Bytes(bytes.into()))
+    }
+}
+
+impl From<Vec<u8>> for Json<'_> {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(Form::Bytes(bytes.into()))
+    }
+}
+
+impl From<Value> for Json<'_> {
+    fn from(value: Value) -> Self {
+        Self(Form::Value(Cow::Owned(value)))
+    }
+}
+
+impl<'a> From<&'a Value> for Json<'a> {
+    fn from(value: &'a Value) -> Self {
+        Self(Form::Value(Cow::Borrowed(value)))
+    }
+}

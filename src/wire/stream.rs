@@ -1,0 +1,161 @@
+//! [`Stream`]: an answer that arrives in pieces, and what the formats share of that.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::answer::{Answer, Stop};
+use super::common::{At, Fields};
+use super::event::{Event, Events};
+use super::refused::refused;
+use super::usage::Usage;
+use crate::error::Result;
+use crate::message::AiMessage;
+use crate::provider::Provider;
+
+/// An answer that is assembled from the pieces of a streamed response, without a runtime.
+///
+/// Each format has its own, such as [`openai::Stream`](super::openai::Stream). Each piece goes through
+/// [`push`](Self::push), which tells what to show, and [`finish`](Self::finish) gives the answer that
+/// the format's `answer` reads from a response in one piece. It ends only where the format says so.
+#[derive(Default)]
+pub struct Stream<P> {
+    pub(super) pieces: P,
+    end: End,
+}
+
+/// What a format makes of the pieces of an answer.
+pub trait Pieces: Default {
+    /// The provider after which the format is called.
+    const NAMESAKE: Provider;
+    /// The operation that an error names.
+    const READ: &'static str;
+    /// The fields of a piece beside which `message` and `detail` are no error of the provider's.
+    const OWN: &'static [&'static str];
+
+    /// Returns how many pieces, or what they are made into, have come.
+    fn len(&self) -> usize;
+
+    /// Returns a piece with the names that the format knows.
+    fn named(piece: Value) -> Value {
+        piece
+    }
+
+    /// Takes a piece.
+    fn take(&mut self, piece: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()>;
+
+    /// Takes the `[DONE]` behind the last piece.
+    fn done(&mut self, _end: &mut End, _events: &mut Events) {}
+
+    /// Returns the message of an answer that is whole.
+    fn message(self) -> Result<AiMessage>;
+
+    /// Returns what can be kept of one that broke off.
+    fn kept(self) -> AiMessage;
+
+    /// Returns the usage in the sense of [`Usage`], when all of it has come.
+    fn total(usage: Usage) -> Usage {
+        usage
+    }
+}
+
+/// What a provider tells of the end of an answer.
+#[derive(Debug, Default)]
+pub struct End {
+    pub(super) usage: Usage,
+    /// Why it stops. It may come before the end does.
+    pub(super) word: Option<String>,
+    has_come: bool,
+}
+
+impl End {
+    /// The provider said that the answer is whole. What it says a second time is passed over.
+    pub(super) fn comes(&mut self, word: Option<String>, has_calls: bool, events: &mut Events) {
+        if !std::mem::replace(&mut self.has_come, true) {
+            self.word = word;
+            events.done(Stop::of(self.word.as_deref(), has_calls));
+        }
+    }
+}
+
+impl<P: Pieces> Stream<P> {
+    /// Returns a stream of which nothing has come yet.
+    pub fn new() -> Self {
+        Self { pieces: P::default(), end: End::default() }
+    }
+
+    /// Takes one piece, and returns what it adds to the answer: the JSON that
+    /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces of
+    /// kinds that this version does not know are passed over.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error or failed;
+    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a piece of one
+    /// answer: where it can't be read, comes out of turn, or is of a second choice.
+    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
+        let top = At::top(P::READ);
+        let mut events = Events::default();
+        let data = data.trim();
+        match data.strip_prefix("data:").map_or(data, str::trim_start) {
+            "" => {}
+            "[DONE]" => self.pieces.done(&mut self.end, &mut events),
+            data => {
+                let piece = Fields::of(P::named(top.parse(data)?), top)?;
+                refused(&piece, P::OWN)?;
+                self.pieces.take(piece, &mut self.end, &mut events)?;
+            }
+        }
+        Ok(events.told())
+    }
+
+    /// Returns whether the provider said that the answer is whole.
+    pub fn has_ended(&self) -> bool {
+        self.end.has_come
+    }
+
+    /// Returns the whole answer. Arguments that were cut off are kept as they came.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off: half an
+    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept of
+    /// it. Otherwise those of the format's `answer`.
+    pub fn finish(self) -> Result<Answer> {
+        let top = At::top(P::READ);
+        let End { usage, word, has_come } = self.end;
+        if !has_come {
+            return Err(top.unfinished("it broke off before the answer was complete"));
+        }
+        Answer::new(P::NAMESAKE, self.pieces.message()?, P::total(usage), word).checked(&top)
+    }
+
+    /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
+    /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
+    ///
+    /// ```
+    /// use memory_prompt::wire::{Stop, openai::Stream};
+    ///
+    /// let mut stream = Stream::new();
+    /// stream.push(r#"{"choices": [{"delta": {"content": "Let me see.", "tool_calls": [
+    ///     {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}},
+    ///     {"index": 1, "id": "b", "function": {"name": "look", "arguments": "{\"x\": "}}]}}]}"#)?;
+    /// let answer = stream.broken();
+    /// assert_eq!((&*answer.message.text(), answer.stop), ("Let me see.", Stop::Broken));
+    /// assert_eq!(answer.message.tool_calls().map(|call| &*call.id).collect::<Vec<_>>(), ["a"]);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn broken(self) -> Answer {
+        Answer::broken(P::NAMESAKE, self.pieces.kept(), P::total(self.end.usage))
+    }
+}
+
+impl<P: Pieces> fmt::Debug for Stream<P> {
+    /// Says how far it has come: what it says is for the user alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("pieces", &self.pieces.len())
+            .field("has_ended", &self.has_ended())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,246 @@
+//! [`View`]: messages as a format writes them, and what the formats share of that.
+
+use std::fmt;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::common::{Arguments, At, Sequence, kind};
+use super::terms::Terms;
+use crate::composed::Prompt;
+use crate::error::Result;
+use crate::message::{AiPart, Content, Message, Part};
+use crate::provider::{Provider, Row};
+
+/// A view of messages that serialises as the list of them that a format's request holds.
+///
+/// Each module has its own under the name that the list has there, such as
+/// [`openai::Messages`](super::openai::Messages), with the options of that format beside those that
+/// stand here. It borrows: nothing is copied before it is serialised, which never fails. A
+/// placeholder stands for what the format can't express; [`strict`](Self::strict) refuses it instead.
+#[derive(Clone)]
+pub struct View<'a, F> {
+    pub(super) messages: Sequence<'a>,
+    pub(super) terms: Terms,
+    pub(super) cache: Option<Cache>,
+    pub(super) options: F,
+}
+
+/// A mark up to which a provider caches.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Cache {
+    /// For as long as the provider does by itself: five minutes at Anthropic.
+    Short,
+    Hour,
+}
+
+/// The one who says a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaker {
+    User,
+    Tool,
+    Ai,
+}
+
+/// A format that messages are written in, with the options that it alone has.
+pub trait Shape: Copy + Default + fmt::Debug {
+    /// The provider after which the format is called.
+    const NAMESAKE: Provider;
+    /// The operation that an error names.
+    const OPERATION: &'static str;
+    /// True where the arguments of a call are an object, and not its text.
+    const OBJECTS: bool;
+
+    /// Returns whether a part has a place, so that no placeholder stands for it. Texts always have.
+    fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool;
+
+    /// Returns what would be left out or replaced of reasoning or a call, as an error names it.
+    fn refuses_part(&self, _part: &AiPart) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of the
+    /// calls before it.
+    fn refuses(&self, message: &Message, _calls: &[&str]) -> Option<&'static str> {
+        matches!(message, Message::Custom(_)).then_some("a custom message")
+    }
+}
+
+/// A format of a provider, and not of a store.
+pub trait Sent: Shape {}
+
+/// A format in which a block can carry a cache mark.
+pub trait Marks: Sent {}
+
+impl<'a, F: Shape> View<'a, F> {
+    /// Returns a view of messages that no prompt holds, for example of an imported history.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::wire::{gemini, openai};
+    ///
+    /// let messages = [Message::user("hi"), Message::ai("Hello.")];
+    /// assert_eq!(
+    ///     serde_json::to_string(&openai::Messages::of(&messages))?,
+    ///     r#"[{"role":"user","content":"hi"},{"role":"assistant","content":"Hello."}]"#,
+    /// );
+    /// let json = serde_json::to_value(gemini::Contents::of(&messages))?;
+    /// assert_eq!(json[1], serde_json::json!({"role": "model", "parts": [{"text": "Hello."}]}));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
+        Self::new(Sequence::of(messages), Terms::of(F::NAMESAKE))
+    }
+
+    pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
+        Self::new(Sequence::Prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
+    }
+
+    fn new(messages: Sequence<'a>, terms: Terms) -> Self {
+        Self { messages, terms, cache: None, options: F::default() }
+    }
+
+    /// Returns the same view, if it expresses all of its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out or
+    /// replaced by a placeholder; the error names the message and the part. Losses that the module's
+    /// documentation calls silent are none.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    /// use memory_prompt::message::{Media, Part};
+    /// use memory_prompt::wire::anthropic::Messages;
+    ///
+    /// let film = Message::user([Part::Video(Media::url("https://e.x/a.mp4"))]);
+    /// let error = Messages::of([&film]).strict().unwrap_err();
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "write anthropic messages: messages[0].content[0]: video is not supported by this format"
+    /// );
+    /// ```
+    pub fn strict(self) -> Result<Self> {
+        let mut calls = Vec::new();
+        self.messages.check(F::OPERATION, |message, at| {
+            check(&self.options, message, &calls, &self.terms.row, at)?;
+            if !message.is_tool() {
+                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
+            }
+            Ok(())
+        })?;
+        Ok(self)
+    }
+}
+
+impl<F: Sent> View<'_, F> {
+    /// Writes for this provider: its options, and of what only one provider understands what it takes
+    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    #[must_use]
+    pub fn for_provider(mut self, provider: Provider) -> Self {
+        self.terms.row = provider.row();
+        self
+    }
+
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
+    /// that passes it on.
+    #[must_use]
+    pub fn verbatim(mut self) -> Self {
+        self.terms.verbatim = true;
+        self
+    }
+
+    /// Writes the name of a user in front of the text, for a format or a server that has no place for
+    /// it: `Klaus: What is the weather?`
+    #[must_use]
+    pub fn names_in_text(mut self) -> Self {
+        self.terms.names_in_text = true;
+        self
+    }
+}
+
+impl<F: Marks> View<'_, F> {
+    /// Puts the provider's cache mark on the last block before the
+    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; where there is no prompt, on
+    /// the last block of all.
+    ///
+    /// - In OpenAI's formats that is a `prompt_cache_breakpoint`. It is taken on blocks of content, not
+    ///   on calls, and in Responses on what goes in, not on what the model said: it stands on the last
+    ///   message there that has such a block.
+    /// - In Anthropic's it is `cache_control`. `thinking` blocks can't be marked, so it stands before
+    ///   them. A request may have four marks in all; an application sets its own with a
+    ///   `cache_control` under `anthropic` in the `extra` of a part.
+    #[must_use]
+    pub fn cache_prefix(self) -> Self {
+        self.cached(Some(Cache::Short))
+    }
+
+    pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
+        self.cache = cache;
+        self
+    }
+}
+
+impl<F: fmt::Debug> fmt::Debug for View<'_, F> {
+    /// Says how it is set, not what is said: logs are no place for conversations.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("messages", &self.messages)
+            .field("terms", &self.terms)
+            .field("cache", &self.cache)
+            .field("options", &self.options)
+            .finish()
+    }
+}
+
+impl Serialize for Cache {
+    /// Anthropic's mark.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("type", "ephemeral")?;
+        if matches!(self, Self::Hour) {
+            map.serialize_entry("ttl", "1h")?;
+        }
+        map.end()
+    }
+}
+
+/// Refuses what of a message would be left out or replaced.
+fn check<F: Shape>(
+    options: &F,
+    message: &Message,
+    calls: &[&str],
+    row: &Row,
+    at: &At<'_>,
+) -> Result<()> {
+    let refuse = |at: &At<'_>, what: Option<&str>| match what {
+        Some(what) => Err(at.unsupported(format_args!("{what} is not supported by this format"))),
+        None => Ok(()),
+    };
+    let refused = |part: &Part, by| {
+        let is_taken = part.as_text().is_some() || options.takes(part, by, row);
+        (!is_taken).then(|| kind(part))
+    };
+    let check_content = |content: &Content, by| {
+        let at = at.key("content");
+        let mut parts = content.parts().iter().enumerate();
+        parts.try_for_each(|(i, part)| refuse(&at.index(i), refused(part, by)))
+    };
+    refuse(at, options.refuses(message, calls))?;
+    let ai = match message {
+        Message::System(_) | Message::Custom(_) => return Ok(()),
+        Message::User(user) => return check_content(user.content(), Speaker::User),
+        Message::Tool(tool) => return check_content(tool.content(), Speaker::Tool),
+        Message::Ai(ai) => ai,
+    };
+    let parts = at.key("parts");
+    ai.parts().iter().enumerate().try_for_each(|(i, part)| {
+        let at = parts.index(i);
+        match part {
+            AiPart::Content(content) => refuse(&at, refused(content, Speaker::Ai)),
+            AiPart::ToolCall(call) if F::OBJECTS && !Arguments(&call.arguments).is_object() => {
+                Err(at.unsupported("the arguments are not a JSON object"))
+            }
+            part => refuse(&at, options.refuses_part(part)),
+        }
+    })
+}
