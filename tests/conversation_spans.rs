@@ -35,7 +35,7 @@ fn model(ask: &Asking<'_>) -> Result<Answer, ModelError> {
     let reason = if ask.round() == 0 { "tool_calls" } else { "stop" };
     let choice = json!({"index": 0, "message": message, "finish_reason": reason});
     let body = json!({"usage": usage, "choices": [choice]});
-    Ok(openai::answer(&body.to_string())?)
+    Ok(openai::answer(body.to_string())?)
 }
 
 #[allow(clippy::unnecessary_wraps)] // as a tool is
