@@ -22,12 +22,13 @@ mod as_is;
 mod budget;
 mod cache;
 mod choose;
+mod clear;
 mod counts;
 mod cuts;
-
 mod shape;
 mod system;
 mod take;
+mod verdict;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,6 +47,8 @@ pub use budget::Budget;
 use budget::Limit;
 pub(crate) use cache::ComposerCache;
 use choose::Choice;
+pub use clear::Clear;
+use clear::Clearing;
 use cuts::Cuts;
 use system::System;
 
@@ -66,6 +69,7 @@ pub struct Composer {
     window: Option<Window>,
     limit: Option<Limit>,
     truncate: Option<Truncate>,
+    clear: Option<Clear>,
     tool_groups: ToolGroups,
     placement: Placement,
     provider: Option<Provider>,
@@ -100,11 +104,13 @@ pub(crate) struct Temporaries<'a> {
     still_free: usize,
     /// The tools of a turn, in place of the composer's.
     tools: Option<&'a Arc<[Tool]>>,
+    /// The positions of records that are never cleared, in ascending order.
+    exempt: &'a [u64],
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
+        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None, exempt: &[] }
     }
 
     /// Returns the same with tokens kept free in the budget, of which so many are used.
@@ -398,7 +404,9 @@ impl Composer {
     ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
-            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
+            let clearing = self.clearing(snapshot, temporaries.exempt)?;
+            let cache = cache.unwrap_or(&mut nothing);
+            return limit.fit(self, snapshot, temporaries, clearing, cache);
         }
         if temporaries.messages.is_empty()
             && let Some(draft) = self.newest_as_is(snapshot)
@@ -412,7 +420,9 @@ impl Composer {
         let mut room = choose::Messages::new(window.most(), window.half());
         let choice = self.choose(snapshot, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
-        Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
+        let clearing = self.clearing(snapshot, temporaries.exempt)?;
+        let cuts = cache.map(|cache| &mut cache.cuts);
+        Ok(self.take(snapshot, system, temporaries, choice, clearing, cuts)?)
     }
 
     /// Returns the tools that the model can call.
@@ -431,12 +441,13 @@ impl Composer {
         system: System,
         temporaries: Temporaries<'_>,
         choice: Choice<'_>,
+        clearing: Clearing<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Draft>> {
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
-        let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
+        let mut draft = take::take(self, snapshot, system, temporaries, choice, clearing, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }
@@ -452,6 +463,7 @@ impl fmt::Debug for Composer {
             .field("window", &self.window)
             .field("limit", &self.limit)
             .field("truncate", &self.truncate)
+            .field("clear", &self.clear)
             .field("tool_groups", &self.tool_groups)
             .field("placement", &self.placement)
             .field("provider", &self.provider)

@@ -195,7 +195,7 @@ pub mod window;
 pub mod wire;
 
 #[doc(inline)]
-pub use compose::{Budget, Composer, Placement};
+pub use compose::{Budget, Clear, Composer, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
@@ -246,8 +246,8 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired, SharedPrefix,
-        SystemSource, Tokens, Truncated, Why,
+        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired,
+        SharedPrefix, SystemSource, Tokens, Truncated, Why,
     };
 }
 

@@ -52,6 +52,8 @@ impl Composer {
             Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
             Message::User(_) | Message::Custom(_) => true,
         };
-        alone && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
+        alone
+            && self.clear.as_ref().is_none_or(|clear| !clear.may_clear(message))
+            && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
     }
 }

@@ -7,13 +7,16 @@ use std::mem;
 use std::sync::Arc;
 
 use super::choose::Choice;
+use super::clear::Clearing;
+use super::counts::Form;
 use super::system::System;
+use super::verdict::Sent;
 use super::{Composer, Cuts, Temporaries};
-use crate::composed::{Draft, LeftOut, Origin, SystemSource, Truncated, Why};
+use crate::composed::{Cleared, Draft, LeftOut, Origin, SystemSource, Truncated, Why};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::{Truncate, Verdict};
+use crate::truncate::Truncate;
 use crate::window::{Fate, Row, last_row};
 use groups::LastGroup;
 pub(super) use groups::no_result;
@@ -23,6 +26,7 @@ struct Taking<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     choice: Choice<'a>,
+    clearing: Clearing<'a>,
     cuts: Option<&'a mut Cuts>,
     draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
@@ -53,7 +57,14 @@ struct Halt {
 struct Member<'a> {
     place: usize,
     record: Record<'a>,
-    copy: Option<(Arc<Message>, Truncated)>,
+    copy: Option<(Arc<Message>, Change)>,
+}
+
+/// The change that made a copy of a record.
+#[derive(Clone, Copy)]
+enum Change {
+    Cut(Truncated),
+    Cleared(Cleared),
 }
 
 /// Takes the system message, what was chosen of the history, and the temporaries.
@@ -63,9 +74,10 @@ pub(super) fn take<'a>(
     system: System,
     temporaries: Temporaries<'a>,
     choice: Choice<'a>,
+    clearing: Clearing<'a>,
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    let mut taking = Taking::new(composer, snapshot, system, choice, clearing, cuts);
     taking.history(temporaries.before)?;
     taking.temporaries(temporaries.messages)?;
     if let Some(cuts) = taking.cuts {
@@ -80,6 +92,7 @@ impl<'a> Taking<'a> {
         snapshot: &'a Snapshot,
         system: System,
         choice: Choice<'a>,
+        clearing: Clearing<'a>,
         mut cuts: Option<&'a mut Cuts>,
     ) -> Self {
         if let Some(cuts) = &mut cuts {
@@ -94,6 +107,7 @@ impl<'a> Taking<'a> {
             composer,
             snapshot,
             choice,
+            clearing,
             cuts,
             draft,
             history_at,
@@ -254,35 +268,34 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Returns the record as it is sent: shared where it fits, else as a truncated copy; `None`
-    /// where the processor dropped it.
+    /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
+    /// cleared; `None` where the processor dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
-        let message = record.message();
-        let truncate = self.composer.truncate.as_ref();
-        let truncate = truncate.filter(|_| self.spared.binary_search(&place).is_err());
-        let Some(truncate) = truncate else {
-            return Ok(Some(Member { place, record, copy: None }));
-        };
-        if let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
-            let copy = Some((Arc::clone(&known.copy), known.report));
+        let whole = self.spared.binary_search(&place).is_ok();
+        let form = Form { whole, cleared: self.clearing.of(&record) };
+        let cuts = form == Form::default();
+        if cuts && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
+            let copy = Some((Arc::clone(&known.copy), Change::Cut(known.report)));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match truncate.judge(message, record.seq())? {
-            Verdict::Keep => None,
-            Verdict::Replace(copy) => {
-                let report = Truncated {
-                    seq: record.seq(),
-                    role: message.role(),
-                    from: message.texts().map(str::len).sum(),
-                    to: copy.texts().map(str::len).sum(),
-                };
-                let copy = Arc::new(copy);
+        let (seq, message) = (record.seq(), record.message());
+        let bytes = |message: &Message| message.texts().map(str::len).sum();
+        let copy = match self.composer.verdict(&self.clearing, &record, form)? {
+            Sent::AsItIs => None,
+            Sent::Nothing => return Ok(None),
+            Sent::Cut(copy) => {
+                let (from, to) = (bytes(message), bytes(&copy));
+                let report = Truncated { seq, role: message.role(), from, to };
                 if let Some(cuts) = &mut self.cuts {
                     cuts.keep(&record, &copy, report);
                 }
-                Some((copy, report))
+                Some((copy, Change::Cut(report)))
             }
-            Verdict::Drop => return Ok(None),
+            Sent::Cleared(copy) => {
+                let (from, to) = (bytes(message), bytes(&copy));
+                let report = Cleared { seq, role: message.role(), from, to };
+                Some((copy, Change::Cleared(report)))
+            }
         };
         Ok(Some(Member { place, record, copy }))
     }
@@ -292,7 +305,7 @@ impl<'a> Taking<'a> {
         self.earlier += u64::from(*place < self.choice.covers);
         match copy {
             None => self.draft.pieces.share(*place..place + 1),
-            Some((copy, report)) => self.draft.replace(copy, report),
+            Some((copy, change)) => self.draft.replace(copy, *change),
         }
         if record.message().is_user() {
             self.last_user = Some(self.draft.pieces.len() - 1);
@@ -329,17 +342,33 @@ impl Draft {
     }
 
     /// Sends a copy in the place of a record.
-    fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
-        let truncated = &mut self.report.truncated;
-        if truncated.is_empty() {
+    fn replace(&mut self, copy: &Arc<Message>, change: Change) {
+        let report = &mut self.report;
+        if report.truncated.is_empty() && report.cleared.is_empty() {
             // Where one message is too long, others often are too.
-            truncated.reserve(MORE);
             self.pieces.reserve(MORE);
         }
-        truncated.push(*report);
-        self.pieces.push(Arc::clone(copy), Origin::Truncated(report.seq));
+        let origin = match change {
+            Change::Cut(cut) => {
+                add(&mut report.truncated, cut);
+                Origin::Truncated(cut.seq)
+            }
+            Change::Cleared(cleared) => {
+                add(&mut report.cleared, cleared);
+                Origin::Cleared(cleared.seq)
+            }
+        };
+        self.pieces.push(Arc::clone(copy), origin);
     }
 }
 
-/// The number of truncated messages for which room is made with the first one.
+/// Adds a line to a report, and makes room for more with the first one.
+fn add<T>(lines: &mut Vec<T>, line: T) {
+    if lines.is_empty() {
+        lines.reserve(MORE);
+    }
+    lines.push(line);
+}
+
+/// The number of changed messages for which room is made with the first one.
 const MORE: usize = 16;

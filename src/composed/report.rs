@@ -90,6 +90,9 @@ pub struct Report {
     pub unreadable: Vec<u64>,
     /// The messages that truncation shortened or replaced.
     pub truncated: Vec<Truncated>,
+    /// The messages of which a result or media gave way to a placeholder: see
+    /// [`Clear`](crate::Clear).
+    pub cleared: Vec<Cleared>,
     /// The calls that were answered in place of a result that nobody recorded.
     pub repaired: Vec<Repaired>,
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
@@ -215,6 +218,20 @@ pub struct Truncated {
     pub to: usize,
 }
 
+/// A message of which a tool result, or media, gave way to a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Its position.
+    pub seq: u64,
+    /// Its role.
+    pub role: Role,
+    /// The bytes of its text before; those of media are not counted.
+    pub from: usize,
+    /// The bytes of its text after, with the placeholder.
+    pub to: usize,
+}
+
 /// A tool call that was answered in place of a result that nobody recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -276,6 +293,7 @@ impl Report {
             && self.left_out.is_empty()
             && self.unreadable.is_empty()
             && self.truncated.is_empty()
+            && self.cleared.is_empty()
             && self.repaired.is_empty()
             && self.adapted.is_empty()
             && self.moved.is_empty()
@@ -348,6 +366,10 @@ impl fmt::Display for Report {
         for Truncated { seq, role, from, to } in &self.truncated {
             let (from, to) = (Grouped(from), Grouped(to));
             writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Cleared { seq, role, from, to } in &self.cleared {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
         }
         for Repaired { seq, call_id } in &self.repaired {
             match seq {

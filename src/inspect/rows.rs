@@ -162,6 +162,7 @@ pub(super) fn told(origin: Origin) -> String {
         Origin::System => "the system message".to_owned(),
         Origin::History(seq) => format!("position {seq}"),
         Origin::Truncated(seq) => format!("position {seq}, cut"),
+        Origin::Cleared(seq) => format!("position {seq}, cleared"),
         Origin::Adapted(seq) => format!("position {seq}, adapted"),
         Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
         Origin::Joined(None) => "joined".to_owned(),

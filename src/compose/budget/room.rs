@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use super::Limit;
 use crate::compose::choose::{Fit, Messages, Room, Unit};
-use crate::compose::counts::Counts;
+use crate::compose::clear::Clearing;
+use crate::compose::counts::{Counts, Form};
 use crate::compose::system::System;
 use crate::compose::take::no_result;
+use crate::compose::verdict::Sent;
 use crate::compose::{Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot};
-use crate::truncate::{Truncate, Verdict};
+use crate::truncate::Truncate;
 use crate::window::{Matches, Row, last_row};
 
 /// The room that a budget leaves for the history.
@@ -21,6 +23,7 @@ pub(super) struct TokenRoom<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     temporaries: &'a [Arc<Message>],
+    clearing: Clearing<'a>,
     counts: &'a mut Counts,
     /// The tokens of the tools' definitions.
     tools: usize,
@@ -63,6 +66,7 @@ impl<'a> TokenRoom<'a> {
         snapshot: &'a Snapshot,
         system: &System,
         temporaries: Temporaries<'a>,
+        clearing: Clearing<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
@@ -93,6 +97,7 @@ impl<'a> TokenRoom<'a> {
             composer,
             snapshot,
             temporaries,
+            clearing,
             counts,
             tools,
             whole,
@@ -126,11 +131,22 @@ impl<'a> TokenRoom<'a> {
             let count = || counter.count(item.borrowed());
             let tokens = match item {
                 Item::Record(place, record) => {
-                    self.counts.record(record, self.spared.binary_search(&place).is_ok(), count)?
+                    let form = Form { whole: self.is_spared(place), cleared: None };
+                    self.counts.record(record, form, count)?
                 }
                 Item::Own(message, origin) => match origin {
                     Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
-                        Some(record) => self.counts.record(record, false, count)?,
+                        Some(record) => self.counts.record(record, Form::default(), count)?,
+                        None => count()?,
+                    },
+                    Origin::Cleared(seq) => match records.find(seq) {
+                        Some(record) => {
+                            let is_it =
+                                |place| records.get(place).is_some_and(|it| it.seq() == seq);
+                            let whole = self.spared.iter().any(|place| is_it(*place));
+                            let form = Form { whole, cleared: self.clearing.of(&record) };
+                            self.counts.record(record, form, count)?
+                        }
                         None => count()?,
                     },
                     Origin::Repair => {
@@ -175,18 +191,20 @@ impl<'a> TokenRoom<'a> {
         Ok(sum)
     }
 
+    fn is_spared(&self, place: usize) -> bool {
+        self.spared.binary_search(&place).is_ok()
+    }
+
     /// Returns the tokens of a record as it is sent.
     fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
         let Some(record) = records.get(place) else { return Ok(0) };
-        let (message, whole) = (record.message(), self.spared.binary_search(&place).is_ok());
+        let form = Form { whole: self.is_spared(place), cleared: self.clearing.of(&record) };
+        let (composer, clearing) = (self.composer, self.clearing);
         let counter = &*self.limit.counter;
-        self.counts.record(record, whole, || {
-            let truncate = self.composer.truncate.as_ref().filter(|_| !whole);
-            match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
-                None | Some(Verdict::Keep) => counter.count(message),
-                Some(Verdict::Replace(copy)) => counter.count(&copy),
-                Some(Verdict::Drop) => Ok(0),
-            }
+        self.counts.record(record, form, || match composer.verdict(&clearing, &record, form)? {
+            Sent::AsItIs => counter.count(record.message()),
+            Sent::Cut(copy) | Sent::Cleared(copy) => counter.count(&copy),
+            Sent::Nothing => Ok(0),
         })
     }
 
