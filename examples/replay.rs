@@ -236,13 +236,14 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
     let code = ".max_tokens(Budget::new(8_000).stepped(3_000, 6_000)?, Estimate)".into();
     let stepped = Budget::new(8_000).stepped(3_000, 6_000)?;
     all.push(budget("3,000 to 6,000 tokens", code, stepped));
-    for (keep, step) in [(10, 1), (3, 16), (3, 32), (3, 64), (3, 96), (3,128),(1,64), (6,64)] {
+    for (keep, step) in [(10, 1), (3, 16), (3, 32), (3, 64)] {
         let clear = Clear::tool_results().keep(keep).step(step);
         let code = format!(
             ".window(Window::all()).clear(Clear::tool_results().keep({keep}).step({step}))"
         );
         let composer = Composer::new().window(Window::all()).clear(clear);
-        let name = format!("cleared but {keep}, by {step}");
+        let how = if step == 1 { "rolling".into() } else { format!("in steps of {step}") };
+        let name = format!("all results but {keep} cleared, {how}");
         all.push(Setting { name, code, how: How::Composed(Box::new(composer)) });
     }
     Ok(all)

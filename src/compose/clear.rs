@@ -114,7 +114,7 @@ impl Clear {
         self
     }
 
-    /// Moves the boundary only once in so many messages; 64 unless set. 0 counts as 1.
+    /// Moves the boundary only once in so many messages; 32 unless set. 0 counts as 1.
     ///
     /// Each move is paid for by writing what stands behind the boundary into the provider's cache
     /// anew. `cargo run --release --example replay` says what a step costs on your conversations.
@@ -270,6 +270,6 @@ impl Composer {
 /// The default number of results that stay whole.
 const KEEP: usize = 3;
 /// The default step: see `examples/replay.rs` for what others cost.
-const STEP: u64 = 64;
+const STEP: u64 = 32;
 /// The default limit: a placeholder in the place of less would hardly be shorter.
 const LONGER_THAN: usize = 120;

@@ -1,4 +1,4 @@
-//! Clearing in configuration files: `{"results": true, "media": true, "keep": 3, "step": 64}`.
+//! Clearing in configuration files: `{"results": true, "media": true, "keep": 3, "step": 32}`.
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
