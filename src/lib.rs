@@ -127,6 +127,7 @@
 //! |---|---|
 //! | send a prompt to a provider, and read its answer or its stream | [`wire`] |
 //! | run a tool loop that stores a whole turn or nothing | [`turn`] |
+//! | let a model read what its prompt does not show | [`history`] |
 //! | know what was left out, cut and repaired | [`Report`] and [`report`] |
 //! | keep conversations in a database | [`store`] |
 //! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
@@ -177,6 +178,7 @@ mod composed;
 pub mod conformance;
 pub mod conversation;
 pub mod error;
+pub mod history;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod memory;

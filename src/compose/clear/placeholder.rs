@@ -1,9 +1,7 @@
 //! The text that stands for what is cleared. It depends on the message and its position alone.
 
-use std::fmt::Write as _;
-
 use super::What;
-use crate::message::{Content, Message, Part, ToolMessage, UserMessage};
+use crate::message::{Content, Message, Part, ToolMessage, UserMessage, in_words};
 
 /// Returns a copy of a message in which a result, or its media, are cleared.
 pub(super) fn copy(message: &Message, seq: u64, what: What, template: Option<&str>) -> Message {
@@ -43,32 +41,9 @@ fn text<'a>(
     template: Option<&str>,
 ) -> String {
     let characters = texts.map(|text| text.chars().count()).sum();
-    let length = length(characters, parts);
+    let length = in_words(characters, parts);
     match template {
         None => format!("[Not shown here: {length} in message {seq}.]"),
         Some(text) => text.replace("{length}", &length).replace("{position}", &seq.to_string()),
     }
-}
-
-/// Returns the length in words: `1 character`, `2 images and 1 file`.
-fn length(characters: usize, parts: &[Part]) -> String {
-    let count = |is: fn(&Part) -> bool| parts.iter().filter(|part| is(part)).count();
-    let counted = [
-        (characters, "character"),
-        (count(|part| matches!(part, Part::Image(_))), "image"),
-        (count(|part| matches!(part, Part::Audio(_))), "recording"),
-        (count(|part| matches!(part, Part::Video(_))), "film"),
-        (count(|part| matches!(part, Part::File(_))), "file"),
-        (count(|part| matches!(part, Part::Other(_))), "part of another kind"),
-    ];
-    let mut words = String::new();
-    for (n, noun) in counted.into_iter().filter(|(n, _)| *n > 0) {
-        let and = if words.is_empty() { "" } else { " and " };
-        let _ = match (n, noun) {
-            (1, _) => write!(words, "{and}1 {noun}"),
-            (_, "part of another kind") => write!(words, "{and}{n} parts of another kind"),
-            _ => write!(words, "{and}{n} {noun}s"),
-        };
-    }
-    words
 }
