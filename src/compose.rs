@@ -25,6 +25,7 @@ mod choose;
 mod clear;
 mod counts;
 mod cuts;
+mod notice;
 mod shape;
 mod system;
 mod take;
@@ -50,6 +51,7 @@ use choose::Choice;
 pub use clear::Clear;
 use clear::Clearing;
 use cuts::Cuts;
+pub use notice::Notice;
 use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -70,6 +72,7 @@ pub struct Composer {
     limit: Option<Limit>,
     truncate: Option<Truncate>,
     clear: Option<Clear>,
+    notice: Option<Notice>,
     tool_groups: ToolGroups,
     placement: Placement,
     provider: Option<Provider>,
@@ -104,13 +107,14 @@ pub(crate) struct Temporaries<'a> {
     still_free: usize,
     /// The tools of a turn, in place of the composer's.
     tools: Option<&'a Arc<[Tool]>>,
-    /// The positions of records that are never cleared, in ascending order.
-    exempt: &'a [u64],
+    /// What is cleared of the history beside them.
+    clearing: Clearing<'a>,
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None, exempt: &[] }
+        let clearing = Clearing::none();
+        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None, clearing }
     }
 
     /// Returns the same with tokens kept free in the budget, of which so many are used.
@@ -404,9 +408,9 @@ impl Composer {
     ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
-            let clearing = self.clearing(snapshot, temporaries.exempt)?;
-            let cache = cache.unwrap_or(&mut nothing);
-            return limit.fit(self, snapshot, temporaries, clearing, cache);
+            let clearing = self.clearing(snapshot, &[])?;
+            let temporaries = Temporaries { clearing, ..temporaries };
+            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.messages.is_empty()
             && let Some(draft) = self.newest_as_is(snapshot)
@@ -420,9 +424,9 @@ impl Composer {
         let mut room = choose::Messages::new(window.most(), window.half());
         let choice = self.choose(snapshot, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
-        let clearing = self.clearing(snapshot, temporaries.exempt)?;
-        let cuts = cache.map(|cache| &mut cache.cuts);
-        Ok(self.take(snapshot, system, temporaries, choice, clearing, cuts)?)
+        let clearing = self.clearing(snapshot, &[])?;
+        let temporaries = Temporaries { clearing, ..temporaries };
+        Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
     }
 
     /// Returns the tools that the model can call.
@@ -441,13 +445,12 @@ impl Composer {
         system: System,
         temporaries: Temporaries<'_>,
         choice: Choice<'_>,
-        clearing: Clearing<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Draft>> {
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
-        let mut draft = take::take(self, snapshot, system, temporaries, choice, clearing, cuts)?;
+        let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }
@@ -464,6 +467,7 @@ impl fmt::Debug for Composer {
             .field("limit", &self.limit)
             .field("truncate", &self.truncate)
             .field("clear", &self.clear)
+            .field("notice", &self.notice)
             .field("tool_groups", &self.tool_groups)
             .field("placement", &self.placement)
             .field("provider", &self.provider)

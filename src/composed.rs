@@ -75,6 +75,8 @@ pub enum Origin {
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
     Note,
+    /// A note of the user that earlier messages are not shown: see [`Notice`](crate::Notice).
+    Notice,
     /// A temporary message.
     Temporary,
     /// The history: a copy of the record at this position, changed as the provider demands.
@@ -95,7 +97,12 @@ impl Origin {
                 Some(seq)
             }
             Self::Joined(seq) => seq,
-            Self::System | Self::Repair | Self::Note | Self::Temporary | Self::Added => None,
+            Self::System
+            | Self::Repair
+            | Self::Note
+            | Self::Notice
+            | Self::Temporary
+            | Self::Added => None,
         }
     }
 

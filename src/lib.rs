@@ -197,7 +197,7 @@ pub mod window;
 pub mod wire;
 
 #[doc(inline)]
-pub use compose::{Budget, Clear, Composer, Placement};
+pub use compose::{Budget, Clear, Composer, Notice, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]

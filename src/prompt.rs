@@ -10,7 +10,9 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Clear, Composer, ComposerCache, Composition, Placement, Temporaries};
+use crate::compose::{
+    Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
+};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt, share};
@@ -119,6 +121,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn clear(self, clear: Clear) -> Self {
         self.with(|composer| composer.clear(clear))
+    }
+
+    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
+    #[must_use]
+    pub fn notice(self, notice: Notice) -> Self {
+        self.with(|composer| composer.notice(notice))
     }
 
     /// Sets how tool groups are treated.

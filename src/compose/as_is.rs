@@ -17,6 +17,7 @@ impl Composer {
         let Snapshot { records, unreadable, .. } = snapshot;
         let have = records.len();
         if self.provider.is_some()
+            || self.notice.is_some()
             || !unreadable.is_empty()
             || (have < newest && !snapshot.is_complete())
         {

@@ -7,7 +7,6 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::cache::ComposerCache;
-use super::clear::Clearing;
 use super::system::System;
 use super::{Composer, Temporaries};
 use crate::composed::{Draft, Why};
@@ -139,11 +138,10 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
-        clearing: Clearing<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
-        let first = self.fit_units(composer, snapshot, temporaries, clearing, cache)?;
+        let first = self.fit_units(composer, snapshot, temporaries, cache)?;
         cache.counts.forget_unasked();
         let (needed, mut best) = match first {
             Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
@@ -163,7 +161,7 @@ impl Limit {
             shorter.truncate = Some(truncate);
             // Texts that are cut shorter have other counts, which are not remembered.
             let nothing = &mut ComposerCache::default();
-            match self.fit_units(&shorter, snapshot, temporaries, clearing, nothing)? {
+            match self.fit_units(&shorter, snapshot, temporaries, nothing)? {
                 Tried::Fits(mut draft) => {
                     if let Some(tokens) = &mut draft.report.tokens {
                         tokens.cut_to = Some(limit);
@@ -186,12 +184,11 @@ impl Limit {
         composer: &Composer,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
-        clearing: Clearing<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Tried, NotReady> {
         let system = composer.system_message(snapshot, temporaries.messages);
         let mut attempt =
-            |most| self.attempt(composer, snapshot, &system, temporaries, clearing, cache, most);
+            |most| self.attempt(composer, snapshot, &system, temporaries, cache, most);
         let (mut least, units) = match attempt(usize::MAX)? {
             Tried::TooMuch { tokens, units } => (tokens, units),
             fits @ Tried::Fits(_) => return Ok(fits),
@@ -223,17 +220,14 @@ impl Limit {
         snapshot: &Snapshot,
         system: &System,
         temporaries: Temporaries<'_>,
-        clearing: Clearing<'_>,
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, NotReady> {
         let ComposerCache { counts, cuts } = cache;
-        let mut room =
-            TokenRoom::new(self, composer, snapshot, system, temporaries, clearing, counts, most)?;
+        let mut room = TokenRoom::new(self, composer, snapshot, system, temporaries, counts, most)?;
         let choice = composer.choose(snapshot, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let (system, cuts) = (system.clone(), Some(cuts));
-        let mut draft = composer.take(snapshot, system, temporaries, choice, clearing, cuts)?;
+        let mut draft = composer.take(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
         let pieces = draft.pieces.walk(&snapshot.records);
         let (tokens, message_tokens) = room.tokens(pieces, budget)?;
         let total = tokens.total;

@@ -201,7 +201,7 @@ fn has_others(content: &Content) -> bool {
 }
 
 /// The records of a prompt that are cleared.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Clearing<'a> {
     clear: Option<&'a Clear>,
     /// The positions before which results and media are cleared.
@@ -219,6 +219,11 @@ pub(super) enum What {
 }
 
 impl Clearing<'_> {
+    /// Clears nothing.
+    pub(super) const fn none() -> Self {
+        Self { clear: None, results: 0, media: 0, exempt: &[] }
+    }
+
     /// Returns what of this record is cleared.
     pub(super) fn of(&self, record: &Record<'_>) -> Option<What> {
         let (clear, seq) = (self.clear?, record.seq());
@@ -260,7 +265,7 @@ impl Composer {
         snapshot: &Snapshot,
         exempt: &'a [u64],
     ) -> Result<Clearing<'a>, NotReady> {
-        let Some(clear) = &self.clear else { return Ok(Clearing::default()) };
+        let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
         let results = self.boundary(clear, snapshot, What::Result)?;
         let media = self.boundary(clear, snapshot, What::Media)?;
         Ok(Clearing { clear: Some(clear), results, media, exempt })

@@ -74,10 +74,10 @@ pub(super) fn take<'a>(
     system: System,
     temporaries: Temporaries<'a>,
     choice: Choice<'a>,
-    clearing: Clearing<'a>,
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(composer, snapshot, system, choice, clearing, cuts);
+    let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    taking.clearing = temporaries.clearing;
     taking.history(temporaries.before)?;
     taking.temporaries(temporaries.messages)?;
     if let Some(cuts) = taking.cuts {
@@ -92,7 +92,6 @@ impl<'a> Taking<'a> {
         snapshot: &'a Snapshot,
         system: System,
         choice: Choice<'a>,
-        clearing: Clearing<'a>,
         mut cuts: Option<&'a mut Cuts>,
     ) -> Self {
         if let Some(cuts) = &mut cuts {
@@ -107,7 +106,7 @@ impl<'a> Taking<'a> {
             composer,
             snapshot,
             choice,
-            clearing,
+            clearing: Clearing::none(),
             cuts,
             draft,
             history_at,
@@ -126,6 +125,14 @@ impl<'a> Taking<'a> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
+        // A window that takes more than there is covers the rows before the first record too.
+        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
+        let first = match records.get(covers) {
+            _ if covers == 0 && takes_all && !is_full => snapshot.start,
+            Some(record) => record.seq(),
+            None => snapshot.end,
+        };
+        self.notice(first);
         for place in mem::take(&mut self.choice.front) {
             let Some(record) = records.get(place) else { continue };
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
@@ -137,13 +144,6 @@ impl<'a> Taking<'a> {
                 self.message(place, record)?;
             }
         }
-        // A window that takes more than there is covers the rows before the first record too.
-        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
-        let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start,
-            Some(record) => record.seq(),
-            None => snapshot.end,
-        };
         let report = &mut self.draft.report;
         let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
@@ -177,6 +177,15 @@ impl<'a> Taking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Says how much before the window, which opens at this position, is not shown.
+    fn notice(&mut self, first: u64) {
+        let notice = self.composer.notice_of(self.snapshot, &self.choice, first);
+        if let Some((count, message)) = notice {
+            self.draft.report.notice = Some(count);
+            self.draft.pieces.push(Arc::new(message), Origin::Notice);
+        }
     }
 
     fn checks_groups(&self) -> bool {

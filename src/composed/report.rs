@@ -75,6 +75,8 @@ pub struct Report {
     /// The positions of the results whose arrival a note of the user at the end of the history
     /// tells.
     pub note: Vec<u64>,
+    /// The number of earlier messages that a notice says are not shown, where there is one.
+    pub notice: Option<u64>,
     /// The position before which nothing was looked for, where a question or the call of a result
     /// was missed, or older messages were because of too many records of the application in
     /// between.
@@ -356,6 +358,9 @@ impl fmt::Display for Report {
         }
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
+        }
+        if let Some(count) = self.notice {
+            writeln!(f, "  notice     at least {} are not shown", Grouped(count))?;
         }
         if self.private > 0 {
             writeln!(f, "  left out   {} of the application", Grouped(self.private))?;

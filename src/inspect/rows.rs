@@ -168,6 +168,7 @@ pub(super) fn told(origin: Origin) -> String {
         Origin::Joined(None) => "joined".to_owned(),
         Origin::Repair => "in place of a missing result".to_owned(),
         Origin::Note => "a note of this prompt".to_owned(),
+        Origin::Notice => "a notice of what is not shown".to_owned(),
         Origin::Temporary => "temporary".to_owned(),
         Origin::Added => "added for the provider".to_owned(),
     }

@@ -66,7 +66,6 @@ impl<'a> TokenRoom<'a> {
         snapshot: &'a Snapshot,
         system: &System,
         temporaries: Temporaries<'a>,
-        clearing: Clearing<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
@@ -75,18 +74,22 @@ impl<'a> TokenRoom<'a> {
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
         let tools = tools.map_or(Ok(0), |tools| counts.tools(tools, counter))?;
-        let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
+        let Temporaries { messages: temporaries, kept_free, still_free, clearing, .. } =
+            temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
             fixed = fixed.saturating_add(counts.shared(message, counter)?);
         }
+        let notice = composer.notice.as_ref().map(|it| it.message(snapshot.end));
+        let notice = notice.map_or(Ok(0), |notice| counter.count(&notice))?;
+        fixed = fixed.saturating_add(notice);
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
         let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
-        let whole = whole.saturating_sub(kept_free);
+        let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
         let records = &snapshot.records;
         let (row, _) = last_row(records, 0, records.len());
         let question = row.last().copied();
@@ -154,9 +157,11 @@ impl<'a> TokenRoom<'a> {
                         self.counts.repair(name, message, counter)?
                     }
                     // These are made anew for each prompt, so their counts are not remembered.
-                    Origin::Adapted(_) | Origin::Joined(_) | Origin::Added | Origin::Note => {
-                        count()?
-                    }
+                    Origin::Adapted(_)
+                    | Origin::Joined(_)
+                    | Origin::Added
+                    | Origin::Note
+                    | Origin::Notice => count()?,
                     Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
                 },
             };
