@@ -80,13 +80,17 @@
 //! ```
 //! use memory_prompt::text::{Keep, Unit};
 //! use memory_prompt::window::{Prices, ToolGroups};
-//! use memory_prompt::{Budget, Composer, Placement, Provider, Truncate, Window};
+//! use memory_prompt::{
+//!     Budget, Clear, Composer, Notice, Placement, Provider, Truncate, Window,
+//! };
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Settings {
 //!     window: Window,        // {"last":20}, {"turns":5}, "all", {"stepped":{"low":40,"step":38}}
 //!     max_tokens: Budget,    // 8000, or as below
 //!     truncate: Truncate,
+//!     clear: Clear,
+//!     notice: Notice,
 //!     temporaries: Placement,
 //!     tool_groups: ToolGroups,
 //!     provider: Provider,
@@ -99,6 +103,8 @@
 //!     "window": {"stepped": {"low": 40, "step": 38}},
 //!     "max_tokens": {"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}},
 //!     "truncate": {"limit": 800, "keep": "ends", "marker": " … "},
+//!     "clear": {"results": true, "keep": 3, "step": 32, "longer_than": 120},
+//!     "notice": {"text": "[{count} or more are not shown.]", "step": 64},
 //!     "temporaries": "end",
 //!     "tool_groups": "repair",
 //!     "provider": "anthropic",
@@ -114,6 +120,8 @@
 //! let composer = Composer::new()
 //!     .window(settings.window)
 //!     .truncate(settings.truncate)
+//!     .clear(settings.clear)
+//!     .notice(settings.notice)
 //!     .for_provider(settings.provider);
 //!
 //! let error = serde_json::from_str::<Truncate>(r#"{"limit": 0}"#).unwrap_err().to_string();

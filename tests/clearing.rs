@@ -12,7 +12,7 @@ use conversations::{
 
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
-use memory_prompt::report::Origin;
+use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, Composer, DefaultChatMemory,
@@ -364,5 +364,158 @@ proptest! {
                 prop_assert_eq!(ids(new), ids(old));
             }
         }
+    }
+}
+
+/// A question, and so many rounds of a tool that says 200 characters.
+fn looping(rounds: usize) -> Vec<Message> {
+    let round = |i: usize| {
+        let id = format!("c{i}");
+        [
+            Message::ai_calls([ToolCall::new(&id, "read", "{}")]),
+            Message::tool(id, "read", "x".repeat(200)),
+        ]
+    };
+    let rounds = (0..rounds).flat_map(round);
+    [Message::user("Which of these files is the oldest?")].into_iter().chain(rounds).collect()
+}
+
+fn cleared_of(history: &[Message], clear: Clear) -> Vec<u64> {
+    let composer = Composer::new().window(Window::all()).clear(clear);
+    let snapshot = Snapshot::from_messages(history.to_vec());
+    cleared(&composer.compose_all(&snapshot, &[]).unwrap()).into_iter().collect()
+}
+
+#[test]
+fn the_boundary_counts_positions_and_not_results() {
+    let clear = || Clear::tool_results().keep(2).step(6);
+    // The call of the second newest result stands in 5, 7, 9, 11 and 13.
+    let moves: Vec<_> = (4..9).map(|rounds| cleared_of(&looping(rounds), clear())).collect();
+    let [first, second] = [vec![2, 4], vec![2, 4, 6, 8, 10]];
+    assert_eq!(moves, [vec![], first.clone(), first.clone(), first, second]);
+}
+
+#[test]
+fn what_is_excepted_stays_and_is_not_counted() {
+    let mut history = looping(3);
+    for i in 0..5 {
+        let id = format!("plan{i}");
+        history.push(Message::ai_calls([ToolCall::new(&id, "plan", "{}")]));
+        history.push(Message::tool(id, "plan", "y".repeat(200)));
+    }
+    let clear = Clear::tool_results().keep(1).step(1);
+    assert_eq!(cleared_of(&history, clear.clone()), [2, 4, 6, 8, 10, 12, 14]);
+    assert_eq!(cleared_of(&history, clear.clone().except(["plan"])), [2, 4]);
+    assert_eq!(cleared_of(&history, clear.clone().except(["read"])), [8, 10, 12, 14]);
+    assert_eq!(cleared_of(&history, clear.longer_than(200)), [0; 0]);
+}
+
+#[test]
+fn parallel_calls_are_kept_together() {
+    let ids = ["a", "b", "c"];
+    let mut history = looping(2);
+    history.push(Message::ai_calls(ids.map(|id| ToolCall::new(id, "read", "{}"))));
+    history.extend(ids.map(|id| Message::tool(id, "read", "x".repeat(200))));
+    assert_eq!(cleared_of(&history, Clear::tool_results().keep(1).step(1)), [2, 4]);
+    // Calls that a shim wrote as messages of their own belong together too.
+    let mut history = looping(2);
+    history.extend(ids.map(|id| Message::ai_calls([ToolCall::new(id, "read", "{}")])));
+    history.extend(ids.map(|id| Message::tool(id, "read", "x".repeat(200))));
+    assert_eq!(cleared_of(&history, Clear::tool_results().keep(1).step(1)), [2, 4]);
+}
+
+#[test]
+fn a_late_result_moves_nothing_back() {
+    let clear = || Clear::tool_results().keep(2).step(1);
+    let mut history = looping(4);
+    history.insert(1, Message::ai_calls([ToolCall::new("late", "read", "{}")]));
+    let before = cleared_of(&history, clear());
+    assert_eq!(before, [3, 5]);
+    history.push(Message::user("And?"));
+    history.push(Message::tool("late", "read", "z".repeat(200)));
+    assert_eq!(cleared_of(&history, clear()), before);
+    // Results of nobody's are counted by nobody.
+    history.extend(["x", "y", "z"].map(|id| Message::tool(id, "read", "z".repeat(200))));
+    assert_eq!(cleared_of(&history, clear()), before);
+}
+
+#[test]
+fn pictures_that_no_answer_has_seen_stay() {
+    let picture = || Message::user([Part::Image(Media::url("https://e.x/a.png"))]);
+    let clear = || Clear::media().keep(1).step(1);
+    let mut history = vec![picture(), picture(), picture(), Message::user("Which is best?")];
+    assert_eq!(cleared_of(&history, clear()), [0; 0]);
+    history.push(Message::ai("The first one."));
+    assert_eq!(cleared_of(&history, clear()), [0, 1]);
+    assert_eq!(cleared_of(&history, Clear::tool_results()), [0; 0]);
+}
+
+#[test]
+fn nothing_is_cleared_before_there_are_so_many_tokens() {
+    let clear = |over| Clear::tool_results().keep(1).step(4).over(over);
+    let tokens = |rounds| {
+        let composer = Composer::new().max_tokens(usize::MAX, Estimate);
+        let snapshot = Snapshot::from_messages(looping(rounds));
+        composer.compose_all(&snapshot, &[]).unwrap().report().message_tokens.iter().sum::<usize>()
+    };
+    // The boundary comes to 8 with the result of the fifth call, in 9, and to 12 with the seventh.
+    assert_eq!(cleared_of(&looping(5), clear(tokens(5) - 1)), [2, 4, 6]);
+    for rounds in 1..7 {
+        assert_eq!(cleared_of(&looping(rounds), clear(tokens(5))), [0; 0], "{rounds}");
+    }
+    assert_eq!(cleared_of(&looping(7), clear(tokens(5))), [2, 4, 6, 8, 10]);
+}
+
+#[test]
+fn a_processor_drops_what_it_drops() {
+    use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
+    struct Secret;
+    impl TruncateProcessor for Secret {
+        fn process(
+            &self,
+            message: &Message,
+            _: &TruncateContext,
+        ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(if message.is_tool() { Verdict::Drop } else { Verdict::Keep })
+        }
+    }
+    let composer = Composer::new()
+        .window(Window::all())
+        .clear(Clear::tool_results().keep(1).step(1))
+        .truncate(Truncate::default().processor(Secret));
+    for composer in [composer.clone(), composer.max_tokens(1_000, Estimate)] {
+        let prompt = composer.compose_all(&Snapshot::from_messages(looping(4)), &[]).unwrap();
+        assert_eq!(prompt.len(), 1);
+        assert_eq!(prompt.report().cleared.len(), 0);
+    }
+}
+
+#[test]
+fn the_report_says_what_moved_the_prefix() {
+    let mut prompt = MemoryPrompt::new(memory(&looping(3)))
+        .window(Window::all())
+        .clear(Clear::tool_results().keep(1).step(6).placeholder("gone: {length} of {position}"));
+    let first = prompt.build().unwrap();
+    assert!(first.report().cleared.is_empty());
+    prompt.add_all(looping(1).into_iter().skip(1)).unwrap();
+    let second = prompt.build().unwrap().compared_to(&first);
+    let report = second.report();
+    assert_eq!(report.shared_prefix.unwrap().broken_by, Some(Break::Clearing(2)));
+    assert_eq!(second[2].text(), "gone: 200 characters of 2");
+    assert!(report.to_string().contains("  cleared    2: tool, 200 to 25 bytes\n"));
+    assert!(report.to_string().contains("message 2 is cleared, or not any more"));
+    assert!(!report.is_untouched());
+}
+
+#[cfg(feature = "tokio")]
+#[tokio::test]
+async fn async_prompts_are_the_same() {
+    use memory_prompt::adapt::ToAsync;
+    let clear = || Clear::tool_results().keep(2).step(4).over(100);
+    for window in [Window::all(), Window::last(6), Window::stepped(4, 4).unwrap()] {
+        let mut blocking = MemoryPrompt::new(memory(&looping(20))).window(window).clear(clear());
+        let memory = ToAsync::new(memory(&looping(20)));
+        let mut prompt = MemoryPrompt::new_async(memory).window(window).clear(clear());
+        assert_eq!(prompt.build().await.unwrap(), blocking.build().unwrap());
     }
 }

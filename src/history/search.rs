@@ -22,9 +22,11 @@ pub struct SearchHistory {
 }
 
 impl SearchHistory {
-    /// Returns the tool, which quotes up to 1,000 tokens, of up to 300 characters a message.
+    /// Returns the tool, which quotes up to 1,000 tokens, of up to 300 characters a message, and
+    /// whatever has one of the words, if nothing fits better.
     pub fn new() -> Self {
-        Self::with(Recall::words().tool_results().tokens(1_000).passage(300))
+        let recall = Recall::words().tool_results().least_score(0.0);
+        Self::with(recall.tokens(1_000).passage(300))
     }
 
     /// Returns the tool, which searches by these settings, and shares the indexes of these.
