@@ -285,7 +285,7 @@ impl Composer {
 
     /// Returns whether composing counts or cuts anything that the next prompt may send again.
     pub(crate) fn uses_cache(&self) -> bool {
-        self.limit.is_some() || self.truncate.is_some()
+        self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
     /// Returns the counter of the budget, and the tokens that it has for a prompt.
@@ -448,8 +448,11 @@ impl Composer {
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Draft>> {
         // A processor may decide otherwise the next time, so its copies are not remembered.
-        let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
-        let cuts = cuts.filter(|_| cuts_alone);
+        let remembers = match &self.truncate {
+            Some(truncate) => !truncate.has_processor(),
+            None => self.clear.is_some(),
+        };
+        let cuts = cuts.filter(|_| remembers);
         let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;

@@ -107,8 +107,8 @@ fn clearings() -> impl Strategy<Value = Clear> {
                 _ => Clear::tool_results().and_media(),
             };
             let clear = clear.keep(keep).step(step as u64).longer_than(longer_than).except(names);
-            let clear = over.map_or(clear.clone(), |tokens| clear.over(tokens));
-            text.map_or(clear.clone(), |text| clear.placeholder(text))
+            let clear = if let Some(tokens) = over { clear.over(tokens) } else { clear };
+            if let Some(text) = text { clear.placeholder(text) } else { clear }
         })
 }
 

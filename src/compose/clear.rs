@@ -131,7 +131,7 @@ impl Clear {
         self
     }
 
-    /// Never clears the results of the tools of these names.
+    /// Never clears the results of the tools of these names; nor, then, results that name no tool.
     #[must_use]
     pub fn except(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.except.extend(tools.into_iter().map(Into::into));
@@ -178,7 +178,9 @@ impl Clear {
     }
 
     fn spares_tool(&self, tool: &ToolMessage) -> bool {
-        self.except.iter().any(|name| name == tool.tool_name())
+        // One that names no tool may be of any.
+        let is_it = |name: &String| name == tool.tool_name() || tool.tool_name().is_empty();
+        self.except.iter().any(is_it)
     }
 
     fn clears_result(&self, tool: &ToolMessage) -> bool {

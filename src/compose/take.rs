@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::choose::Choice;
 use super::clear::Clearing;
 use super::counts::Form;
+use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
 use super::{Composer, Cuts, Temporaries};
@@ -58,13 +59,6 @@ struct Member<'a> {
     place: usize,
     record: Record<'a>,
     copy: Option<(Arc<Message>, Change)>,
-}
-
-/// The change that made a copy of a record.
-#[derive(Clone, Copy)]
-enum Change {
-    Cut(Truncated),
-    Cleared(Cleared),
 }
 
 /// Takes the system message, what was chosen of the history, and the temporaries.
@@ -282,30 +276,31 @@ impl<'a> Taking<'a> {
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
         let whole = self.spared.binary_search(&place).is_ok();
         let form = Form { whole, cleared: self.clearing.of(&record) };
-        let cuts = form == Form::default();
-        if cuts && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
-            let copy = Some((Arc::clone(&known.copy), Change::Cut(known.report)));
+        // What is spared this time is cut the next time.
+        let remembers = !whole;
+        if remembers
+            && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record, form.cleared))
+        {
+            let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
         let (seq, message) = (record.seq(), record.message());
-        let bytes = |message: &Message| message.texts().map(str::len).sum();
+        let (role, from) = (message.role(), text_bytes(message));
         let copy = match self.composer.verdict(&self.clearing, &record, form)? {
             Sent::AsItIs => None,
             Sent::Nothing => return Ok(None),
             Sent::Cut(copy) => {
-                let (from, to) = (bytes(message), bytes(&copy));
-                let report = Truncated { seq, role: message.role(), from, to };
-                if let Some(cuts) = &mut self.cuts {
-                    cuts.keep(&record, &copy, report);
-                }
-                Some((copy, Change::Cut(report)))
+                let to = text_bytes(&copy);
+                Some((copy, Change::Cut(Truncated { seq, role, from, to })))
             }
             Sent::Cleared(copy) => {
-                let (from, to) = (bytes(message), bytes(&copy));
-                let report = Cleared { seq, role: message.role(), from, to };
-                Some((copy, Change::Cleared(report)))
+                let to = text_bytes(&copy);
+                Some((copy, Change::Cleared(Cleared { seq, role, from, to })))
             }
         };
+        if let (Some((copy, change)), Some(cuts), true) = (&copy, &mut self.cuts, remembers) {
+            cuts.keep(&record, form.cleared, copy, *change);
+        }
         Ok(Some(Member { place, record, copy }))
     }
 
@@ -326,6 +321,10 @@ impl<'a> Taking<'a> {
         let (seq, role) = (record.seq(), record.message().role());
         self.draft.report.left_out.push(LeftOut { seq, role, why });
     }
+}
+
+fn text_bytes(message: &Message) -> usize {
+    message.texts().map(str::len).sum()
 }
 
 impl Draft {

@@ -301,6 +301,37 @@ impl Report {
             && self.moved.is_empty()
             && !self.system_overridden
     }
+
+    /// Writes what was sent otherwise than it was said.
+    fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Truncated { seq, role, from, to } in &self.truncated {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Cleared { seq, role, from, to } in &self.cleared {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Repaired { seq, call_id } in &self.repaired {
+            match seq {
+                Some(seq) => write!(f, "  repaired   {seq}: ")?,
+                None => f.write_str("  repaired   a temporary: ")?,
+            }
+            writeln!(f, "call {call_id:?} had no result")?;
+        }
+        for Adapted { seq, role, how } in &self.adapted {
+            match seq {
+                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
+                None => writeln!(f, "  adapted    {role}, {how}")?,
+            }
+        }
+        for Recalled { seq, score, whole } in &self.recalled {
+            let passage = if *whole { "" } else { ", a passage" };
+            let (ones, rest) = (score / 1000, score % 1000 / 10);
+            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Report {
@@ -368,32 +399,7 @@ impl fmt::Display for Report {
         for seq in &self.unreadable {
             writeln!(f, "  left out   {seq}: the memory can't read it")?;
         }
-        for Truncated { seq, role, from, to } in &self.truncated {
-            let (from, to) = (Grouped(from), Grouped(to));
-            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
-        }
-        for Cleared { seq, role, from, to } in &self.cleared {
-            let (from, to) = (Grouped(from), Grouped(to));
-            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
-        }
-        for Repaired { seq, call_id } in &self.repaired {
-            match seq {
-                Some(seq) => write!(f, "  repaired   {seq}: ")?,
-                None => f.write_str("  repaired   a temporary: ")?,
-            }
-            writeln!(f, "call {call_id:?} had no result")?;
-        }
-        for Adapted { seq, role, how } in &self.adapted {
-            match seq {
-                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
-                None => writeln!(f, "  adapted    {role}, {how}")?,
-            }
-        }
-        for Recalled { seq, score, whole } in &self.recalled {
-            let passage = if *whole { "" } else { ", a passage" };
-            let (ones, rest) = (score / 1000, score % 1000 / 10);
-            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
-        }
+        self.fmt_changes(f)?;
         for index in &self.orphan_temporaries {
             writeln!(f, "  note       temporary {index} answers no call")?;
         }
