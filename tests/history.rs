@@ -11,7 +11,7 @@ use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
-    MemoryPrompt, Message, Notice, Prompt, ToolCall, Window,
+    MemoryPrompt, Message, Notice, Placement, Prompt, Provider, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -113,6 +113,32 @@ proptest! {
             }
             before = Some((told, built));
         }
+    }
+}
+
+#[test]
+fn a_notice_stands_behind_the_system_message_for_every_provider() {
+    let providers = [Provider::Anthropic, Provider::Gemini, Provider::Mistral, Provider::OpenAi];
+    let places = [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser];
+    for (provider, place) in providers.into_iter().flat_map(|it| places.map(|place| (it, place))) {
+        let memory = DefaultChatMemory::new();
+        let turn = |i| [Message::user(format!("question {i}")), Message::ai(format!("answer {i}"))];
+        memory.add_all((0..9).flat_map(turn)).unwrap();
+        memory.add(Message::user("And?")).unwrap();
+        let mut prompt = MemoryPrompt::new(memory)
+            .system("Be brief.")
+            .max_messages(4)
+            .temporaries_at(place)
+            .notice(Notice::new().step(5))
+            .for_provider(provider);
+        prompt.add_temporary(Message::user("Today is Friday."));
+        let built = prompt.build().unwrap();
+        let told = built.report().notice.unwrap();
+        assert_eq!(told, built.report().older / 5 * 5);
+        let notice = format!("[At least {told} earlier messages are not shown.]");
+        let text: Vec<_> = built.iter().take(3).map(|message| message.text()).collect();
+        assert!(text[1..].iter().any(|text| text.contains(&notice)), "{provider}: {text:?}");
+        assert_eq!(built[0], Message::system("Be brief."));
     }
 }
 

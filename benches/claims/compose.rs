@@ -67,7 +67,7 @@ pub(crate) fn clearing_costs_little(claims: &mut Claims) {
         || cleared.preview().unwrap(),
         || never.preview().unwrap(),
     );
-    claims.at_most("a loop of 256 messages, cleared / sent whole", found.ratio, 4.0);
+    claims.at_most("a loop of 256 messages, cleared / sent whole", found.ratio, 2.0);
     let mut once = reading(256).clear(Clear::tool_results());
     drop(once.preview().unwrap());
     once.configure(Composer::no_clear);

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::recall::{Asked, Found, Recall, Search, Wants};
-use crate::record::{Records, Snapshot};
+use crate::record::Snapshot;
 use crate::tool::Tool;
 
 /// A tool, `search_history`, that finds messages of the conversation by words, wherever they are,
@@ -56,7 +56,7 @@ impl SearchHistory {
             Ok(query) => query,
             Err(text) => return Ok(text),
         };
-        let mut search = self.search(memory.id(), query, &memory.read(None, 0)?);
+        let mut search = self.search(memory.id(), query, &memory.read(None, 1)?);
         loop {
             match search.next()? {
                 Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
@@ -80,7 +80,7 @@ impl SearchHistory {
             Ok(query) => query,
             Err(text) => return Ok(text),
         };
-        let mut search = self.search(memory.id(), query, &memory.read(None, 0).await?);
+        let mut search = self.search(memory.id(), query, &memory.read(None, 1).await?);
         loop {
             match search.next()? {
                 Wants::Read(read) => search.read(&memory.read_with(&read).await?)?,
@@ -94,7 +94,8 @@ impl SearchHistory {
             id: id.clone(),
             held: snapshot.start..snapshot.end,
             incarnation: snapshot.incarnation,
-            newest: Records::default(),
+            // By it an index is told from one of a conversation that was begun anew.
+            newest: snapshot.records.clone(),
             question,
             before: String::new(),
             asks: None,
