@@ -23,7 +23,7 @@ use memory_prompt::report::Origin;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::window::Prices;
 use memory_prompt::{
-    Budget, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Window, wire,
+    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Window, wire,
 };
 use serde_json::Value;
 
@@ -236,6 +236,16 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
     let code = ".max_tokens(Budget::new(8_000).stepped(3_000, 6_000)?, Estimate)".into();
     let stepped = Budget::new(8_000).stepped(3_000, 6_000)?;
     all.push(budget("3,000 to 6,000 tokens", code, stepped));
+    for (keep, step) in [(10, 1), (3, 16), (3, 32), (3, 64)] {
+        let clear = Clear::tool_results().keep(keep).step(step);
+        let code = format!(
+            ".window(Window::all()).clear(Clear::tool_results().keep({keep}).step({step}))"
+        );
+        let composer = Composer::new().window(Window::all()).clear(clear);
+        let how = if step == 1 { "rolling".into() } else { format!("in steps of {step}") };
+        let name = format!("all results but {keep} cleared, {how}");
+        all.push(Setting { name, code, how: How::Composed(Box::new(composer)) });
+    }
     Ok(all)
 }
 

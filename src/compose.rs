@@ -22,12 +22,14 @@ mod as_is;
 mod budget;
 mod cache;
 mod choose;
+mod clear;
 mod counts;
 mod cuts;
-
+mod notice;
 mod shape;
 mod system;
 mod take;
+mod verdict;
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +48,10 @@ pub use budget::Budget;
 use budget::Limit;
 pub(crate) use cache::ComposerCache;
 use choose::Choice;
+pub use clear::Clear;
+use clear::Clearing;
 use cuts::Cuts;
+pub use notice::Notice;
 use system::System;
 
 /// The configuration of a prompt, and the function that composes it.
@@ -66,6 +71,8 @@ pub struct Composer {
     window: Option<Window>,
     limit: Option<Limit>,
     truncate: Option<Truncate>,
+    clear: Option<Clear>,
+    notice: Option<Notice>,
     tool_groups: ToolGroups,
     placement: Placement,
     provider: Option<Provider>,
@@ -100,11 +107,14 @@ pub(crate) struct Temporaries<'a> {
     still_free: usize,
     /// The tools of a turn, in place of the composer's.
     tools: Option<&'a Arc<[Tool]>>,
+    /// What is cleared of the history beside them.
+    clearing: Clearing<'a>,
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
+        let clearing = Clearing::none();
+        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None, clearing }
     }
 
     /// Returns the same with tokens kept free in the budget, of which so many are used.
@@ -275,7 +285,7 @@ impl Composer {
 
     /// Returns whether composing counts or cuts anything that the next prompt may send again.
     pub(crate) fn uses_cache(&self) -> bool {
-        self.limit.is_some() || self.truncate.is_some()
+        self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
     /// Returns the counter of the budget, and the tokens that it has for a prompt.
@@ -398,6 +408,8 @@ impl Composer {
     ) -> Result<Box<Draft>, NotReady> {
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
+            let clearing = self.clearing(snapshot, &[])?;
+            let temporaries = Temporaries { clearing, ..temporaries };
             return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.messages.is_empty()
@@ -412,6 +424,8 @@ impl Composer {
         let mut room = choose::Messages::new(window.most(), window.half());
         let choice = self.choose(snapshot, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
+        let clearing = self.clearing(snapshot, &[])?;
+        let temporaries = Temporaries { clearing, ..temporaries };
         Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
     }
 
@@ -434,8 +448,11 @@ impl Composer {
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Draft>> {
         // A processor may decide otherwise the next time, so its copies are not remembered.
-        let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
-        let cuts = cuts.filter(|_| cuts_alone);
+        let remembers = match &self.truncate {
+            Some(truncate) => !truncate.has_processor(),
+            None => self.clear.is_some(),
+        };
+        let cuts = cuts.filter(|_| remembers);
         let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
@@ -452,6 +469,8 @@ impl fmt::Debug for Composer {
             .field("window", &self.window)
             .field("limit", &self.limit)
             .field("truncate", &self.truncate)
+            .field("clear", &self.clear)
+            .field("notice", &self.notice)
             .field("tool_groups", &self.tool_groups)
             .field("placement", &self.placement)
             .field("provider", &self.provider)

@@ -16,7 +16,8 @@ use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, How, LeftOut, Moved, Recalled, Repaired, Report, SystemSource, Tokens, Truncated, Why,
+    Adapted, Cleared, How, LeftOut, Moved, Recalled, Repaired, Report, SystemSource, Tokens,
+    Truncated, Why,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
@@ -68,10 +69,14 @@ pub enum Origin {
     History(u64),
     /// The history: a truncated copy of the record at this position.
     Truncated(u64),
+    /// The history: a copy of the record at this position, in which something is cleared.
+    Cleared(u64),
     /// The answer to a call whose result nobody recorded.
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
     Note,
+    /// A note of the user that earlier messages are not shown: see [`Notice`](crate::Notice).
+    Notice,
     /// A temporary message.
     Temporary,
     /// The history: a copy of the record at this position, changed as the provider demands.
@@ -88,10 +93,21 @@ impl Origin {
     /// were joined, that of the first.
     pub(crate) fn seq(self) -> Option<u64> {
         match self {
-            Self::History(seq) | Self::Truncated(seq) | Self::Adapted(seq) => Some(seq),
+            Self::History(seq) | Self::Truncated(seq) | Self::Cleared(seq) | Self::Adapted(seq) => {
+                Some(seq)
+            }
             Self::Joined(seq) => seq,
-            Self::System | Self::Repair | Self::Note | Self::Temporary | Self::Added => None,
+            Self::System
+            | Self::Repair
+            | Self::Note
+            | Self::Notice
+            | Self::Temporary
+            | Self::Added => None,
         }
+    }
+
+    const fn is_cleared(&self) -> bool {
+        matches!(self, Self::Cleared(_))
     }
 }
 
@@ -164,7 +180,8 @@ impl Prompt {
     }
 
     /// Returns the cacheable boundary: the number of first messages that the next prompt will send
-    /// again, in the same place and byte for byte, as long as the window does not move.
+    /// again, in the same place and byte for byte, as long as neither the window moves nor the
+    /// boundary of what is [cleared](crate::Clear).
     ///
     /// Temporaries, and results of the newest calls of which some may still come, are not cacheable,
     /// nor is what stands behind them. Once something else was said behind a call, a result that

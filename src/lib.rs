@@ -80,13 +80,17 @@
 //! ```
 //! use memory_prompt::text::{Keep, Unit};
 //! use memory_prompt::window::{Prices, ToolGroups};
-//! use memory_prompt::{Budget, Composer, Placement, Provider, Truncate, Window};
+//! use memory_prompt::{
+//!     Budget, Clear, Composer, Notice, Placement, Provider, Truncate, Window,
+//! };
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Settings {
 //!     window: Window,        // {"last":20}, {"turns":5}, "all", {"stepped":{"low":40,"step":38}}
 //!     max_tokens: Budget,    // 8000, or as below
 //!     truncate: Truncate,
+//!     clear: Clear,
+//!     notice: Notice,
 //!     temporaries: Placement,
 //!     tool_groups: ToolGroups,
 //!     provider: Provider,
@@ -99,6 +103,8 @@
 //!     "window": {"stepped": {"low": 40, "step": 38}},
 //!     "max_tokens": {"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}},
 //!     "truncate": {"limit": 800, "keep": "ends", "marker": " … "},
+//!     "clear": {"results": true, "keep": 3, "step": 32, "longer_than": 120},
+//!     "notice": {"text": "[{count} or more are not shown.]", "step": 64},
 //!     "temporaries": "end",
 //!     "tool_groups": "repair",
 //!     "provider": "anthropic",
@@ -114,6 +120,8 @@
 //! let composer = Composer::new()
 //!     .window(settings.window)
 //!     .truncate(settings.truncate)
+//!     .clear(settings.clear)
+//!     .notice(settings.notice)
 //!     .for_provider(settings.provider);
 //!
 //! let error = serde_json::from_str::<Truncate>(r#"{"limit": 0}"#).unwrap_err().to_string();
@@ -127,6 +135,7 @@
 //! |---|---|
 //! | send a prompt to a provider, and read its answer or its stream | [`wire`] |
 //! | run a tool loop that stores a whole turn or nothing | [`turn`] |
+//! | let a model read what its prompt does not show | [`history`] |
 //! | know what was left out, cut and repaired | [`Report`] and [`report`] |
 //! | keep conversations in a database | [`store`] |
 //! | write a memory of your own | [`ChatMemory`], and the feature `conformance` to test it |
@@ -177,6 +186,7 @@ mod composed;
 pub mod conformance;
 pub mod conversation;
 pub mod error;
+pub mod history;
 #[cfg(feature = "inspect")]
 pub mod inspect;
 pub mod memory;
@@ -195,7 +205,7 @@ pub mod window;
 pub mod wire;
 
 #[doc(inline)]
-pub use compose::{Budget, Composer, Placement};
+pub use compose::{Budget, Clear, Composer, Notice, Placement};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
@@ -246,8 +256,8 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired, SharedPrefix,
-        SystemSource, Tokens, Truncated, Why,
+        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired,
+        SharedPrefix, SystemSource, Tokens, Truncated, Why,
     };
 }
 

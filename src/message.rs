@@ -62,6 +62,7 @@ use std::borrow::Cow;
 
 pub(crate) use ai::Body;
 pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
+pub(crate) use content::in_words;
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub use custom::CustomMessage;
 pub use details::Attributes;

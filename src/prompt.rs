@@ -10,7 +10,9 @@ use std::{fmt, mem};
 
 use parking_lot::Mutex;
 
-use crate::compose::{Budget, Composer, ComposerCache, Composition, Placement, Temporaries};
+use crate::compose::{
+    Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
+};
 use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{ChatMemory, ChatMemoryExt, share};
@@ -113,6 +115,18 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn truncate(self, truncate: Truncate) -> Self {
         self.with(|composer| composer.truncate(truncate))
+    }
+
+    /// Lets placeholders stand for what tools said long ago; off unless set. See [`Clear`].
+    #[must_use]
+    pub fn clear(self, clear: Clear) -> Self {
+        self.with(|composer| composer.clear(clear))
+    }
+
+    /// Says how many earlier messages are not shown; off unless set. See [`Notice`].
+    #[must_use]
+    pub fn notice(self, notice: Notice) -> Self {
+        self.with(|composer| composer.notice(notice))
     }
 
     /// Sets how tool groups are treated.

@@ -59,6 +59,7 @@
 //! [`Checkpoint::Required`] makes it an error.
 
 mod document;
+mod history;
 mod machine;
 mod owner;
 mod recall;

@@ -15,7 +15,7 @@ const FLOORS: &[&[&str]] = &[
     &["recall", "store"],
     &["adapt"],
     &["conformance"],
-    &["prompt"],
+    &["history", "prompt"],
     &["inspect", "turn"],
     &["conversation"],
 ];

@@ -11,7 +11,7 @@ use std::fmt::Debug;
 use counted::counted;
 use memory_prompt::text::{Keep, Unit};
 use memory_prompt::window::{Prices, ToolGroups};
-use memory_prompt::{Budget, Message, Placement, Provider, Truncate, Window};
+use memory_prompt::{Budget, Clear, Message, Notice, Placement, Provider, Truncate, Window};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde::Serialize;
@@ -94,6 +94,22 @@ fn truncations() -> impl Strategy<Value = Truncate> {
             if spares { truncate.sparing_question() } else { truncate }
         },
     )
+}
+
+fn clearings() -> impl Strategy<Value = Clear> {
+    let names = proptest::collection::vec(any::<String>(), 0..3);
+    let text = proptest::option::of(any::<String>());
+    (0usize..3, [numbers(), numbers(), numbers()], proptest::option::of(numbers()), names, text)
+        .prop_map(|(what, [keep, step, longer_than], over, names, text)| {
+            let clear = match what {
+                0 => Clear::tool_results(),
+                1 => Clear::media(),
+                _ => Clear::tool_results().and_media(),
+            };
+            let clear = clear.keep(keep).step(step as u64).longer_than(longer_than).except(names);
+            let clear = if let Some(tokens) = over { clear.over(tokens) } else { clear };
+            if let Some(text) = text { clear.placeholder(text) } else { clear }
+        })
 }
 
 /// The same setting, read from a text, from a tree, and from inside other data.
@@ -327,4 +343,35 @@ fn a_processor_can_not_be_written() {
     let truncate = Truncate::default().processor(|_: &Message| None);
     let error = serde_json::to_string(&truncate).unwrap_err();
     assert_eq!(error.to_string(), "truncate: a processor is code, and can't be written");
+}
+
+proptest! {
+    #[test]
+    fn clearings_and_notices_are_read_as_they_were_written(
+        clear in clearings(), text in any::<String>(), step in numbers(),
+    ) {
+        is_again(clear);
+        is_again(Notice::new().text(text).step(step as u64));
+    }
+}
+
+#[test]
+fn clearings_say_what_is_wrong_with_them() {
+    let read = |value| serde_json::from_value::<Clear>(value).unwrap();
+    assert_eq!(read(json!({"results": true})), Clear::tool_results());
+    assert_eq!(read(json!({"media": true, "keep": 1})), Clear::media().keep(1));
+    assert_eq!(serde_json::from_value::<Notice>(json!({})).unwrap(), Notice::new());
+    let refused = [
+        (json!({}), "clear: one of `results` and `media` is needed"),
+        (json!({"results": true, "keep": 0}), "clear: `keep`: a model is shown what it asked for"),
+        (json!({"results": true, "step": 0}), "clear: `step`: a step of 0 would never move"),
+        (json!({"results": true, "kept": 1}), "unknown field `kept`"),
+        (json!(true), "expected a clearing: an object with `results` or `media`"),
+    ];
+    for (value, text) in refused {
+        let refusal = refusal::<Clear>(value);
+        assert!(refusal.contains(text), "{refusal}");
+    }
+    let text = "notice: `step`: a step of 0 would round to nothing";
+    assert_eq!(refusal::<Notice>(json!({"step": 0})), text);
 }

@@ -4,7 +4,9 @@ use std::hint::black_box;
 
 use memory_prompt::record::Snapshot;
 use memory_prompt::token::Estimate;
-use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
+use memory_prompt::{
+    Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate, Window,
+};
 
 use crate::harness::{Claims, Pace, grouped};
 use crate::messages::remember;
@@ -40,6 +42,39 @@ pub(crate) fn tool_loops_are_flat(claims: &mut Claims) {
     let found =
         claims.compare(Pace::FINE, names, || long.preview().unwrap(), || short.preview().unwrap());
     claims.at_most("default window in a loop of 5,000 messages / of 50", found.ratio, 1.2);
+}
+
+/// A tool loop of so many messages, whose tool says 2,000 characters.
+fn reading(messages: usize) -> MemoryPrompt {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all());
+    prompt.add(Message::user("Which of these files is the oldest?")).unwrap();
+    for i in 0..messages / 2 {
+        let id = format!("call_{i}");
+        prompt.add(Message::ai_calls([ToolCall::new(&id, "read", "{}")])).unwrap();
+        prompt.add(Message::tool(&id, "read", "words of a file ".repeat(125))).unwrap();
+    }
+    prompt
+}
+
+/// A placeholder is one copy, and where nothing is cleared nothing is copied.
+pub(crate) fn clearing_costs_little(claims: &mut Claims) {
+    let never = reading(256);
+    let cleared = reading(256).clear(Clear::tool_results());
+    let names = ["a loop of 256 messages, cleared", "sent whole"];
+    let found = claims.compare(
+        Pace::FINE,
+        names,
+        || cleared.preview().unwrap(),
+        || never.preview().unwrap(),
+    );
+    claims.at_most("a loop of 256 messages, cleared / sent whole", found.ratio, 2.0);
+    let mut once = reading(256).clear(Clear::tool_results());
+    drop(once.preview().unwrap());
+    once.configure(Composer::no_clear);
+    let names = ["clearing switched off", "never on"];
+    let found =
+        claims.compare(Pace::FINE, names, || once.preview().unwrap(), || never.preview().unwrap());
+    claims.at_most("build with clearing switched off / never on", found.ratio, 1.1);
 }
 
 /// Where nobody ever asked, nothing is looked for far and wide.

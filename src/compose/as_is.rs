@@ -17,6 +17,7 @@ impl Composer {
         let Snapshot { records, unreadable, .. } = snapshot;
         let have = records.len();
         if self.provider.is_some()
+            || self.notice.is_some()
             || !unreadable.is_empty()
             || (have < newest && !snapshot.is_complete())
         {
@@ -52,6 +53,8 @@ impl Composer {
             Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
             Message::User(_) | Message::Custom(_) => true,
         };
-        alone && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
+        alone
+            && self.clear.as_ref().is_none_or(|clear| !clear.may_clear(message))
+            && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
     }
 }

@@ -197,11 +197,15 @@ impl Composer {
 
     /// Returns the number of records before the window in which the question and the calls of late
     /// results are looked for.
-    fn search(&self) -> usize {
+    pub(super) fn search(&self) -> usize {
         self.first_read().saturating_mul(4).saturating_add(64)
     }
 
-    fn window_start(&self, snapshot: &Snapshot, bound: usize) -> Result<WindowStart, NotReady> {
+    pub(super) fn window_start(
+        &self,
+        snapshot: &Snapshot,
+        bound: usize,
+    ) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
         let start = window.start(snapshot, bound)?;
         if !self.checks_groups() {

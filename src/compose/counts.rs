@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use super::clear::What;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
@@ -35,9 +36,17 @@ struct Counted {
     /// Tells the message that was counted from another one in its position: a row may be edited in
     /// place, and a conversation deleted and begun anew, within a millisecond.
     hash: u64,
-    /// True where it was counted as it is, though others of its length are cut.
-    whole: bool,
+    form: Form,
     tokens: usize,
+}
+
+/// The form in which a record is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Form {
+    /// True where it is not cut, though others of its length are.
+    pub(super) whole: bool,
+    /// What of it is cleared.
+    pub(super) cleared: Option<What>,
 }
 
 struct Shared {
@@ -53,19 +62,19 @@ impl Counts {
     pub(super) fn record(
         &mut self,
         record: Record<'_>,
-        whole: bool,
+        form: Form,
         count: impl FnOnce() -> Result<usize>,
     ) -> Result<usize> {
         let seq = record.seq();
         let hash = self.key.hash_one(record.message());
         self.asked = Some(self.asked.map_or(seq, |asked| asked.min(seq)));
         let known = self.slot(seq).and_then(|slot| *slot);
-        if let Some(known) = known.filter(|known| known.hash == hash && known.whole == whole) {
+        if let Some(known) = known.filter(|known| known.hash == hash && known.form == form) {
             return Ok(known.tokens);
         }
         let tokens = count()?;
         if let Some(slot) = self.slot(seq) {
-            *slot = Some(Counted { hash, whole, tokens });
+            *slot = Some(Counted { hash, form, tokens });
         }
         Ok(tokens)
     }

@@ -1,12 +1,13 @@
-//! Remembers truncated copies, so that nothing is cut again.
+//! Remembers truncated and cleared copies, so that nothing is cut or cleared again.
 
 use std::sync::Arc;
 
-use crate::composed::Truncated;
+use super::clear::What;
+use crate::composed::{Cleared, Truncated};
 use crate::message::Message;
 use crate::record::{Mark, Record};
 
-/// The truncated copies of one prompt, for the next one: a sliding window sends most messages
+/// The changed copies of one prompt, for the next one: a sliding window sends most messages
 /// again.
 #[derive(Default)]
 pub(super) struct Cuts {
@@ -25,9 +26,27 @@ pub(super) struct CutCopy {
     /// again at 0, with other messages.
     record: Mark,
     pub(super) copy: Arc<Message>,
-    pub(super) report: Truncated,
+    pub(super) change: Change,
+    /// What of it is cleared.
+    cleared: Option<What>,
     /// True where the prompt that is being composed has asked for it.
     asked: bool,
+}
+
+/// The change that made a copy of a record.
+#[derive(Clone, Copy)]
+pub(super) enum Change {
+    Cut(Truncated),
+    Cleared(Cleared),
+}
+
+impl Change {
+    const fn seq(self) -> u64 {
+        match self {
+            Self::Cut(cut) => cut.seq,
+            Self::Cleared(cleared) => cleared.seq,
+        }
+    }
 }
 
 impl Cuts {
@@ -39,27 +58,36 @@ impl Cuts {
     }
 
     /// Returns the copy of this record, if the last prompt had one.
-    pub(super) fn of(&mut self, record: &Record<'_>) -> Option<&CutCopy> {
+    pub(super) fn of(&mut self, record: &Record<'_>, cleared: Option<What>) -> Option<&CutCopy> {
         let seq = record.seq();
-        let here = |known: &CutCopy| known.report.seq == seq;
+        let here = |known: &CutCopy| known.change.seq() == seq;
         if !self.known.get(self.next).is_some_and(here) {
-            self.next = self.known.partition_point(|known| known.report.seq < seq);
+            self.next = self.known.partition_point(|known| known.change.seq() < seq);
         }
         let known = self.known.get_mut(self.next).filter(|known| record.is(&known.record))?;
+        if known.cleared != cleared {
+            return None; // the boundary has passed it
+        }
         known.asked = true;
         self.next += 1;
         Some(known)
     }
 
-    pub(super) fn keep(&mut self, record: &Record<'_>, copy: &Arc<Message>, report: Truncated) {
+    pub(super) fn keep(
+        &mut self,
+        record: &Record<'_>,
+        cleared: Option<What>,
+        copy: &Arc<Message>,
+        change: Change,
+    ) {
         let (record, copy) = (record.mark(), Arc::clone(copy));
-        self.added.push(CutCopy { record, copy, report, asked: true });
+        self.added.push(CutCopy { record, copy, change, cleared, asked: true });
     }
 
     /// Forgets what this prompt did not ask for.
     pub(super) fn end(&mut self) {
         self.known.retain(|known| known.asked);
         self.known.append(&mut self.added);
-        self.known.sort_by_key(|known| known.report.seq);
+        self.known.sort_by_key(|known| known.change.seq());
     }
 }

@@ -7,13 +7,17 @@ use std::mem;
 use std::sync::Arc;
 
 use super::choose::Choice;
+use super::clear::Clearing;
+use super::counts::Form;
+use super::cuts::Change;
 use super::system::System;
+use super::verdict::Sent;
 use super::{Composer, Cuts, Temporaries};
-use crate::composed::{Draft, LeftOut, Origin, SystemSource, Truncated, Why};
+use crate::composed::{Cleared, Draft, LeftOut, Origin, SystemSource, Truncated, Why};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::{Truncate, Verdict};
+use crate::truncate::Truncate;
 use crate::window::{Fate, Row, last_row};
 use groups::LastGroup;
 pub(super) use groups::no_result;
@@ -23,6 +27,7 @@ struct Taking<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     choice: Choice<'a>,
+    clearing: Clearing<'a>,
     cuts: Option<&'a mut Cuts>,
     draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
@@ -53,7 +58,7 @@ struct Halt {
 struct Member<'a> {
     place: usize,
     record: Record<'a>,
-    copy: Option<(Arc<Message>, Truncated)>,
+    copy: Option<(Arc<Message>, Change)>,
 }
 
 /// Takes the system message, what was chosen of the history, and the temporaries.
@@ -66,6 +71,7 @@ pub(super) fn take<'a>(
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
     let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    taking.clearing = temporaries.clearing;
     taking.history(temporaries.before)?;
     taking.temporaries(temporaries.messages)?;
     if let Some(cuts) = taking.cuts {
@@ -94,6 +100,7 @@ impl<'a> Taking<'a> {
             composer,
             snapshot,
             choice,
+            clearing: Clearing::none(),
             cuts,
             draft,
             history_at,
@@ -112,6 +119,14 @@ impl<'a> Taking<'a> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
+        // A window that takes more than there is covers the rows before the first record too.
+        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
+        let first = match records.get(covers) {
+            _ if covers == 0 && takes_all && !is_full => snapshot.start,
+            Some(record) => record.seq(),
+            None => snapshot.end,
+        };
+        self.notice(first);
         for place in mem::take(&mut self.choice.front) {
             let Some(record) = records.get(place) else { continue };
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
@@ -123,13 +138,6 @@ impl<'a> Taking<'a> {
                 self.message(place, record)?;
             }
         }
-        // A window that takes more than there is covers the rows before the first record too.
-        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
-        let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start,
-            Some(record) => record.seq(),
-            None => snapshot.end,
-        };
         let report = &mut self.draft.report;
         let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
@@ -163,6 +171,15 @@ impl<'a> Taking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Says how much before the window, which opens at this position, is not shown.
+    fn notice(&mut self, first: u64) {
+        let notice = self.composer.notice_of(self.snapshot, &self.choice, first);
+        if let Some((count, message)) = notice {
+            self.draft.report.notice = Some(count);
+            self.draft.pieces.push(Arc::new(message), Origin::Notice);
+        }
     }
 
     fn checks_groups(&self) -> bool {
@@ -254,36 +271,36 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Returns the record as it is sent: shared where it fits, else as a truncated copy; `None`
-    /// where the processor dropped it.
+    /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
+    /// cleared; `None` where the processor dropped it.
     fn judge(&mut self, place: usize, record: Record<'a>) -> Result<Option<Member<'a>>> {
-        let message = record.message();
-        let truncate = self.composer.truncate.as_ref();
-        let truncate = truncate.filter(|_| self.spared.binary_search(&place).is_err());
-        let Some(truncate) = truncate else {
-            return Ok(Some(Member { place, record, copy: None }));
-        };
-        if let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record)) {
-            let copy = Some((Arc::clone(&known.copy), known.report));
+        let whole = self.spared.binary_search(&place).is_ok();
+        let form = Form { whole, cleared: self.clearing.of(&record) };
+        // What is spared this time is cut the next time.
+        let remembers = !whole;
+        if remembers
+            && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record, form.cleared))
+        {
+            let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let copy = match truncate.judge(message, record.seq())? {
-            Verdict::Keep => None,
-            Verdict::Replace(copy) => {
-                let report = Truncated {
-                    seq: record.seq(),
-                    role: message.role(),
-                    from: message.texts().map(str::len).sum(),
-                    to: copy.texts().map(str::len).sum(),
-                };
-                let copy = Arc::new(copy);
-                if let Some(cuts) = &mut self.cuts {
-                    cuts.keep(&record, &copy, report);
-                }
-                Some((copy, report))
+        let (seq, message) = (record.seq(), record.message());
+        let (role, from) = (message.role(), text_bytes(message));
+        let copy = match self.composer.verdict(&self.clearing, &record, form)? {
+            Sent::AsItIs => None,
+            Sent::Nothing => return Ok(None),
+            Sent::Cut(copy) => {
+                let to = text_bytes(&copy);
+                Some((copy, Change::Cut(Truncated { seq, role, from, to })))
             }
-            Verdict::Drop => return Ok(None),
+            Sent::Cleared(copy) => {
+                let to = text_bytes(&copy);
+                Some((copy, Change::Cleared(Cleared { seq, role, from, to })))
+            }
         };
+        if let (Some((copy, change)), Some(cuts), true) = (&copy, &mut self.cuts, remembers) {
+            cuts.keep(&record, form.cleared, copy, *change);
+        }
         Ok(Some(Member { place, record, copy }))
     }
 
@@ -292,7 +309,7 @@ impl<'a> Taking<'a> {
         self.earlier += u64::from(*place < self.choice.covers);
         match copy {
             None => self.draft.pieces.share(*place..place + 1),
-            Some((copy, report)) => self.draft.replace(copy, report),
+            Some((copy, change)) => self.draft.replace(copy, *change),
         }
         if record.message().is_user() {
             self.last_user = Some(self.draft.pieces.len() - 1);
@@ -304,6 +321,10 @@ impl<'a> Taking<'a> {
         let (seq, role) = (record.seq(), record.message().role());
         self.draft.report.left_out.push(LeftOut { seq, role, why });
     }
+}
+
+fn text_bytes(message: &Message) -> usize {
+    message.texts().map(str::len).sum()
 }
 
 impl Draft {
@@ -329,17 +350,33 @@ impl Draft {
     }
 
     /// Sends a copy in the place of a record.
-    fn replace(&mut self, copy: &Arc<Message>, report: &Truncated) {
-        let truncated = &mut self.report.truncated;
-        if truncated.is_empty() {
+    fn replace(&mut self, copy: &Arc<Message>, change: Change) {
+        let report = &mut self.report;
+        if report.truncated.is_empty() && report.cleared.is_empty() {
             // Where one message is too long, others often are too.
-            truncated.reserve(MORE);
             self.pieces.reserve(MORE);
         }
-        truncated.push(*report);
-        self.pieces.push(Arc::clone(copy), Origin::Truncated(report.seq));
+        let origin = match change {
+            Change::Cut(cut) => {
+                add(&mut report.truncated, cut);
+                Origin::Truncated(cut.seq)
+            }
+            Change::Cleared(cleared) => {
+                add(&mut report.cleared, cleared);
+                Origin::Cleared(cleared.seq)
+            }
+        };
+        self.pieces.push(Arc::clone(copy), origin);
     }
 }
 
-/// The number of truncated messages for which room is made with the first one.
+/// Adds a line to a report, and makes room for more with the first one.
+fn add<T>(lines: &mut Vec<T>, line: T) {
+    if lines.is_empty() {
+        lines.reserve(MORE);
+    }
+    lines.push(line);
+}
+
+/// The number of changed messages for which room is made with the first one.
 const MORE: usize = 16;

@@ -86,6 +86,10 @@ pub enum Break {
     LateResult(u64),
     /// The message at this position is cut otherwise, or was cut and is not any more.
     Truncation(u64),
+    /// The message at this position is cleared now, or was and is not any more.
+    Clearing(u64),
+    /// The notice of what is not shown tells another number.
+    Notice,
     /// A temporary message stands before what was cacheable.
     Temporary,
     /// Something else, for example another memory.
@@ -156,9 +160,13 @@ impl Prompt {
         }
         match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
+            _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
             (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
+            (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {
+                Break::Clearing(seq)
+            }
             (Some(seq), Some(_)) if now != then || matches!(now, Some(Origin::Truncated(_))) => {
                 Break::Truncation(seq)
             }
@@ -191,6 +199,8 @@ impl fmt::Display for Break {
             Self::Question(seq) => write!(f, "the turn of the question {seq} is over"),
             Self::LateResult(seq) => write!(f, "the result {seq} came late"),
             Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
+            Self::Clearing(seq) => write!(f, "message {seq} is cleared, or not any more"),
+            Self::Notice => f.write_str("the notice tells another number"),
             Self::Temporary => f.write_str("a temporary message stands before it"),
             Self::Other => f.write_str("the conversation is another one"),
         }

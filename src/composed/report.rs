@@ -75,6 +75,8 @@ pub struct Report {
     /// The positions of the results whose arrival a note of the user at the end of the history
     /// tells.
     pub note: Vec<u64>,
+    /// The number of earlier messages that a notice says are not shown, where there is one.
+    pub notice: Option<u64>,
     /// The position before which nothing was looked for, where a question or the call of a result
     /// was missed, or older messages were because of too many records of the application in
     /// between.
@@ -90,6 +92,9 @@ pub struct Report {
     pub unreadable: Vec<u64>,
     /// The messages that truncation shortened or replaced.
     pub truncated: Vec<Truncated>,
+    /// The messages of which a result or media gave way to a placeholder: see
+    /// [`Clear`](crate::Clear).
+    pub cleared: Vec<Cleared>,
     /// The calls that were answered in place of a result that nobody recorded.
     pub repaired: Vec<Repaired>,
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
@@ -215,6 +220,20 @@ pub struct Truncated {
     pub to: usize,
 }
 
+/// A message of which a tool result, or media, gave way to a placeholder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Cleared {
+    /// Its position.
+    pub seq: u64,
+    /// Its role.
+    pub role: Role,
+    /// The bytes of its text before; those of media are not counted.
+    pub from: usize,
+    /// The bytes of its text after, with the placeholder.
+    pub to: usize,
+}
+
 /// A tool call that was answered in place of a result that nobody recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -276,10 +295,42 @@ impl Report {
             && self.left_out.is_empty()
             && self.unreadable.is_empty()
             && self.truncated.is_empty()
+            && self.cleared.is_empty()
             && self.repaired.is_empty()
             && self.adapted.is_empty()
             && self.moved.is_empty()
             && !self.system_overridden
+    }
+
+    /// Writes what was sent otherwise than it was said.
+    fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Truncated { seq, role, from, to } in &self.truncated {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Cleared { seq, role, from, to } in &self.cleared {
+            let (from, to) = (Grouped(from), Grouped(to));
+            writeln!(f, "  cleared    {seq}: {role}, {from} to {to} bytes")?;
+        }
+        for Repaired { seq, call_id } in &self.repaired {
+            match seq {
+                Some(seq) => write!(f, "  repaired   {seq}: ")?,
+                None => f.write_str("  repaired   a temporary: ")?,
+            }
+            writeln!(f, "call {call_id:?} had no result")?;
+        }
+        for Adapted { seq, role, how } in &self.adapted {
+            match seq {
+                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
+                None => writeln!(f, "  adapted    {role}, {how}")?,
+            }
+        }
+        for Recalled { seq, score, whole } in &self.recalled {
+            let passage = if *whole { "" } else { ", a passage" };
+            let (ones, rest) = (score / 1000, score % 1000 / 10);
+            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
+        }
+        Ok(())
     }
 }
 
@@ -339,34 +390,16 @@ impl fmt::Display for Report {
         for LeftOut { seq, role, why } in &self.left_out {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
         }
+        if let Some(count) = self.notice {
+            writeln!(f, "  notice     at least {} are not shown", Grouped(count))?;
+        }
         if self.private > 0 {
             writeln!(f, "  left out   {} of the application", Grouped(self.private))?;
         }
         for seq in &self.unreadable {
             writeln!(f, "  left out   {seq}: the memory can't read it")?;
         }
-        for Truncated { seq, role, from, to } in &self.truncated {
-            let (from, to) = (Grouped(from), Grouped(to));
-            writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
-        }
-        for Repaired { seq, call_id } in &self.repaired {
-            match seq {
-                Some(seq) => write!(f, "  repaired   {seq}: ")?,
-                None => f.write_str("  repaired   a temporary: ")?,
-            }
-            writeln!(f, "call {call_id:?} had no result")?;
-        }
-        for Adapted { seq, role, how } in &self.adapted {
-            match seq {
-                Some(seq) => writeln!(f, "  adapted    {seq}: {role}, {how}")?,
-                None => writeln!(f, "  adapted    {role}, {how}")?,
-            }
-        }
-        for Recalled { seq, score, whole } in &self.recalled {
-            let passage = if *whole { "" } else { ", a passage" };
-            let (ones, rest) = (score / 1000, score % 1000 / 10);
-            writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
-        }
+        self.fmt_changes(f)?;
         for index in &self.orphan_temporaries {
             writeln!(f, "  note       temporary {index} answers no call")?;
         }

@@ -162,11 +162,13 @@ pub(super) fn told(origin: Origin) -> String {
         Origin::System => "the system message".to_owned(),
         Origin::History(seq) => format!("position {seq}"),
         Origin::Truncated(seq) => format!("position {seq}, cut"),
+        Origin::Cleared(seq) => format!("position {seq}, cleared"),
         Origin::Adapted(seq) => format!("position {seq}, adapted"),
         Origin::Joined(Some(seq)) => format!("from position {seq} on, joined"),
         Origin::Joined(None) => "joined".to_owned(),
         Origin::Repair => "in place of a missing result".to_owned(),
         Origin::Note => "a note of this prompt".to_owned(),
+        Origin::Notice => "a notice of what is not shown".to_owned(),
         Origin::Temporary => "temporary".to_owned(),
         Origin::Added => "added for the provider".to_owned(),
     }

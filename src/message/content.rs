@@ -1,6 +1,7 @@
 //! The content of a message: a text, or parts.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 use super::details::Attributes;
 use super::other::OtherPart;
@@ -203,6 +204,29 @@ pub(super) fn tight(mut text: String) -> String {
         text.shrink_to_fit();
     }
     text
+}
+
+/// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.
+pub(crate) fn in_words(characters: usize, parts: &[Part]) -> String {
+    let count = |is: fn(&Part) -> bool| parts.iter().filter(|part| is(part)).count();
+    let counted = [
+        (characters, "character"),
+        (count(|part| matches!(part, Part::Image(_))), "image"),
+        (count(|part| matches!(part, Part::Audio(_))), "recording"),
+        (count(|part| matches!(part, Part::Video(_))), "film"),
+        (count(|part| matches!(part, Part::File(_))), "file"),
+        (count(|part| matches!(part, Part::Other(_))), "part of another kind"),
+    ];
+    let mut words = String::new();
+    for (n, noun) in counted.into_iter().filter(|(n, _)| *n > 0) {
+        let and = if words.is_empty() { "" } else { " and " };
+        let _ = match (n, noun) {
+            (1, _) => write!(words, "{and}1 {noun}"),
+            (_, "part of another kind") => write!(words, "{and}{n} parts of another kind"),
+            _ => write!(words, "{and}{n} {noun}s"),
+        };
+    }
+    words
 }
 
 impl From<String> for Detail {

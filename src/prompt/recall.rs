@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{MemoryPrompt, whole};
 use crate::compose::{Composition, Temporaries};
-use crate::composed::{How, Origin, Prompt, Why};
+use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::Message;
@@ -50,11 +50,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         staged: &[Message],
     ) -> Asked {
         let report = prompt.report();
-        let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
-            Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-            Origin::Joined(seq) => seq,
-            _ => None,
-        });
+        let sent = prompt.with_origins().filter_map(|(origin, _)| origin.seq());
         let joined = report.adapted.iter().filter(|it| it.how == How::Joined);
         // What is left out for want of room can be quoted; what somebody has dropped can't.
         let is_dropped = |why| !matches!(why, Why::OverBudget | Why::RestOfTurn | Why::Opening);

@@ -166,11 +166,13 @@ impl Turn {
         }
         self.document.is_called = true;
         let begun_before = &self.document.begun_before;
+        let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
             needs_approval: self.is_unapproved(i),
             is_kept: is_written && self.document.kept.is_some(),
             may_have_run: begun_before.contains(&i) && !self.is_repeatable(call),
+            staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))
     }
@@ -272,11 +274,8 @@ impl Turn {
             return Ok(self.fetch(composer.first_read().saturating_sub(staged)));
         };
         let end = base.end;
-        let known = self.staged.len();
-        let new = self.document.messages.get(known..).unwrap_or_default();
-        let new = (end + known as u64..).zip(new).map(|(seq, it)| (seq, UNIX_EPOCH, it.clone()));
-        self.staged.extend(Records::from_rows(new));
         let mut snapshot = base.clone();
+        self.staged = self.staged_from(end);
         snapshot.records.extend(self.staged.clone());
         snapshot.end = end + staged as u64;
         if self.document.before_temporaries == 0 {
@@ -297,6 +296,16 @@ impl Turn {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Returns the messages of the turn as records that stand from this position on.
+    fn staged_from(&self, end: u64) -> Records {
+        let mut staged = self.staged.clone();
+        let known = staged.len();
+        let new = self.document.messages.get(known..).unwrap_or_default();
+        let new = (end + known as u64..).zip(new).map(|(seq, it)| (seq, UNIX_EPOCH, it.clone()));
+        staged.extend(Records::from_rows(new));
+        staged
     }
 
     fn asked(&self, prompt: Prompt) -> Ask {

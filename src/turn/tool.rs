@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::message::{Content, ToolCall};
+use crate::record::Records;
 
 /// A call that waits for its result.
 #[derive(Clone, PartialEq)]
@@ -11,6 +12,8 @@ pub struct Call {
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
+    /// The messages of the turn that are not stored yet.
+    pub(super) staged: Records,
 }
 
 impl fmt::Debug for Call {

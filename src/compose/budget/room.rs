@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use super::Limit;
 use crate::compose::choose::{Fit, Messages, Room, Unit};
-use crate::compose::counts::Counts;
+use crate::compose::clear::Clearing;
+use crate::compose::counts::{Counts, Form};
 use crate::compose::system::System;
 use crate::compose::take::no_result;
+use crate::compose::verdict::Sent;
 use crate::compose::{Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot};
-use crate::truncate::{Truncate, Verdict};
+use crate::truncate::Truncate;
 use crate::window::{Matches, Row, last_row};
 
 /// The room that a budget leaves for the history.
@@ -21,6 +23,7 @@ pub(super) struct TokenRoom<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     temporaries: &'a [Arc<Message>],
+    clearing: Clearing<'a>,
     counts: &'a mut Counts,
     /// The tokens of the tools' definitions.
     tools: usize,
@@ -71,18 +74,22 @@ impl<'a> TokenRoom<'a> {
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
         let tools = tools.map_or(Ok(0), |tools| counts.tools(tools, counter))?;
-        let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
+        let Temporaries { messages: temporaries, kept_free, still_free, clearing, .. } =
+            temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
             fixed = fixed.saturating_add(counts.shared(message, counter)?);
         }
+        let notice = composer.notice.as_ref().map(|it| it.message(snapshot.end));
+        let notice = notice.map_or(Ok(0), |notice| counter.count(&notice))?;
+        fixed = fixed.saturating_add(notice);
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
         let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
-        let whole = whole.saturating_sub(kept_free);
+        let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
         let records = &snapshot.records;
         let (row, _) = last_row(records, 0, records.len());
         let question = row.last().copied();
@@ -93,6 +100,7 @@ impl<'a> TokenRoom<'a> {
             composer,
             snapshot,
             temporaries,
+            clearing,
             counts,
             tools,
             whole,
@@ -126,11 +134,22 @@ impl<'a> TokenRoom<'a> {
             let count = || counter.count(item.borrowed());
             let tokens = match item {
                 Item::Record(place, record) => {
-                    self.counts.record(record, self.spared.binary_search(&place).is_ok(), count)?
+                    let form = Form { whole: self.is_spared(place), cleared: None };
+                    self.counts.record(record, form, count)?
                 }
                 Item::Own(message, origin) => match origin {
                     Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
-                        Some(record) => self.counts.record(record, false, count)?,
+                        Some(record) => self.counts.record(record, Form::default(), count)?,
+                        None => count()?,
+                    },
+                    Origin::Cleared(seq) => match records.find(seq) {
+                        Some(record) => {
+                            let is_it =
+                                |place| records.get(place).is_some_and(|it| it.seq() == seq);
+                            let whole = self.spared.iter().any(|place| is_it(*place));
+                            let form = Form { whole, cleared: self.clearing.of(&record) };
+                            self.counts.record(record, form, count)?
+                        }
                         None => count()?,
                     },
                     Origin::Repair => {
@@ -138,9 +157,11 @@ impl<'a> TokenRoom<'a> {
                         self.counts.repair(name, message, counter)?
                     }
                     // These are made anew for each prompt, so their counts are not remembered.
-                    Origin::Adapted(_) | Origin::Joined(_) | Origin::Added | Origin::Note => {
-                        count()?
-                    }
+                    Origin::Adapted(_)
+                    | Origin::Joined(_)
+                    | Origin::Added
+                    | Origin::Note
+                    | Origin::Notice => count()?,
                     Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
                 },
             };
@@ -175,18 +196,20 @@ impl<'a> TokenRoom<'a> {
         Ok(sum)
     }
 
+    fn is_spared(&self, place: usize) -> bool {
+        self.spared.binary_search(&place).is_ok()
+    }
+
     /// Returns the tokens of a record as it is sent.
     fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
         let Some(record) = records.get(place) else { return Ok(0) };
-        let (message, whole) = (record.message(), self.spared.binary_search(&place).is_ok());
+        let form = Form { whole: self.is_spared(place), cleared: self.clearing.of(&record) };
+        let (composer, clearing) = (self.composer, self.clearing);
         let counter = &*self.limit.counter;
-        self.counts.record(record, whole, || {
-            let truncate = self.composer.truncate.as_ref().filter(|_| !whole);
-            match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
-                None | Some(Verdict::Keep) => counter.count(message),
-                Some(Verdict::Replace(copy)) => counter.count(&copy),
-                Some(Verdict::Drop) => Ok(0),
-            }
+        self.counts.record(record, form, || match composer.verdict(&clearing, &record, form)? {
+            Sent::AsItIs => counter.count(record.message()),
+            Sent::Cut(copy) | Sent::Cleared(copy) => counter.count(&copy),
+            Sent::Nothing => Ok(0),
         })
     }
 

@@ -1,0 +1,282 @@
+//! Clearing: what a tool said long ago gives way to a line that says where it is kept.
+
+mod boundary;
+mod placeholder;
+mod settings;
+
+use std::sync::Arc;
+
+use super::Composer;
+use crate::message::{Content, Message, Part, ToolMessage};
+use crate::record::{Record, Snapshot};
+use crate::window::NotReady;
+
+/// The rule by which old tool results and media give way to placeholders.
+///
+/// In a tool loop most of a prompt is what tools said rounds ago. A placeholder in its place names
+/// the position and the length of what was there, so that a model that needs it again can
+/// [read it back](crate::history::ReadBack). Calls and groups stay whole, and nothing changes in the
+/// memory.
+///
+/// ```
+/// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};
+///
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+///     .window(Window::all())
+///     .clear(Clear::tool_results().keep(2).step(4));
+/// prompt.add(Message::user("Which of these files is the oldest?"))?;
+/// for i in 0..4 {
+///     let id = format!("c{i}");
+///     prompt.add(Message::ai_calls([ToolCall::new(&id, "read", "{}")]))?;
+///     prompt.add(Message::tool(&id, "read", "word ".repeat(100)))?;
+/// }
+/// let sent = prompt.build()?;
+/// assert_eq!(sent[2].text(), "[Not shown here: 500 characters in message 2.]");
+/// assert_eq!(sent[4].text().len(), 500); // behind the boundary, which is 4
+/// assert_eq!(sent.report().cleared[0].seq, 2);
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+///
+/// # The boundary
+///
+/// Everything before a position is cleared, and nothing from there on. The position is
+/// `floor(p / step) * step`, where `p` is that of the call of the [`keep`](Self::keep)th newest
+/// result: a pure function of what is stored, the same in every process, that moves only once in so
+/// many messages. In between prompts only grow at their end. A boundary that rolled along with each
+/// result would change the prompt in its middle every time, and cost more than it saves wherever
+/// prompts are cached.
+///
+/// Only results directly behind their call are counted, and only those that would be cleared. What
+/// no answer of the model has seen yet is never cleared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Clear {
+    results: bool,
+    media: bool,
+    keep: usize,
+    step: u64,
+    longer_than: usize,
+    except: Vec<String>,
+    over: Option<usize>,
+    placeholder: Option<String>,
+}
+
+impl Clear {
+    /// Clears the results of tools: all but the newest ones, and those that are hardly longer than
+    /// a placeholder.
+    pub const fn tool_results() -> Self {
+        Self {
+            results: true,
+            media: false,
+            keep: KEEP,
+            step: STEP,
+            longer_than: LONGER_THAN,
+            except: Vec::new(),
+            over: None,
+            placeholder: None,
+        }
+    }
+
+    /// Clears images, recordings, films and documents of the user's messages and of results: all
+    /// but those of the newest messages that have some. Text beside them stays.
+    ///
+    /// ```
+    /// use memory_prompt::message::{Media, Part};
+    /// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    ///     .clear(Clear::media().keep(1).step(1));
+    /// for name in ["cat", "dog"] {
+    ///     let image = Part::Image(Media::url(format!("https://example.com/{name}.png")));
+    ///     prompt.add(Message::user([Part::text("What is this?"), image]))?;
+    ///     prompt.add(Message::ai(format!("A {name}.")))?;
+    /// }
+    /// let sent = prompt.build()?;
+    /// assert_eq!(sent[0].text(), "What is this?[Not shown here: 1 image in message 0.]");
+    /// assert_eq!(sent[2].text(), "What is this?");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn media() -> Self {
+        Self { results: false, media: true, ..Self::tool_results() }
+    }
+
+    /// Clears media too, by a boundary of their own.
+    #[must_use]
+    pub fn and_media(mut self) -> Self {
+        self.media = true;
+        self
+    }
+
+    /// Leaves this many of the newest results whole, and the media of this many of the newest
+    /// messages that have some; 3 unless set. 0 counts as 1: a model is shown what it asked for.
+    #[must_use]
+    pub fn keep(mut self, n: usize) -> Self {
+        self.keep = n.max(1);
+        self
+    }
+
+    /// Moves the boundary only once in so many messages; 32 unless set. 0 counts as 1.
+    ///
+    /// Each move is paid for by writing what stands behind the boundary into the provider's cache
+    /// anew. `cargo run --release --example replay` says what a step costs on your conversations.
+    #[must_use]
+    pub fn step(mut self, messages: u64) -> Self {
+        self.step = messages.max(1);
+        self
+    }
+
+    /// Clears only results of more than so many characters; 120 unless set.
+    #[must_use]
+    pub fn longer_than(mut self, characters: usize) -> Self {
+        self.longer_than = characters;
+        self
+    }
+
+    /// Never clears the results of the tools of these names; nor, then, results that name no tool.
+    #[must_use]
+    pub fn except(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.except.extend(tools.into_iter().map(Into::into));
+        self
+    }
+
+    /// Clears only once the messages that the window covers have more than so many tokens, each
+    /// counted whole, by the prompt's counter or by [`Estimate`](crate::token::Estimate).
+    ///
+    /// That is looked at where the boundary moves, and decides until it moves again.
+    #[must_use]
+    pub fn over(mut self, tokens: usize) -> Self {
+        self.over = Some(tokens);
+        self
+    }
+
+    /// Sets the text that stands for what is cleared, in which `{length}` is how much that was and
+    /// `{position}` where it is kept. Unless set it is `[Not shown here: {length} in message
+    /// {position}.]`.
+    #[must_use]
+    pub fn placeholder(mut self, text: impl Into<String>) -> Self {
+        self.placeholder = Some(text.into());
+        self
+    }
+
+    /// Returns whether this message is cleared once it is old enough.
+    pub(super) fn may_clear(&self, message: &Message) -> bool {
+        self.clears(message, true) || self.clears(message, false)
+    }
+
+    /// Returns whether a message of such a place is cleared: its result, or only its media.
+    fn clears(&self, message: &Message, result: bool) -> bool {
+        match message {
+            Message::Tool(tool) if !self.spares_tool(tool) => {
+                if result {
+                    self.clears_result(tool)
+                } else {
+                    self.clears_media(&tool.content)
+                }
+            }
+            Message::User(user) if !result => self.clears_media(&user.content),
+            _ => false,
+        }
+    }
+
+    fn spares_tool(&self, tool: &ToolMessage) -> bool {
+        // One that names no tool may be of any.
+        let is_it = |name: &String| name == tool.tool_name() || tool.tool_name().is_empty();
+        self.except.iter().any(is_it)
+    }
+
+    fn clears_result(&self, tool: &ToolMessage) -> bool {
+        self.results && (is_longer(&tool.content, self.longer_than) || has_others(&tool.content))
+    }
+
+    fn clears_media(&self, content: &Content) -> bool {
+        self.media && content.parts().iter().any(|part| part.as_media().is_some())
+    }
+}
+
+/// Returns whether a content has more than so many characters.
+fn is_longer(content: &Content, characters: usize) -> bool {
+    // Few texts are so long that they need to be counted, and those not to their end.
+    content.bytes() > characters && content.texts().flat_map(str::chars).nth(characters).is_some()
+}
+
+fn has_others(content: &Content) -> bool {
+    content.parts().iter().any(|part| !matches!(part, Part::Text(_)))
+}
+
+/// The records of a prompt that are cleared.
+#[derive(Clone, Copy)]
+pub(super) struct Clearing<'a> {
+    clear: Option<&'a Clear>,
+    /// The positions before which results and media are cleared.
+    results: u64,
+    media: u64,
+    /// The positions that are exempt, in ascending order.
+    exempt: &'a [u64],
+}
+
+/// The part of a message that is cleared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    Result,
+    Media,
+}
+
+impl Clearing<'_> {
+    /// Clears nothing.
+    pub(super) const fn none() -> Self {
+        Self { clear: None, results: 0, media: 0, exempt: &[] }
+    }
+
+    /// Returns what of this record is cleared.
+    pub(super) fn of(&self, record: &Record<'_>) -> Option<What> {
+        let (clear, seq) = (self.clear?, record.seq());
+        if seq >= self.results.max(self.media) || self.exempt.binary_search(&seq).is_ok() {
+            return None;
+        }
+        if seq < self.results && clear.clears(record.message(), true) {
+            return Some(What::Result);
+        }
+        (seq < self.media && clear.clears(record.message(), false)).then_some(What::Media)
+    }
+
+    /// Returns the copy of this record in which that is cleared.
+    pub(super) fn copy(&self, record: &Record<'_>, what: What) -> Arc<Message> {
+        let template = self.clear.and_then(|clear| clear.placeholder.as_deref());
+        Arc::new(placeholder::copy(record.message(), record.seq(), what, template))
+    }
+}
+
+impl Composer {
+    /// Clears what tools said long ago: see [`Clear`]. Off unless set.
+    #[must_use]
+    pub fn clear(mut self, clear: Clear) -> Self {
+        self.clear = Some(clear);
+        self
+    }
+
+    /// Sends all that tools said.
+    #[must_use]
+    pub fn no_clear(mut self) -> Self {
+        self.clear = None;
+        self
+    }
+
+    /// Returns what is cleared in a prompt of this snapshot. Records at the positions `exempt`, in
+    /// ascending order, are not.
+    pub(super) fn clearing<'a>(
+        &'a self,
+        snapshot: &Snapshot,
+        exempt: &'a [u64],
+    ) -> Result<Clearing<'a>, NotReady> {
+        let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
+        let results = self.boundary(clear, snapshot, What::Result)?;
+        let media = self.boundary(clear, snapshot, What::Media)?;
+        Ok(Clearing { clear: Some(clear), results, media, exempt })
+    }
+}
+
+/// The default number of results that stay whole.
+const KEEP: usize = 3;
+/// The default step: see `examples/replay.rs` for what others cost.
+const STEP: u64 = 32;
+/// The default limit: a placeholder in the place of less would hardly be shorter.
+const LONGER_THAN: usize = 120;

@@ -1,0 +1,201 @@
+//! The positions before which results and media are cleared: a function of what is stored.
+
+use std::collections::HashMap;
+
+use super::{Clear, What};
+use crate::compose::Composer;
+use crate::message::{Message, ToolCall, ToolMessage};
+use crate::record::{Record, Records, Snapshot};
+use crate::token::{Estimate, TokenCounter};
+use crate::window::{NotReady, more};
+
+/// Something that is cleared once it is old, and counts as one of those that are kept.
+struct Item {
+    /// The position of the message, or of the call of its group: nothing from there on is cleared
+    /// as long as this one is kept.
+    head: u64,
+    /// The position of the newest of its messages.
+    newest: u64,
+    /// The number of results in the group.
+    results: usize,
+}
+
+impl Composer {
+    /// Returns the position before which results or media are cleared.
+    ///
+    /// Fewer records than there are give the same answer for each of those: where not enough of
+    /// them are there to be kept, the boundary is before all of them.
+    pub(super) fn boundary(
+        &self,
+        clear: &Clear,
+        snapshot: &Snapshot,
+        what: What,
+    ) -> Result<u64, NotReady> {
+        let records = &snapshot.records;
+        let is_on = if what == What::Result { clear.results } else { clear.media };
+        if !is_on {
+            return Ok(0);
+        }
+        let seen = if what == What::Media { newest_answer(records) } else { u64::MAX };
+        let Found { items, position, .. } = Found::among(clear, records, what, seen);
+        let Some(position) = position else { return Ok(0) };
+        let boundary = position / clear.step * clear.step;
+        if boundary <= snapshot.oldest() {
+            return Ok(0); // there is nothing before it
+        }
+        match clear.over {
+            Some(over) if !self.is_over(over, snapshot, moved_at(clear, &items, boundary))? => {
+                Ok(0)
+            }
+            _ => Ok(boundary),
+        }
+    }
+
+    /// Returns whether the messages that the window covers had more than so many tokens when the
+    /// record at this position was the newest.
+    fn is_over(&self, tokens: usize, snapshot: &Snapshot, at: u64) -> Result<bool, NotReady> {
+        let records = &snapshot.records;
+        let (covers, is_whole) = match self.window_start(snapshot, self.search()) {
+            Ok(window) => (window.covers, true),
+            // A budget does not wait until all that a window covers was read.
+            Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, snapshot.is_complete()),
+            Err(stop) => return Err(stop),
+        };
+        let counter = self.limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
+        let covered = records.iter().rev().take(records.len() - covers);
+        let mut sum = 0_usize;
+        for record in covered.skip_while(|record| record.seq() > at) {
+            if !self.never_sends(record.message()) {
+                sum = sum.saturating_add(counter.count(record.message())?);
+            }
+            if sum > tokens {
+                return Ok(true);
+            }
+        }
+        if is_whole { Ok(false) } else { Err(NotReady::ReadMore(more(records.len()))) }
+    }
+}
+
+/// Returns the position of the record with which the boundary came to where it is.
+fn moved_at(clear: &Clear, items: &[Item], boundary: u64) -> u64 {
+    let mut kept = 0_usize;
+    let behind = items.iter().rev().filter(|item| item.head >= boundary);
+    let mut reached = behind.skip_while(|item| {
+        kept = kept.saturating_add(item.results);
+        kept < clear.keep
+    });
+    reached.next().map_or(boundary, |item| item.newest)
+}
+
+/// Returns the position of the newest answer of a model: what stands behind it was not seen yet.
+fn newest_answer(records: &Records) -> u64 {
+    let mut newest = records.iter().rev();
+    newest.find(|record| record.message().as_ai().is_some()).map_or(0, |record| record.seq())
+}
+
+/// The items that are found from the newest record back: all that decide where the boundary is, and
+/// when it came there.
+struct Found<'a> {
+    clear: &'a Clear,
+    /// Newest first.
+    items: Vec<Item>,
+    kept: usize,
+    /// The position that the boundary does not pass, and the one from which it is counted.
+    most: u64,
+    position: Option<u64>,
+}
+
+impl<'a> Found<'a> {
+    fn among(clear: &'a Clear, records: &Records, what: What, most: u64) -> Self {
+        let mut found = Self { clear, items: Vec::new(), kept: 0, most, position: None };
+        let mut group = Group::default();
+        for record in records.iter().rev() {
+            if found.is_enough(record.seq()) {
+                return found;
+            }
+            if what == What::Result {
+                group.take(record, &mut found);
+            } else if clear.clears(record.message(), false) {
+                found.add(Item { head: record.seq(), newest: record.seq(), results: 1 });
+            }
+        }
+        group.end(&mut found);
+        found
+    }
+
+    fn add(&mut self, item: Item) {
+        self.kept = self.kept.saturating_add(item.results);
+        if self.kept >= self.clear.keep && self.position.is_none() {
+            self.position = Some(item.head.min(self.most));
+        }
+        self.items.push(item);
+    }
+
+    /// Returns whether the record at this position and all before it change nothing.
+    fn is_enough(&self, next: u64) -> bool {
+        // Where the tokens decide too, so does when the boundary came where it is.
+        let decides = |position| match self.clear.over {
+            Some(_) => next >= position / self.clear.step * self.clear.step,
+            None => false,
+        };
+        self.position.is_some_and(|position| !decides(position))
+    }
+}
+
+/// Calls with the results directly behind them, met from the newest record back. Calls that several
+/// messages in a row make belong together.
+#[derive(Default)]
+struct Group<'a> {
+    newest: u64,
+    results: Vec<&'a ToolMessage>,
+    head: u64,
+    calls: Vec<&'a ToolCall>,
+}
+
+impl<'a> Group<'a> {
+    fn take(&mut self, record: Record<'a>, found: &mut Found<'_>) {
+        match record.message() {
+            message if message.is_private() => {}
+            Message::Tool(tool) => {
+                if !self.calls.is_empty() {
+                    self.end(found);
+                }
+                if self.results.is_empty() {
+                    self.newest = record.seq();
+                }
+                self.results.push(tool);
+            }
+            message if message.has_tool_calls() => {
+                self.head = record.seq();
+                self.calls.extend(message.tool_calls());
+            }
+            _ => self.end(found),
+        }
+    }
+
+    /// Adds the group with those of its results that answer one of its calls, and that would be
+    /// cleared: another one is sent elsewhere, or not at all.
+    fn end(&mut self, found: &mut Found<'_>) {
+        let Self { newest, results, head, calls } = std::mem::take(self);
+        if results.is_empty() || calls.is_empty() {
+            return;
+        }
+        let mut waiting: HashMap<&str, Vec<&ToolCall>> = HashMap::new();
+        for call in calls {
+            waiting.entry(&call.id).or_default().push(call);
+        }
+        let mut answered = 0;
+        for tool in results.into_iter().rev() {
+            let Some(calls) = waiting.get_mut(tool.call_id()) else { continue };
+            let Some(call) = calls.iter().position(|call| call.is_answered_by(tool)) else {
+                continue;
+            };
+            calls.swap_remove(call);
+            answered +=
+                usize::from(!found.clear.spares_tool(tool) && found.clear.clears_result(tool));
+        }
+        if answered > 0 {
+            found.add(Item { head, newest, results: answered });
+        }
+    }
+}

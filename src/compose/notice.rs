@@ -1,0 +1,141 @@
+//! A line that says how much of the conversation a prompt does not show.
+
+use serde::de::{Deserialize, Deserializer, Error as _};
+use serde::ser::{Serialize, Serializer};
+
+use super::Composer;
+use super::choose::Choice;
+use crate::message::Message;
+use crate::record::Snapshot;
+
+/// A line behind the system message that says how many earlier messages are not shown.
+///
+/// A model that does not know that there is more can neither ask for it nor
+/// [search it](crate::history::SearchHistory). The number is rounded down to steps, so that the line
+/// changes no more often than that.
+///
+/// ```
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Notice};
+///
+/// let text = "[At least {count} earlier messages are not shown; search_history finds them.]";
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+///     .max_messages(2)
+///     .notice(Notice::new().step(10).text(text));
+/// prompt.add_all((0..25).map(|i| Message::user(i.to_string())))?;
+/// let sent = prompt.build()?;
+/// let texts: Vec<_> = sent.iter().map(|message| message.text()).collect();
+/// let notice = "[At least 20 earlier messages are not shown; search_history finds them.]";
+/// assert_eq!(texts, [notice, "23", "24"]);
+/// assert_eq!(sent.report().notice, Some(20));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    text: String,
+    step: u64,
+}
+
+impl Notice {
+    /// Returns a notice in steps of 64: `[At least 128 earlier messages are not shown.]`.
+    pub fn new() -> Self {
+        Self { text: TEXT.to_owned(), step: STEP }
+    }
+
+    /// Sets the text, in which `{count}` is the number of messages.
+    #[must_use]
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = text.into();
+        self
+    }
+
+    /// Sets the step to which the number is rounded down, though never to 0. 0 counts as 1.
+    #[must_use]
+    pub fn step(mut self, messages: u64) -> Self {
+        self.step = messages.max(1);
+        self
+    }
+
+    /// Returns the number that is told where so many messages are not shown; none where all are.
+    pub(super) fn count(&self, not_shown: u64) -> Option<u64> {
+        (not_shown > 0).then(|| (not_shown / self.step * self.step).max(1))
+    }
+
+    pub(super) fn message(&self, count: u64) -> Message {
+        Message::user(self.text.replace("{count}", &count.to_string()))
+    }
+}
+
+impl Default for Notice {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Composer {
+    /// Says how many earlier messages are not shown: see [`Notice`]. Off unless set.
+    #[must_use]
+    pub fn notice(mut self, notice: Notice) -> Self {
+        self.notice = Some(notice);
+        self
+    }
+
+    /// Says nothing about what is not shown.
+    #[must_use]
+    pub fn no_notice(mut self) -> Self {
+        self.notice = None;
+        self
+    }
+
+    /// Returns the notice of a prompt whose window opens at the position `first`, with the number
+    /// that it tells. What is sent before the window may count more than it is.
+    pub(super) fn notice_of(
+        &self,
+        snapshot: &Snapshot,
+        choice: &Choice<'_>,
+        first: u64,
+    ) -> Option<(u64, Message)> {
+        let notice = self.notice.as_ref()?;
+        let sent = |place: &usize| {
+            let group = choice.matches.group_at(*place);
+            1 + group.map_or(0, |group| choice.matches.answered(group) as u64)
+        };
+        let sent: u64 = choice.front.iter().map(sent).sum();
+        let count = notice.count(first.saturating_sub(snapshot.start).saturating_sub(sent))?;
+        Some((count, notice.message(count)))
+    }
+}
+
+/// The default text and step.
+const TEXT: &str = "[At least {count} earlier messages are not shown.]";
+const STEP: u64 = 64;
+
+/// A notice as it is written: `{"step": 64, "text": "…"}`.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default, expecting = "a notice: an object")]
+struct Shape {
+    text: String,
+    step: u64,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        let Notice { text, step } = Notice::new();
+        Self { text, step }
+    }
+}
+
+impl Serialize for Notice {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        Shape { text: self.text.clone(), step: self.step }.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Notice {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let Shape { text, step } = Shape::deserialize(from)?;
+        if step == 0 {
+            return Err(D::Error::custom("notice: `step`: a step of 0 would round to nothing"));
+        }
+        Ok(Self { text, step })
+    }
+}

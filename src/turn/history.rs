@@ -1,0 +1,76 @@
+//! What a turn has not stored yet can be read back too.
+
+use super::{Call, ToolError};
+use crate::history::ReadBack;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
+use crate::memory::ChatMemory;
+
+impl ReadBack {
+    /// Returns what a call of a turn is answered, which goes into
+    /// [`Turn::result`](super::Turn::result): the messages of the turn itself can be read too, at
+    /// the positions that its prompts say.
+    ///
+    /// ```
+    /// use memory_prompt::history::ReadBack;
+    /// use memory_prompt::turn::Next;
+    /// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, Tool, ToolCall};
+    ///
+    /// let read_back = ReadBack::new();
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    ///     .clear(Clear::tool_results().keep(1).step(1));
+    /// let load = Tool::new("load", "Loads the next page.");
+    /// let mut turn = prompt.turn(Message::user("Which page is longer?"))
+    ///     .tools([load, read_back.tool()]);
+    /// # let mut answers = vec![
+    /// #     Message::ai("The first one."),
+    /// #     Message::ai_calls([ToolCall::new("3", "read_back", r#"{"message": 2}"#)]),
+    /// #     Message::ai_calls([ToolCall::new("2", "load", "{}")]),
+    /// #     Message::ai_calls([ToolCall::new("1", "load", "{}")]),
+    /// # ];
+    /// # let mut model = |_: &memory_prompt::turn::Ask| answers.pop().unwrap();
+    /// let done = loop {
+    ///     match turn.next(&prompt)? {
+    ///         Next::Ask(ask) => turn.answer(model(&ask))?,
+    ///         Next::Call(calls) => {
+    ///             for call in calls {
+    ///                 let result = match call.name() {
+    ///                     "read_back" => read_back.run_call(prompt.memory(), &call),
+    ///                     _ => Ok("many words ".repeat(50)),
+    ///                 };
+    ///                 turn.result(call.id(), result)?;
+    ///             }
+    ///         }
+    ///         Next::Done(done) => break done,
+    ///     }
+    /// };
+    /// // Message 2 was cleared by then, and is stored only now.
+    /// assert!(done.messages[6].text().starts_with("Message 2, result of \"load\", 550 characters:"));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolError`] where the memory fails.
+    pub fn run_call(
+        &self,
+        memory: &(impl ChatMemory + ?Sized),
+        call: &Call,
+    ) -> Result<String, ToolError> {
+        Ok(self.run_beside(memory, &call.staged, call.arguments())?)
+    }
+
+    /// Does the same over an async memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_call`](Self::run_call).
+    #[cfg(feature = "async")]
+    pub async fn run_call_async(
+        &self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+        call: &Call,
+    ) -> Result<String, ToolError> {
+        Ok(self.run_beside_async(memory, &call.staged, call.arguments()).await?)
+    }
+}
