@@ -38,7 +38,7 @@ use memory_prompt::{
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
-use crate::turns;
+use crate::{soak, turns};
 
 // ---- servers -------------------------------------------------------------------------------------
 
@@ -387,6 +387,33 @@ fn a_server_that_is_killed_loses_nothing() {
     block_on(async {
         let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
         laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 6).await;
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn soak() {
+    const CONNECTIONS: u64 = 5;
+    let Some(time) = soak::time() else { return };
+    let postgres = Postgres::start("postgres-soak");
+    block_on(async {
+        let address = format!("{}?application_name=soak", postgres.address());
+        let options = PostgresStore::options().timeout(Duration::from_secs(2));
+        let options = options.max_connections(CONNECTIONS as usize);
+        let store = options.open(address).await.unwrap();
+        let connections = async || {
+            let asked = async {
+                let asks = tokio_postgres::connect(&postgres.address(), NoTls).await;
+                let (client, connection) = asks.ok()?;
+                tokio::spawn(connection);
+                let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soak'";
+                let count: i64 = client.query_one(count, &[]).await.ok()?.get(0);
+                u64::try_from(count).ok()
+            };
+            tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
+        };
+        let most = soak::soak(Arc::new(store), &[&postgres.server], time, connections).await;
+        assert!((1..=CONNECTIONS).contains(&most), "{most} connections");
     });
 }
 
