@@ -19,6 +19,9 @@ const PREFIX: &str = "memory-prompt-claims";
 
 /// Each of 64 callers appends two messages and reads the last ten, eight times, over one connection; and
 /// one caller does alone, who waits for the way there and back.
+///
+/// The goal is not what a list could have: an append is a script, which looks whether it was done before and
+/// whether it is late, and an entry of a stream is seven values. `store::redis` says what that takes.
 pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
     let Ok(address) = env::var("MEMORY_PROMPT_REDIS") else {
         for claim in [CALLERS, ONE] {
@@ -54,8 +57,8 @@ pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
             delete.arg(list(i)).query_async::<()>(&mut by_hand.clone()).await.unwrap();
         }
     });
-    claims.at_least(CALLERS, 1.0 / found.ratio, 0.4);
-    claims.at_most(ONE, one.ratio, 2.0);
+    claims.at_least(CALLERS, 1.0 / found.ratio, 0.25);
+    claims.at_most(ONE, one.ratio, 3.0);
 }
 
 async fn turns(memory: RedisMemory) {

@@ -8,6 +8,7 @@ mod given_up;
 mod observed;
 mod prepared;
 mod restarted;
+mod standby;
 #[cfg(feature = "postgres-tls")]
 mod tls;
 mod upgrade;
@@ -94,6 +95,12 @@ impl Postgres {
             .args(["-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N", "-D"])
             .arg(&data);
         run(initdb);
+        Self::over(folder, port)
+    }
+
+    /// A server over the data in this folder.
+    fn over(folder: PathBuf, port: u16) -> Self {
+        let data = folder.join("data");
         let start = move || {
             let mut command = command(PROGRAMS.join("postgres"));
             command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
