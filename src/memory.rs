@@ -18,7 +18,6 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(feature = "cassandra")]
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 pub(crate) use append::FORGOTTEN;
 pub use append::{Append, Appended, Since};

@@ -400,13 +400,13 @@ fn a_server_that_is_killed_loses_nothing() {
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn soak() {
-    const CONNECTIONS: u64 = 5;
+    const CONNECTIONS: u8 = 5;
     let Some(time) = soak::time() else { return };
     let postgres = Postgres::start("postgres-soak");
     block_on(async {
         let address = format!("{}?application_name=soak", postgres.address());
         let options = PostgresStore::options().timeout(Duration::from_secs(2));
-        let options = options.max_connections(CONNECTIONS as usize);
+        let options = options.max_connections(CONNECTIONS.into());
         let store = options.open(address).await.unwrap();
         let connections = async || {
             let asked = async {
@@ -420,7 +420,7 @@ fn soak() {
             tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
         };
         let most = soak::soak(Arc::new(store), &[&postgres.server], time, connections).await;
-        assert!((1..=CONNECTIONS).contains(&most), "{most} connections");
+        assert!((1..=CONNECTIONS.into()).contains(&most), "{most} connections");
     });
 }
 

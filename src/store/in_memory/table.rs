@@ -113,6 +113,10 @@ mod tests {
 
     use super::*;
 
+    fn hash_of(id: u64) -> u64 {
+        if id.is_multiple_of(3) { u64::MAX - id % 2 } else { id / 4 }
+    }
+
     /// A model of a few hashes, so that most of them meet, run across the end, and fill each other's gaps.
     #[test]
     fn it_holds_what_a_map_holds() {
@@ -122,11 +126,11 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let number = random >> 33;
             // Few, and then many, and few again.
-            let id = number % if step / 50_000 % 2 == 0 { 40 } else { 400 };
-            let hash = if id % 3 == 0 { u64::MAX - id % 2 } else { id / 4 };
+            let id = number % if (step / 50_000_u32).is_multiple_of(2) { 40 } else { 400 };
+            let hash = hash_of(id);
             let key = Key::new(hash, id.to_string().into());
             match model.remove(&id) {
-                Some(stood) if number / 1_000 % 2 == 0 => {
+                Some(stood) if (number / 1_000).is_multiple_of(2) => {
                     assert!(Arc::ptr_eq(&table.remove(&key).unwrap(), &stood));
                     assert!(table.remove(&key).is_none());
                 }
@@ -141,12 +145,12 @@ mod tests {
                 }
             }
             assert_eq!(table.len, model.len());
-            if step % 100 == 0 {
+            if step.is_multiple_of(100) {
                 let all = table.places.iter().flatten();
                 assert_eq!(all.count(), model.len());
                 for (id, stood) in &model {
-                    let hash = if id % 3 == 0 { u64::MAX - id % 2 } else { id / 4 };
-                    let found = table.get(&Key::new(hash, id.to_string().into())).unwrap();
+                    let key = Key::new(hash_of(*id), id.to_string().into());
+                    let found = table.get(&key).unwrap();
                     assert!(Arc::ptr_eq(found, stood));
                 }
             }
