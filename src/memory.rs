@@ -18,8 +18,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-#[cfg(feature = "cassandra")]
-pub(crate) use append::forgotten;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+pub(crate) use append::FORGOTTEN;
 pub use append::{Append, Appended, Since};
 #[cfg(feature = "async")]
 pub(crate) use asynchronous::share_async;

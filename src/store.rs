@@ -55,6 +55,8 @@ mod copy;
 mod ext;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]
 mod figures;
+#[cfg(any(feature = "sqlite", feature = "tokio"))]
+pub(crate) mod given_up;
 mod in_memory;
 mod info;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis", feature = "sqlite"))]

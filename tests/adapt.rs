@@ -3,6 +3,11 @@
 #![cfg(feature = "tokio")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+#[cfg(feature = "sqlite")]
+#[path = "common/folder.rs"]
+#[allow(dead_code)] // not all of it is needed here
+mod folder;
+
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -309,6 +314,46 @@ fn what_was_dropped_is_not_done_after_what_came_later() {
         assert_eq!(memory().next_position().await.unwrap(), 0);
         println!("{dropped} of 200 appends were dropped");
     });
+}
+
+/// A thread can't be stopped: a change of a file that waited for another process was done when that had
+/// finished, though its future was dropped long before, and so over what this process and others were
+/// told meanwhile.
+#[cfg(feature = "sqlite")]
+#[test]
+fn what_was_dropped_while_another_process_wrote_is_never_done() {
+    use memory_prompt::SqliteStore;
+    use memory_prompt::store::sqlite::driver::Connection;
+
+    let folder = folder::Folder::new();
+    let path = folder.file("chat.db");
+    let ours = ToAsync::new(SqliteStore::open(&path).unwrap());
+    let theirs = SqliteStore::open(&path).unwrap();
+    let (memory, their_memory) = (ours.memory("a").unwrap(), theirs.memory("a").unwrap());
+    their_memory.add(Message::user("kept")).unwrap();
+    let other = Connection::open(&path).unwrap();
+    multi_thread().block_on(async {
+        for clears in [false, true, false] {
+            other.execute_batch("BEGIN IMMEDIATE").unwrap();
+            let change = async {
+                if clears {
+                    memory.clear().await
+                } else {
+                    memory.add(Message::user("late")).await.map(drop)
+                }
+            };
+            let dropped = tokio::time::timeout(Duration::from_millis(200), change).await;
+            assert!(dropped.is_err(), "it waits for who writes");
+            other.execute_batch("COMMIT").unwrap();
+            their_memory.add(Message::user("theirs")).unwrap();
+            // Whoever comes behind it waits until it has ended.
+            memory.add(Message::user("ours")).await.unwrap();
+        }
+    });
+    let all = their_memory.all().unwrap();
+    let texts = all.messages().map(|message| message.text().into_owned());
+    let told = ["kept", "theirs", "ours", "theirs", "ours", "theirs", "ours"];
+    assert!(texts.eq(told.map(str::to_owned)), "{all:?}");
 }
 
 #[test]

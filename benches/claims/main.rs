@@ -12,6 +12,8 @@
 
 #[path = "../common/backends.rs"]
 mod backends;
+#[cfg(all(feature = "tokio", any(feature = "postgres", feature = "redis")))]
+mod callers;
 mod codec;
 mod compose;
 #[path = "../../tests/common/folder.rs"]
@@ -23,6 +25,8 @@ mod messages;
 #[cfg(all(feature = "postgres", feature = "tokio"))]
 mod postgres;
 mod recall;
+#[cfg(all(feature = "redis", feature = "tokio"))]
+mod redis;
 #[path = "../common/samples.rs"]
 mod samples;
 #[cfg(feature = "sqlite")]
@@ -65,6 +69,8 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("stores: flat", stores::reads_are_flat),
     #[cfg(all(feature = "postgres", feature = "tokio"))]
     ("stores: postgres callers", postgres::many_callers_cost_little),
+    #[cfg(all(feature = "redis", feature = "tokio"))]
+    ("stores: redis callers", redis::many_callers_cost_little),
     ("stores: find", stores::one_of_many_is_found),
     ("stores: linear", stores::listing_and_purging_are_linear),
     #[cfg(feature = "sqlite")]

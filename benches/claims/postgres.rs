@@ -8,13 +8,11 @@ use memory_prompt::codec::{self, Codec};
 use memory_prompt::store::postgres::driver::tokio_postgres::NoTls;
 use memory_prompt::store::postgres::driver::{Manager, Pool};
 use memory_prompt::{AsyncChatMemory, PostgresStore};
-use tokio::runtime::{Builder, Runtime};
 
+use crate::callers::{TURNS, on_all, runtime};
 use crate::harness::{Claims, Pace};
 use crate::messages::message;
 
-const WRITERS: usize = 64;
-const TURNS: u64 = 8;
 const CONNECTIONS: usize = 10;
 const CLAIM: &str = "PostgreSQL: 64 callers / bare prepared statements, turns a second";
 
@@ -33,7 +31,7 @@ pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
         claims.leave_out(CLAIM, "MEMORY_PROMPT_POSTGRES names no server");
         return;
     };
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime = runtime();
     let manager = Manager::new(address.parse().unwrap(), NoTls);
     let pool = Pool::builder(manager).max_size(CONNECTIONS).build().unwrap();
     let store = runtime.block_on(async {
@@ -91,13 +89,4 @@ async fn by_hand(pool: &Pool, id: &str, seq: u64) {
     let rows = client.query(&select, &[&id]).await.unwrap();
     let messages: Vec<_> = rows.iter().map(|row| codec::decode(row.get(0)).unwrap()).collect();
     assert!(messages.len() >= 2);
-}
-
-fn on_all<F: Future<Output = ()> + Send + 'static>(runtime: &Runtime, work: impl Fn(usize) -> F) {
-    runtime.block_on(async {
-        let all: Vec<_> = (0..WRITERS).map(|i| tokio::spawn(work(i))).collect();
-        for one in all {
-            one.await.unwrap();
-        }
-    });
 }

@@ -17,6 +17,7 @@ use crate::memory::{
 };
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
+use crate::store::given_up::Waits;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 
 /// A blocking memory or store in async code: its work is done on tokio's threads for blocking work,
@@ -27,6 +28,8 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 /// copied.) It is not done later, though: work that no thread has taken up yet is dropped with its
 /// future, and a later change of the same conversation, through this adapter or another one of its
 /// store, waits until what was left running has ended. A purge waits for nobody, and nobody for it.
+/// Over a `SqliteStore` that holds among processes too: what was dropped while another process wrote
+/// is not done when that has finished.
 ///
 /// Outside a tokio runtime every operation is an error.
 ///
@@ -123,7 +126,9 @@ impl<T: Send + Sync + 'static> ToAsync<T> {
                 Error::new(ErrorKind::Storage, operation, text).with_source(error)
             })?;
             let inner = Arc::clone(&self.inner);
-            let mut task = AbortOnDrop(runtime.spawn_blocking(move || work(&inner)));
+            let waits = Waits::default(); // until this future is done, or dropped
+            let work = waits.for_work(move || work(&inner));
+            let mut task = AbortOnDrop(runtime.spawn_blocking(work));
             match (&mut task.0).await {
                 Ok(result) => result,
                 // A panic in the memory is a panic here, as if it had been called directly.

@@ -318,9 +318,11 @@ impl Appended {
 
 /// Returns the error of an append whose caller has seen a part of the conversation that is gone.
 pub(crate) fn forgotten() -> Error {
-    let text = "the conversation was deleted, cleared or evicted since it was seen";
-    Error::new(ErrorKind::Forgotten, "append", text)
+    Error::new(ErrorKind::Forgotten, "append", FORGOTTEN)
 }
+
+pub(crate) const FORGOTTEN: &str =
+    "the conversation was deleted, cleared or evicted since it was seen";
 
 /// Returns the error for what a memory of five methods does not do.
 pub(super) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {

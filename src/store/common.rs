@@ -1,11 +1,17 @@
 //! The common part of the backends: a batch as it is written, errors, and numbers that databases
 //! have no other type for.
 
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+use crate::memory::FORGOTTEN;
 use crate::message::Message;
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+use crate::record::{Records, Unreadable};
 
 /// A batch as it is written: a system message goes to its slot, the last one if there are several.
 pub(super) struct Payloads {
@@ -47,6 +53,37 @@ pub(super) fn nothing(
 pub(super) fn conflict(backend: &str, expected: u64, actual: u64) -> Error {
     let text = format!("{backend}: the conversation ends at {actual}, not at {expected}");
     Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
+}
+
+/// Returns the error of an append to what was forgotten since it was seen.
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+pub(super) fn forgotten(backend: &str) -> Error {
+    Error::new(ErrorKind::Forgotten, "append", format!("{backend}: {FORGOTTEN}"))
+}
+
+/// The rows of a read, in any order: messages, and those that can't be read.
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+#[derive(Default)]
+pub(super) struct Rows {
+    readable: Vec<(u64, SystemTime, Message)>,
+    unreadable: Vec<Unreadable>,
+}
+
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+impl Rows {
+    /// Takes the row at a position, appended so many milliseconds after 1970.
+    pub(super) fn take(&mut self, seq: i64, millis: i64, message: Result<Message>) {
+        let seq = unsigned(seq);
+        match message {
+            Ok(message) => self.readable.push((seq, at(unsigned(millis)), message)),
+            Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
+        }
+    }
+
+    pub(super) fn into(mut self) -> (Records, Vec<Unreadable>) {
+        self.unreadable.sort_unstable_by_key(|row| row.seq);
+        (Records::from_rows(self.readable), self.unreadable)
+    }
 }
 
 /// Without its system message a conversation is another one, so one that can't be read is an error.

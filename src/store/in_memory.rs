@@ -1,6 +1,7 @@
 //! The store that keeps everything in this process.
 
 mod conversations;
+mod table;
 
 use std::fmt;
 use std::ops::Range;
@@ -18,7 +19,7 @@ use conversations::{Conversations, Key};
 ///
 /// Conversations do not wait for each other: a lock of the store is held while an id is looked up,
 /// not while its conversation is used. One of a million is found as fast as the memory of the
-/// machine answers a few times. Ids are listed in the order of their bytes.
+/// machine answers once. Ids are listed in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -105,7 +106,7 @@ impl ChatMemoryStore for InMemoryStore {
         }
         let incarnation = incarnation.unwrap_or_else(Incarnation::random);
         let restored = DefaultChatMemory::restored(id.clone(), start, incarnation);
-        let began = self.conversations.restore(self.conversations.key(id.clone()), restored);
+        let began = self.conversations.restore(&self.conversations.key(id.clone()), restored);
         if began { Ok(()) } else { Err(exists("in-memory", id)) }
     }
 }

@@ -52,8 +52,12 @@
 //! # What is promised
 //!
 //! - An append that returned survives what a commit survives: with PostgreSQL's own settings a crash of
-//!   the server and of its machine. With `synchronous_commit = off` a crash takes the last ones with it;
-//!   with a standby in `synchronous_standby_names`, an append survives the loss of the machine too.
+//!   the server and of its machine. With `synchronous_commit = off` a crash takes the last ones with it.
+//! - With a standby in `synchronous_standby_names`, an append that returned survives the loss of either
+//!   machine (tested: the primary is killed under load, and the standby promoted). While no such standby
+//!   answers nothing is acknowledged: a change is [`ErrorKind::Unacknowledged`] when its time is up, though
+//!   others on the primary may see it. An operator must not end that wait: PostgreSQL takes
+//!   `pg_cancel_backend` there for leave to call the change done.
 //! - An append is one statement and one round trip. It locks the row of its conversation from the moment
 //!   its position is settled to the commit, so that positions are committed in their order: a reader
 //!   sees no gaps, and appends to one conversation wait for each other. No others do.
@@ -130,8 +134,9 @@
 //!   it takes no subqueries within `INSERT`, of which an append consists, so nothing is promised there.
 //! - **When a machine dies**: an address may name several hosts
 //!   (`postgres://a,b/chat?target_session_attrs=read-write`), of which the one that takes writes is
-//!   found when a connection is made. What a standby had not got yet is lost with the machine, unless it
-//!   is a synchronous one. Appends on their way are reported as unacknowledged.
+//!   found when a connection is made; so a store goes on by itself where a standby was promoted. What the
+//!   standby had not got yet is lost with the machine, unless it is a synchronous one. Appends on their way
+//!   are reported as unacknowledged.
 //!
 //! # TLS
 //!

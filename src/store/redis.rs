@@ -92,8 +92,9 @@
 //!
 //! # What it costs
 //!
-//! An append is one script and one round trip (and once a minute one more, for the server's clock), with an id, slots and times or without; a read is one
-//! transaction and one round trip, with slots and single records or without. A slot is transferred where a read
+//! An append is one script and one round trip (and once a minute one more, for the server's clock), with an
+//! id, slots and times or without; a read is one transaction and one round trip, with slots and single
+//! records or without. A slot is transferred where a read
 //! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards,
 //! each for what begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever
 //! else there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
@@ -104,6 +105,12 @@
 //!
 //! A batch, its slots included, may have 512 MiB, which is what a server takes in one piece unless its
 //! `proto-max-bulk-len` says otherwise: more is refused before anything is sent. A position is at most 2⁵².
+//!
+//! With 64 callers on one connection, a turn of one append and one read takes three times as long as a bare
+//! `RPUSH` and `LRANGE` (measured with server and callers on the same two cores). That is the price of the
+//! promises: the script makes eight calls where `RPUSH` is one, 12 to 19 µs of the server's time in place of
+//! 2, of which the deadline is 2; and an entry of a stream is seven values to read, where one of a list is
+//! one, 7 µs for ten of them in place of 2.
 //!
 //! A [time to live](RedisOptions::ttl) begins with each append by the server's clock, that of an import too.
 //!

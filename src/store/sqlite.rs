@@ -64,6 +64,9 @@
 //! - Any number of threads and processes may use the file at once. Writers take turns, also where one
 //!   process writes without a pause; a writer waits for as long as [`SqliteOptions::busy_timeout`] says.
 //!   Readers wait for nobody.
+//! - A change that is an error is not done, and never will be: what nobody knows of is there on networks
+//!   alone. In async code (`adapt::ToAsync`) a change whose future was dropped is done or not done, and not
+//!   done later: where it waited for another process, nothing is done when that has finished.
 //! - Threads that write at once through one store (or clones of it) share the wait for the disk: what came
 //!   meanwhile goes into one commit, and each append still succeeds or fails alone.
 //! - Once it is closed, the store is one file. While it is open there are three beside it: `-wal` and

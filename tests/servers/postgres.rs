@@ -8,6 +8,7 @@ mod given_up;
 mod observed;
 mod prepared;
 mod restarted;
+mod standby;
 #[cfg(feature = "postgres-tls")]
 mod tls;
 mod upgrade;
@@ -38,7 +39,7 @@ use memory_prompt::{
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
-use crate::turns;
+use crate::{soak, turns};
 
 // ---- servers -------------------------------------------------------------------------------------
 
@@ -94,6 +95,12 @@ impl Postgres {
             .args(["-A", "trust", "-U", "test", "-E", "UTF8", "--locale=C", "-N", "-D"])
             .arg(&data);
         run(initdb);
+        Self::over(folder, port)
+    }
+
+    /// A server over the data in this folder.
+    fn over(folder: PathBuf, port: u16) -> Self {
+        let data = folder.join("data");
         let start = move || {
             let mut command = command(PROGRAMS.join("postgres"));
             command.arg("-D").arg(&data).args(["-p", &port.to_string()]);
@@ -387,6 +394,33 @@ fn a_server_that_is_killed_loses_nothing() {
     block_on(async {
         let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
         laws::a_server_that_is_killed_loses_nothing(store, &postgres.server, 6).await;
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn soak() {
+    const CONNECTIONS: u8 = 5;
+    let Some(time) = soak::time() else { return };
+    let postgres = Postgres::start("postgres-soak");
+    block_on(async {
+        let address = format!("{}?application_name=soak", postgres.address());
+        let options = PostgresStore::options().timeout(Duration::from_secs(2));
+        let options = options.max_connections(CONNECTIONS.into());
+        let store = options.open(address).await.unwrap();
+        let connections = async || {
+            let asked = async {
+                let asks = tokio_postgres::connect(&postgres.address(), NoTls).await;
+                let (client, connection) = asks.ok()?;
+                tokio::spawn(connection);
+                let count = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'soak'";
+                let count: i64 = client.query_one(count, &[]).await.ok()?.get(0);
+                u64::try_from(count).ok()
+            };
+            tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
+        };
+        let most = soak::soak(Arc::new(store), &[&postgres.server], time, connections).await;
+        assert!((1..=CONNECTIONS.into()).contains(&most), "{most} connections");
     });
 }
 

@@ -261,7 +261,7 @@ fn soak() {
             let clients: String = ask(port, cmd("CLIENT").arg("LIST")).await;
             Some(clients.lines().count() as u64)
         };
-        let most = soak::soak(store, &server, time, connections).await;
+        let most = soak::soak(store, &[&server], time, connections).await;
         assert!(most <= 4, "{most} connections");
     });
 }

@@ -11,9 +11,9 @@ use super::conversation::Conversation;
 use super::failure::overtaken;
 use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, SlotChange, forgotten};
+use crate::memory::{Append, Appended, SlotChange};
 use crate::record::millis;
-use crate::store::common::{Payloads, conflict, signed, unsigned};
+use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
 
 /// An append as it is written, with its conditions.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ impl<'a> Batch<'a> {
         }
         let since = self.with.and_then(|with| with.since);
         if since.is_some_and(|since| !since.holds(head.map(Head::incarnation), &positions)) {
-            return Err(forgotten());
+            return Err(forgotten("cassandra"));
         }
         self.slots().iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);

@@ -14,7 +14,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
-use crate::store::common::{at, no_system, signed, unsigned};
+use crate::store::common::{Rows, no_system, signed, unsigned};
 
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
@@ -253,22 +253,14 @@ fn records(
     wanted: impl IntoIterator<Item = Range<i64>>,
 ) -> (Records, Vec<Unreadable>) {
     rows.sort_unstable_by_key(|row| row.seq);
-    let (mut read, mut unreadable) = (Vec::with_capacity(rows.len()), Vec::new());
-    let mut bad = |seq, error| {
-        unreadable.push(Unreadable { seq: unsigned(seq), error: Arc::new(error) });
-    };
-    let mut rows = rows.into_iter().peekable();
+    let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
     for seq in wanted.into_iter().flatten() {
-        let Some(row) = rows.next_if(|row| row.seq == seq) else {
-            bad(seq, lost());
-            continue;
-        };
-        match codec::decode(&row.payload) {
-            Ok(message) => read.push((unsigned(seq), at(unsigned(row.at.0)), message)),
-            Err(error) => bad(seq, error),
+        match rows.next_if(|row| row.seq == seq) {
+            Some(row) => read.take(seq, row.at.0, codec::decode(&row.payload)),
+            None => read.take(seq, 0, Err(lost())),
         }
     }
-    (Records::from_rows(read), unreadable)
+    read.into()
 }
 
 fn lost() -> Error {

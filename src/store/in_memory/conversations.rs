@@ -1,46 +1,43 @@
 //! The conversations of a store: found by a hash, listed in order.
 //!
-//! Two structures hold the ids, since neither does both: a table, which finds one among a million at the
-//! price of a few cache misses where a tree takes twenty, and a tree, which lists. The table is parted,
-//! so that those who look wait only for those who change the same part. Who changes the table changes the
-//! tree before it lets go of the part: an id is in both or in neither.
+//! Two structures hold them, since neither does both: a table, which finds one among a million at the price
+//! of one cache miss where a tree takes twenty, and a tree, which lists. The table is parted, so that
+//! those who look wait only for those who change the same part. Who changes the table changes the tree
+//! before it lets go of the part: a conversation is in both or in neither.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::ops::Bound;
 use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::table::Table;
 use crate::memory::{DefaultChatMemory, MemoryId};
 
 /// An id with its hash, which is computed once for each memory that is handed out.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone)]
 pub(super) struct Key {
     hash: u64,
     id: MemoryId,
 }
 
+/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
+/// somebody else holds.
 pub(super) struct Conversations {
-    parts: Vec<RwLock<Part>>,
-    order: RwLock<BTreeSet<MemoryId>>,
+    parts: Vec<RwLock<Table>>,
+    order: RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>,
     /// Keyed at random, so that nobody can choose ids that all fall in one place.
     hasher: RandomState,
 }
 
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
-/// somebody else holds.
-type Part = HashMap<Key, Arc<DefaultChatMemory>, BuildHasherDefault<Given>>;
-
-/// Takes the hash that a key brings along.
-#[derive(Default)]
-pub(super) struct Given(u64);
-
 const PARTS: usize = 64;
 
-/// A purge holds a part for as many conversations at a time.
-const AT_ONCE: usize = 64;
+/// A purge looks at as many conversations at a time, while nobody can begin or delete one.
+const AT_ONCE: usize = 256;
+
+/// Table and tree hold each conversation.
+const HOLDERS: usize = 2;
 
 impl Default for Conversations {
     fn default() -> Self {
@@ -54,8 +51,8 @@ impl Conversations {
         Key { hash: self.hasher.hash_one(&id), id }
     }
 
-    /// The part that a key belongs to: by bits that the table itself makes little use of.
-    fn part(&self, key: &Key) -> &RwLock<Part> {
+    /// The part that a key belongs to: by bits of which the table itself makes no use.
+    fn part(&self, key: &Key) -> &RwLock<Table> {
         &self.parts[usize::try_from(key.hash >> 40).unwrap_or_default() % PARTS]
     }
 
@@ -65,64 +62,87 @@ impl Conversations {
 
     pub(super) fn find_or_create(&self, key: &Key) -> Arc<DefaultChatMemory> {
         let mut part = self.part(key).write();
-        let conversation = part.entry(key.clone()).or_insert_with(|| {
-            self.order.write().insert(key.id.clone());
-            Arc::new(DefaultChatMemory::with_id(key.id.clone()))
-        });
-        Arc::clone(conversation)
+        if let Some(conversation) = part.get(key) {
+            return Arc::clone(conversation);
+        }
+        let conversation = Arc::new(DefaultChatMemory::with_id(key.id.clone()));
+        self.put(&mut part, key, &conversation);
+        conversation
     }
 
     /// Puts a conversation there; returns whether there was none.
-    pub(super) fn restore(&self, key: Key, conversation: DefaultChatMemory) -> bool {
-        match self.part(&key).write().entry(key) {
-            Entry::Occupied(_) => false,
-            Entry::Vacant(vacant) => {
-                self.order.write().insert(vacant.key().id.clone());
-                vacant.insert(Arc::new(conversation));
-                true
-            }
+    pub(super) fn restore(&self, key: &Key, conversation: DefaultChatMemory) -> bool {
+        let mut part = self.part(key).write();
+        let is_new = part.get(key).is_none();
+        if is_new {
+            self.put(&mut part, key, &Arc::new(conversation));
         }
+        is_new
+    }
+
+    fn put(&self, part: &mut Table, key: &Key, conversation: &Arc<DefaultChatMemory>) {
+        self.order.write().insert(key.id.clone(), Arc::clone(conversation));
+        part.insert(key.hash, Arc::clone(conversation));
     }
 
     /// Takes a conversation away; returns whether there was one.
     pub(super) fn remove(&self, key: &Key) -> bool {
+        self.remove_if(key, |_| true).is_some()
+    }
+
+    /// Takes a conversation away, if it is to be; it is dropped where nobody waits for that.
+    fn remove_if(
+        &self,
+        key: &Key,
+        wanted: impl Fn(&Arc<DefaultChatMemory>) -> bool,
+    ) -> Option<Arc<DefaultChatMemory>> {
         let mut part = self.part(key).write();
-        let removed = part.remove(key);
-        if removed.is_some() {
-            self.order.write().remove(&key.id);
+        if !part.get(key).is_some_and(wanted) {
+            return None;
         }
-        drop(part);
-        removed.is_some() // dropped here, where nobody waits for it
+        self.order.write().remove(&key.id);
+        part.remove(key)
     }
 
     /// Takes away the conversations that nobody uses and that have ended; returns how many.
+    ///
+    /// In the order of the tree, where those that are neighbours lie together.
     pub(super) fn remove_where(&self, ended: impl Fn(&DefaultChatMemory) -> bool) -> u64 {
-        let mut removed = 0;
-        for part in &self.parts {
-            let found: Vec<Key> = {
-                let part = part.read();
-                let found = part.iter().filter(|(_, conversation)| ended(conversation));
-                found.map(|(key, _)| key.clone()).collect()
-            };
-            for keys in found.chunks(AT_ONCE) {
-                let mut gone = Vec::with_capacity(keys.len());
-                let mut part = part.write();
-                for key in keys {
-                    // Nobody new can take hold of it while the part is held.
-                    let is_over = |it: &Arc<_>| Arc::strong_count(it) == 1 && ended(it);
-                    if part.get(key).is_some_and(is_over) {
-                        gone.extend(part.remove_entry(key));
-                    }
-                }
-                let mut order = self.order.write();
-                for (key, _) in &gone {
-                    order.remove(&key.id);
-                }
-                drop((order, part));
-                removed += gone.len() as u64;
+        // Nobody new can take hold of it while its part is held.
+        let is_over = |it: &Arc<_>| Arc::strong_count(it) == HOLDERS && ended(it);
+        let (mut removed, mut after) = (0, None);
+        loop {
+            let (found, last) = self.page(after.as_ref(), &ended);
+            for id in found {
+                removed += u64::from(self.remove_if(&self.key(id), is_over).is_some());
+            }
+            match last {
+                Some(last) => after = Some(last),
+                None => return removed,
             }
         }
-        removed
+    }
+
+    /// Returns those that have ended among the next ones, and the last of these unless they are all.
+    fn page(
+        &self,
+        after: Option<&MemoryId>,
+        ended: impl Fn(&DefaultChatMemory) -> bool,
+    ) -> (Vec<MemoryId>, Option<MemoryId>) {
+        let order = self.order.read();
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut next =
+            order.range::<MemoryId, _>((from, Bound::Unbounded)).take(AT_ONCE).peekable();
+        let (mut found, mut last) = (Vec::new(), None);
+        while let Some((id, conversation)) = next.next() {
+            if ended(conversation) {
+                found.push(id.clone());
+            }
+            if next.peek().is_none() {
+                last = Some(id.clone());
+            }
+        }
+        (found, last)
     }
 
     /// The next ids in the order of their bytes that begin with this text.
@@ -133,7 +153,7 @@ impl Conversations {
             Some(after) if *after >= first => Bound::Excluded(after),
             _ => Bound::Included(&first),
         };
-        let ids = order.range::<MemoryId, _>((from, Bound::Unbounded));
+        let ids = order.range::<MemoryId, _>((from, Bound::Unbounded)).map(|(id, _)| id);
         ids.take_while(|id| id.as_str().starts_with(prefix)).take(n).cloned().collect()
     }
 
@@ -143,30 +163,16 @@ impl Conversations {
 }
 
 impl Key {
+    #[cfg(test)]
+    pub(super) fn new(hash: u64, id: MemoryId) -> Self {
+        Self { hash, id }
+    }
+
+    pub(super) fn hash(&self) -> u64 {
+        self.hash
+    }
+
     pub(super) fn id(&self) -> &MemoryId {
         &self.id
-    }
-}
-
-impl Hash for Key {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        state.write_u64(self.hash);
-    }
-}
-
-impl Hasher for Given {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    /// Not called: a key writes its hash and nothing else.
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
     }
 }

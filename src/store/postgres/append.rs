@@ -21,7 +21,7 @@ use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict, signed, unsigned};
+use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
 
 /// The most times that an append is tried again. With the row locked it is done or refused, unless there is none.
 const PATIENCE: u32 = 100;
@@ -394,9 +394,7 @@ impl State {
             return Err(conflict("postgres", expected, end));
         }
         if append.since.is_some_and(|since| !since.holds(self.incarnation, &self.positions)) {
-            let text =
-                "postgres: the conversation was deleted, cleared or evicted since it was seen";
-            return Err(Error::new(ErrorKind::Forgotten, "append", text));
+            return Err(forgotten("postgres"));
         }
         for change in &append.slots {
             let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());

@@ -12,8 +12,8 @@ use super::{PostgresMemory, Shared, value};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
-use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot, Unreadable};
-use crate::store::common::{at, no_system, signed, unsigned};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::store::common::{Rows, no_system, signed, unsigned};
 
 /// The parts of a read besides the newest records. Its statement mentions those alone that it has.
 #[derive(Clone, Copy)]
@@ -107,19 +107,13 @@ struct Found {
     slots: Vec<Slot>,
 }
 
-#[derive(Default)]
-struct Rows {
-    readable: Vec<(u64, std::time::SystemTime, crate::message::Message)>,
-    unreadable: Vec<Unreadable>,
-}
-
 impl Found {
     fn take(&mut self, row: &Row) -> Result<()> {
-        let (a, b) = (value::<i64>(row, 1)?, unsigned(value(row, 2)?));
+        let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;
         match value::<&str>(row, 0)? {
             "conversation" => {
-                (self.snapshot.start, self.snapshot.end) = (unsigned(a), b);
+                (self.snapshot.start, self.snapshot.end) = (unsigned(a), unsigned(b));
                 let bits = payload.try_into().map(u64::from_be_bytes).map_err(|_| foreign())?;
                 self.snapshot.incarnation = Some(Incarnation::from_bits(bits));
             }
@@ -135,8 +129,8 @@ impl Found {
                 let version = SlotVersion::from_bits(a.cast_unsigned());
                 self.slots.push(Slot::new(name, version, content));
             }
-            "picked" => self.picked.take(unsigned(a), b, payload),
-            _ => self.newest.take(unsigned(a), b, payload),
+            "picked" => self.picked.take(a, b, codec::decode(payload)),
+            _ => self.newest.take(a, b, codec::decode(payload)),
         }
         Ok(())
     }
@@ -149,20 +143,6 @@ impl Found {
         }
         let (picked, unreadable) = self.picked.into();
         snapshot.with_picked(picked, unreadable).with_slots(self.slots)
-    }
-}
-
-impl Rows {
-    fn take(&mut self, seq: u64, millis: u64, payload: &[u8]) {
-        match codec::decode(payload) {
-            Ok(message) => self.readable.push((seq, at(millis), message)),
-            Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
-        }
-    }
-
-    fn into(mut self) -> (Records, Vec<Unreadable>) {
-        self.unreadable.sort_unstable_by_key(|row| row.seq);
-        (Records::from_rows(self.readable), self.unreadable)
     }
 }
 

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict, nothing, signed, unsigned};
+use crate::store::common::{Payloads, conflict, forgotten, nothing, signed, unsigned};
 
 /// Messages as they are written. All that can be done beforehand is, so that others wait for the rest
 /// alone.
@@ -151,8 +151,7 @@ impl Change {
         let end = nothing("sqlite", self.batch.expected, positions.end)?;
         let incarnation = found.as_ref().and_then(Found::incarnation);
         if since.is_some_and(|since| !since.holds(incarnation, &positions)) {
-            let text = "sqlite: the conversation was deleted, cleared or evicted since it was seen";
-            return Err(Error::new(ErrorKind::Forgotten, "append", text).into());
+            return Err(forgotten("sqlite").into());
         }
         for change in slots {
             let key = found.as_ref().map(|found| found.key);

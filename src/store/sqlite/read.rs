@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -12,9 +11,9 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, Records, Snapshot, Unreadable};
+use crate::record::{Incarnation, Snapshot};
 use crate::store::Info;
-use crate::store::common::{at, no_system, signed, unsigned};
+use crate::store::common::{Rows, at, no_system, signed, unsigned};
 
 /// The place of a conversation.
 pub(super) struct Found {
@@ -80,58 +79,40 @@ pub(super) fn snapshot(
     let before = before.map_or(found.end, signed).min(found.end);
     if n > 0 && before > found.start {
         let mut rows = Rows::default();
-        rows.read(connection, &found, found.start..before, n)?;
+        take(&mut rows, connection, &found, found.start..before, n)?;
         (snapshot.records, snapshot.unreadable) = rows.into();
     }
     let Some(more) = more.filter(|more| !more.is_plain()) else { return Ok(snapshot) };
     let mut picked = Rows::default();
     for stretch in more.stretches(snapshot.start..snapshot.end) {
         let stretch = signed(stretch.start)..signed(stretch.end);
-        picked.read(connection, &found, stretch, usize::MAX)?;
+        take(&mut picked, connection, &found, stretch, usize::MAX)?;
     }
     let (records, unreadable) = picked.into();
     let slots = beside::slots(connection, found.key, &more.slots)?;
     Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
 }
 
-/// Rows in any order.
-#[derive(Default)]
-struct Rows {
-    read: Vec<(u64, SystemTime, Message)>,
-    unreadable: Vec<Unreadable>,
-}
-
-impl Rows {
-    /// Takes the newest `n` rows at these positions.
-    fn read(
-        &mut self,
-        connection: &Connection,
-        of: &Found,
-        positions: Range<i64>,
-        n: usize,
-    ) -> rusqlite::Result<()> {
-        let first = first_key(of.key);
-        let mut newest = connection.prepare_cached(NEWEST)?;
-        let mut rows = newest.query([
-            first.wrapping_add(positions.start),
-            first.wrapping_add(positions.end),
-            signed(n),
-        ])?;
-        while let Some(row) = rows.next()? {
-            let seq = unsigned(row.get::<_, i64>(0)?.wrapping_sub(first));
-            let at = at(unsigned(row.get(1)?));
-            match decode(row.get_ref(2)?) {
-                Ok(message) => self.read.push((seq, at, message)),
-                Err(error) => self.unreadable.push(Unreadable { seq, error: Arc::new(error) }),
-            }
-        }
-        Ok(())
+/// Takes the newest `n` rows at these positions.
+fn take(
+    rows: &mut Rows,
+    connection: &Connection,
+    of: &Found,
+    positions: Range<i64>,
+    n: usize,
+) -> rusqlite::Result<()> {
+    let first = first_key(of.key);
+    let mut newest = connection.prepare_cached(NEWEST)?;
+    let mut found = newest.query([
+        first.wrapping_add(positions.start),
+        first.wrapping_add(positions.end),
+        signed(n),
+    ])?;
+    while let Some(row) = found.next()? {
+        let seq = row.get::<_, i64>(0)?.wrapping_sub(first);
+        rows.take(seq, row.get(1)?, decode(row.get_ref(2)?));
     }
-
-    fn into(mut self) -> (Records, Vec<Unreadable>) {
-        self.unreadable.sort_by_key(|row| row.seq);
-        (Records::from_rows(self.read), self.unreadable)
-    }
+    Ok(())
 }
 
 fn decode(payload: ValueRef<'_>) -> Result<Message> {

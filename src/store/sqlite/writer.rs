@@ -22,6 +22,7 @@ use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 use super::Trouble;
 use super::turn::{Began, Turns};
 use crate::error::{Error, ErrorKind};
+use crate::store::given_up::Waited;
 
 /// The connection that writes. Writers of one process queue here, and those of several for a turn.
 pub(super) struct Writer {
@@ -83,11 +84,18 @@ impl Writer {
     }
 
     /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
-    /// true when it writes.
+    /// true when it writes. What was given up by then is not done.
     pub(super) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T, Trouble> {
+        let waited = Waited::for_this_thread();
+        let mut work = move |connection: &Connection| {
+            if waited.is_given_up() {
+                return Err(Trouble::Refused("nobody waits for it any more".to_owned()));
+            }
+            work(connection)
+        };
         let mut queue = self.queue.lock();
         if !queue.led {
             queue.led = true;

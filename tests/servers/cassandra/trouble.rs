@@ -16,7 +16,7 @@ use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, CassandraStore, ErrorKi
 
 use super::server::Node;
 use super::{Keyspace, NODE, wait};
-use crate::{laws, soak};
+use crate::laws;
 
 /// A server to do harm to: one test at a time. It asks for passwords, and its disk is full for everybody
 /// but its superuser.
@@ -55,21 +55,6 @@ fn a_server_that_is_killed_loses_nothing() {
     wait(async {
         let store = superuser().open(&node.address).await.unwrap();
         laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &node.server, 2).await;
-    });
-}
-
-#[test]
-#[ignore = "needs Apache Cassandra"]
-fn soak() {
-    let Some(time) = soak::time() else { return };
-    let node = risky();
-    wait(async {
-        let options = superuser().keyspace("soak").timeout(Duration::from_secs(3));
-        let store = options.open(&node.address).await.unwrap();
-        let figures = store.clone();
-        let connections = async || Some(figures.figures().connections as u64);
-        let most = soak::soak(Arc::new(store), &node.server, time, connections).await;
-        assert!(most <= 1, "{most} nodes");
     });
 }
 
