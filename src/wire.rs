@@ -84,7 +84,7 @@
 //! #     b"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n",
 //! #     b"\n: keep-alive\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo.\"},\"finish_reason\":",
 //! #     b"\"stop\"}]}\n\ndata: [DONE]\n\n"];
-//! let mut frames = Frames::sse();
+//! let mut frames = Frames::sse(); // or of a provider, and so is a `wire::Stream`
 //! let mut stream = openai::Stream::new();
 //! let mut shown = String::new();
 //! for bytes in body {
@@ -159,6 +159,7 @@ pub mod openai;
 mod refused;
 mod request;
 pub mod responses;
+mod stream;
 mod terms;
 mod usage;
 mod words;
@@ -169,7 +170,10 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
 pub use event::Event;
 pub use frames::{Frames, Taken};
+#[cfg(feature = "ureq")]
+pub(crate) use refused::{is_refusal, refused_with};
 pub use request::{Choice, Request};
+pub use stream::Stream;
 pub use usage::Usage;
 
 /// Reads a response of this provider, in the format that it speaks.
