@@ -425,8 +425,9 @@ impl Transport {
                 .timeout_recv_response(Some(settings.first_byte))
                 // Whoever waits gives up earlier; this ends what nobody waits for.
                 .timeout_per_read(Some(settings.first_byte.max(settings.stall)))
-                // Many servers close what was idle for five seconds.
-                .max_idle_age(Duration::from_secs(4))
+                // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and
+                // a request that meets that is lost.
+                .max_idle_age(Duration::from_millis(1_500))
                 .tls_config(self.tls());
             if let Some(proxy) = &settings.proxy {
                 config = config.proxy(Some(proxy.clone()));
