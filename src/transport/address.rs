@@ -45,14 +45,12 @@ pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> 
     let (base, query) = base.split_once('?').unwrap_or((base, ""));
     let base = base.trim_end_matches('/');
     let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
-    let version = server.version;
     let mut url = if base.ends_with(path) {
         base.to_owned()
-    } else if (!version.is_empty() && base.ends_with(version)) || (server.is_versioned && has_path)
-    {
+    } else if has_path && (server.is_versioned || ends_in_version(base)) {
         format!("{base}{path}")
     } else {
-        format!("{base}{version}{path}")
+        format!("{base}{}{path}", server.version)
     };
     let is_events = is_events.then_some("alt=sse");
     let queries = [query].into_iter().filter(|query| !query.is_empty()).chain(is_events);
@@ -61,6 +59,12 @@ pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> 
         url.push_str(query);
     }
     url
+}
+
+/// Returns whether the last part of a path is `v1`, `v1beta` or another version.
+fn ends_in_version(base: &str) -> bool {
+    let last = base.rsplit('/').next().unwrap_or_default();
+    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -91,6 +95,7 @@ mod tests {
         for base in ["https://h", "https://h/v1beta/"] {
             assert_eq!(url(Provider::Gemini, base).unwrap(), gemini);
         }
+        assert_eq!(url(Provider::Gemini, "https://h/v1").unwrap(), gemini.replace("v1beta", "v1"));
         for base in ["h", "h:11434", "http://h:11434/"] {
             assert_eq!(url(Provider::Ollama, base).unwrap(), "http://h:11434/api/chat");
         }

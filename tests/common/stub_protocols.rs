@@ -44,7 +44,8 @@ impl Protocol {
             "/v1/messages" => (Self::Anthropic, false, None),
             "/api/chat" => (Self::Ollama, false, None),
             _ => {
-                let rest = path.strip_prefix("/v1beta/models/")?;
+                let versions = ["/v1beta/models/", "/v1/models/"];
+                let rest = versions.iter().find_map(|version| path.strip_prefix(version))?;
                 let (model, verb) = rest.split_once(':')?;
                 let stream = match verb {
                     "generateContent" => false,
@@ -66,7 +67,8 @@ impl Protocol {
         let bearer = || header("authorization")?.strip_prefix("Bearer ").map(str::to_owned);
         let key = match self {
             Self::Chat | Self::Responses => bearer(),
-            Self::Anthropic => header("x-api-key"),
+            // By its reference; its client sends the key as the others do from 2.11 on.
+            Self::Anthropic => header("x-api-key").or_else(bearer),
             Self::Gemini => header("x-goog-api-key"),
             Self::Ollama => Some(KEY.to_owned()),
         };
