@@ -22,6 +22,8 @@ mod clients;
 mod faults;
 #[path = "transport/requests.rs"]
 mod requests;
+#[path = "transport/ways.rs"]
+mod ways;
 
 use std::time::Duration;
 

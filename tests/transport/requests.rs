@@ -111,3 +111,44 @@ fn a_whole_request_is_checked_before_it_is_sent() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(stub.asked().is_empty());
 }
+
+/// The variables of the providers' own clients are read, in a process of its own that has no others.
+#[test]
+fn key_and_address_come_from_the_environment() {
+    if std::env::var("MEMORY_PROMPT_FROM_ENV").is_ok() {
+        for provider in
+            [PROTOCOLS[0], PROTOCOLS[2], PROTOCOLS[3], PROTOCOLS[4], Provider::OpenAiCompatible]
+        {
+            let done = chat(Transport::from_env(provider, "m-1").unwrap()).say("hi").unwrap();
+            assert_eq!(done.text(), "Out of words.", "{provider}");
+        }
+        return;
+    }
+    let stub = Stub::start();
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+        command.args(["requests::key_and_address_come_from_the_environment", "--exact"]);
+        let command = command.env_clear().env("MEMORY_PROMPT_FROM_ENV", "1");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        (output.status.success(), format!("{output:?}"))
+    };
+    let host = stub.url.trim_start_matches("http://");
+    let mut all = vec![
+        ("OPENAI_API_KEY", KEY),
+        ("OPENAI_BASE_URL", &stub.url),
+        ("ANTHROPIC_API_KEY", KEY),
+        ("ANTHROPIC_BASE_URL", &stub.url),
+        ("GOOGLE_API_KEY", ""),
+        ("GEMINI_API_KEY", KEY),
+        ("GOOGLE_GEMINI_BASE_URL", &stub.url),
+        ("OLLAMA_HOST", host),
+    ];
+    let (is_good, told) = run(&all);
+    assert!(is_good, "{told}");
+    assert_eq!(stub.asked().len(), 5);
+
+    all.retain(|(name, _)| !name.starts_with("ANTHROPIC"));
+    let (is_good, told) = run(&all);
+    assert!(!is_good && told.contains("no key for anthropic: set ANTHROPIC_API_KEY"), "{told}");
+    assert!(!told.contains(KEY));
+}
