@@ -63,8 +63,14 @@
 //! | [`Codec`](ErrorKind::Codec) | what came is no answer: no JSON, a page |
 //! | [`Invalid`](ErrorKind::Invalid) | no such request can be written; the prompt is for another provider |
 //!
-//! None of them holds a key, an address or a text of a message. Where a server asks to wait longer than
+//! None of them holds a key or a text of a message. Where a server asks to wait longer than
 //! [allowed](Transport::longest_wait) the cause of the error is a [`RetryAfter`].
+//!
+//! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`, the HTTP
+//! client writes down every byte in hexadecimal. Keep that target at `debug`.
+//!
+//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the next
+//! bytes come on it, or its time is up.
 //!
 //! # In async code
 //!
@@ -115,7 +121,7 @@ pub struct Transport {
     headers: HeaderMap,
     settings: Settings,
     shape: Option<Arc<Shape>>,
-    agent: OnceLock<Agent>,
+    agent: Arc<OnceLock<Agent>>,
 }
 
 type Shape = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
@@ -177,7 +183,7 @@ impl Transport {
             headers: HeaderMap::new(),
             settings: Settings::default(),
             shape: None,
-            agent: OnceLock::new(),
+            agent: Arc::default(),
         }
     }
 
@@ -247,7 +253,7 @@ impl Transport {
     /// [`ErrorKind::Invalid`] where it is no address, or holds a password.
     pub fn base_url(mut self, address: &str) -> Result<Self> {
         self.base = Some(address::checked(address, self.provider.format())?);
-        Ok(self)
+        Ok(self.changed())
     }
 
     /// Returns the address to which a request goes.
@@ -399,7 +405,7 @@ impl Transport {
 
     /// The same, whose connections are made anew.
     fn changed(mut self) -> Self {
-        self.agent = OnceLock::new();
+        self.agent = Arc::default();
         self
     }
 

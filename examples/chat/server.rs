@@ -5,7 +5,7 @@ use memory_prompt::{Conversation, MemoryPrompt, Provider, Transport};
 
 /// A conversation with a server, or with the toy where the environment names none.
 pub(crate) fn conversation(prompt: MemoryPrompt, toy: impl Model + 'static) -> Conversation {
-        if let Some(server) = found() {
+    if let Some(server) = found() {
         return Conversation::new(prompt, server);
     }
     Conversation::new(prompt, toy)

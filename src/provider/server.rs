@@ -163,7 +163,10 @@ fn escaped(name: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~@".contains(&byte) {
             escaped.push(char::from(byte));
         } else {
-            escaped.push_str(&format!("%{byte:02X}"));
+            escaped.push('%');
+            for digit in [byte >> 4, byte & 15] {
+                escaped.push(char::from(b"0123456789ABCDEF"[usize::from(digit)]));
+            }
         }
     }
     escaped

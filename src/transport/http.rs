@@ -64,10 +64,10 @@ const LOOK: Duration = Duration::from_millis(50);
 
 impl Sending {
     /// Sends it, and waits for the head of the response.
-    pub(super) fn send<'a>(
+    pub(super) fn send(
         self,
-        is_stopped: &'a dyn Fn() -> bool,
-    ) -> Result<(Head, Response<'a>), Failed> {
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<(Head, Response<'_>), Failed> {
         // A bound, so that a fast server waits for a slow reader.
         let (to, pieces) = sync_channel(16);
         let run = move || self.run(&to);
@@ -189,11 +189,15 @@ impl Broken {
         let lasting = |what| Self { is_passing: false, ..Self::of(what, sent) };
         match error {
             ureq::Error::Io(error) => {
+                // So TLS says that it does not trust the server, or takes it for none.
                 let is_passing = error.kind() != io::ErrorKind::InvalidData;
-                let source = error.get_ref().is_none_or(|inner| !inner.is::<ureq::Error>());
-                let what =
-                    if sent { "the connection broke" } else { "the server can't be reached" };
-                let source = source.then(|| error.into());
+                let what = match (sent, is_passing) {
+                    (true, _) => "the connection broke",
+                    (false, true) => "the server can't be reached",
+                    (false, false) => "no secure connection came about",
+                };
+                let is_plain = error.get_ref().is_none_or(|inner| !inner.is::<ureq::Error>());
+                let source = is_plain.then(|| error.into());
                 Self { is_passing, source, ..Self::of(what, sent) }
             }
             ureq::Error::Timeout(Timeout::Resolve | Timeout::Connect) => {
@@ -214,10 +218,10 @@ impl Broken {
     }
 
     fn failed(self) -> Failed {
-        let again = match self.sent {
-            _ if !self.is_passing => Again::No,
-            true => Again::IfAllowed,
-            false => Again::Yes,
+        let again = match (self.is_passing, self.sent) {
+            (false, _) => Again::No,
+            (true, true) => Again::IfAllowed,
+            (true, false) => Again::Yes,
         };
         let kind = ErrorKind::Unanswered { sent: self.sent };
         let error = Error::new(kind, OPERATION, self.what);

@@ -34,6 +34,10 @@ pub enum Fault {
     HugePage(u16),
     /// An error where an answer is expected.
     ErrorWith200,
+    /// This body with this status.
+    Body(u16, &'static str),
+    /// The provider's error in the middle of a stream: behind so many events.
+    ErrorEvent(usize),
     /// The connection ends when this part of the body was sent.
     Cut(f64),
     /// It ends in place of an answer.
@@ -287,7 +291,6 @@ impl Plan {
         let delivery = |plan: Self, delivery| Self { delivery, ..plan };
         let protocol = request.protocol;
         match &step.fault {
-            Fault::None | Fault::NoDone | Fault::UsageLast | Fault::NoStream => plan,
             Fault::Status(status, more) => {
                 let mut plan = Self::json(*status, &protocol.error(*status, "Not now."));
                 plan.headers.extend(more.iter().cloned());
@@ -295,6 +298,9 @@ impl Plan {
             }
             Fault::Page(status) => Self::page(*status),
             Fault::HugePage(status) => delivery(Self::page(*status), Delivery::Endless),
+            Fault::Body(status, body) => {
+                Self::new(*status, "application/json", body.as_bytes().to_vec())
+            }
             Fault::ErrorWith200 => Self::json(200, &protocol.error(429, "Not now.")),
             Fault::Cut(part) => delivery(plan, Delivery::Part(*part, true)),
             Fault::Stall(part) => delivery(plan, Delivery::Part(*part, false)),
@@ -317,7 +323,7 @@ impl Plan {
             Fault::OddChunks => delivery(plan, Delivery::OddChunks),
             Fault::SlowHead(pause) => delivery(plan, Delivery::SlowHead(*pause)),
             Fault::WrongType(kind) => {
-                plan.headers[0].1 = (*kind).to_owned();
+                (*kind).clone_into(&mut plan.headers[0].1);
                 plan
             }
             Fault::OldHttp => delivery(plan, Delivery::Old),
@@ -338,7 +344,13 @@ impl Plan {
             }
             Fault::HeldOpen if streams => delivery(plan, Delivery::HeldOpen),
             Fault::CutAtEnd if streams => delivery(plan, Delivery::Part(1.0, true)),
-            Fault::HeldOpen | Fault::CutAtEnd => plan,
+            Fault::None
+            | Fault::NoDone
+            | Fault::UsageLast
+            | Fault::NoStream
+            | Fault::ErrorEvent(_)
+            | Fault::HeldOpen
+            | Fault::CutAtEnd => plan,
         }
     }
 
@@ -402,12 +414,12 @@ impl Plan {
         let version = if self.delivery == Delivery::Old { "1.0" } else { "1.1" };
         let mut head = format!("HTTP/{version} {} So It Is\r\n", self.status);
         for (name, value) in &self.headers {
-            head += &format!("{name}: {value}\r\n");
+            head.extend([name, ": ", value, "\r\n"]);
         }
         match self.delivery {
             Delivery::Old => {}
             Delivery::Length | Delivery::SlowHead(_) => {
-                head += &format!("content-length: {}\r\n", self.body.len());
+                head.extend(["content-length: ", &self.body.len().to_string(), "\r\n"]);
             }
             _ => head += "transfer-encoding: chunked\r\n",
         }
@@ -427,6 +439,15 @@ fn odd(list: &mut Vec<String>, request: &Request<'_>, fault: &Fault) {
             for event in list {
                 event.insert_str(0, ": keep-alive\n\n");
             }
+        }
+        Fault::ErrorEvent(at) => {
+            let error = request.protocol.error(500, "Not now.");
+            list.truncate(*at);
+            list.push(match request.protocol {
+                Protocol::Anthropic => format!("event: error\ndata: {error}\n\n"),
+                Protocol::Ollama => format!("{error}\n"),
+                _ => format!("data: {error}\n\n"),
+            });
         }
         Fault::NoDone => list.retain(|event| !event.contains("[DONE]")),
         Fault::UsageLast if request.protocol == Protocol::Chat => {

@@ -7,7 +7,7 @@ use memory_prompt::transport::RetryAfter;
 use memory_prompt::{ErrorKind, Provider};
 
 use crate::stub::{Fault, Step, Stub};
-use crate::{chat, to};
+use crate::{PROTOCOLS, chat, to};
 
 /// The time between each request and the next.
 fn pauses(stub: &Stub) -> Vec<Duration> {
@@ -57,7 +57,9 @@ fn the_server_says_when_to_come_back() {
 
 /// The year, the month from 0 and the day, counted one by one.
 fn calendar(mut days: u64) -> (u64, usize, u64) {
-    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let mut year = 1970;
     while days >= 365 + u64::from(is_leap(year)) {
         days -= 365 + u64::from(is_leap(year));
@@ -132,9 +134,63 @@ fn what_was_never_sent_is_sent_again() {
 fn what_stays_as_it_is_is_not_asked_again() {
     let stub = Stub::start();
     let chat = chat(to(&stub, Provider::OpenAi));
-    stub.then([Fault::Status(500, vec![("x-should-retry", "false".to_owned())])]);
-    chat.say("hi").unwrap_err();
-    assert_eq!(stub.asked().len(), 1);
+    let quota = r#"{"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}"#;
+    for fault in [
+        Fault::Body(429, quota),
+        Fault::Status(500, vec![("x-should-retry", "false".to_owned())]),
+        Fault::Body(422, r#"{"detail": [{"loc": ["body"], "msg": "Field required"}]}"#),
+        Fault::Body(400, r#"{"object": "error", "message": "too long", "code": 400}"#),
+        Fault::Body(403, "Forbidden"),
+        Fault::Body(402, ""),
+    ] {
+        stub.then([fault]);
+        let error = chat.say("hi").unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Refused { status: Some(400..=500), .. }),
+            "{error}"
+        );
+        assert_eq!(stub.asked().len(), 1, "{error}");
+    }
+}
+
+/// Gateways answer in words of their own, with a status that says enough.
+#[test]
+fn errors_of_gateways_are_asked_again_by_their_status() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi).retries(1));
+    for (status, body) in [
+        (503, "upstream connect error or disconnect/reset before headers"),
+        (502, "<html><h1>502 Bad Gateway</h1></html>"),
+        (529, ""),
+        (500, r#"[{"error": {"code": 500, "status": "INTERNAL"}}]"#),
+        (429, r#"{"message": "slow down"}"#),
+        (408, "\u{feff}{}"),
+    ] {
+        stub.then([Fault::Body(status, body), Fault::None]);
+        chat.say("hi").unwrap();
+        assert_eq!(stub.asked().len(), 2, "{status} {body}");
+    }
+}
+
+/// An error may come as an event of a stream: as long as nothing was shown, it is one like any other.
+#[test]
+fn an_error_in_a_stream_is_asked_again_where_nothing_was_shown() {
+    // Behind so many events nothing was shown yet.
+    let silent = [1, 2, 3, 0, 0];
+    for (provider, silent) in PROTOCOLS.into_iter().zip(silent) {
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider).retries(1));
+        stub.then([Fault::ErrorEvent(silent), Fault::None]);
+        let outcome = chat.say("hi");
+        // Ollama's errors are words alone, so nobody knows which of them pass.
+        assert_eq!(outcome.is_ok(), provider != Provider::Ollama, "{provider}: {outcome:?}");
+        stub.forget();
+        stub.asked();
+        stub.then([Fault::ErrorEvent(7), Fault::None]);
+        let error = chat.say("hi").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{provider}: {error}");
+        assert_eq!(stub.asked().len(), 1, "{provider}");
+    }
 }
 
 /// A server closes a connection that was idle, and a turn minutes later must not fail for it.

@@ -80,10 +80,7 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
 
 /// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a fault.
 fn came(outcome: memory_prompt::Result<String>) -> Comes {
-    let error = match outcome {
-        Ok(_) => return Comes::Answered,
-        Err(error) => error,
-    };
+    let Err(error) = outcome else { return Comes::Answered };
     let told = format!("{error} {error:?}");
     for secret in ["Question", "sk-stub", "127.0.0.1:9", "Not now", "terse"] {
         assert!(!told.contains(secret), "{told}");
@@ -135,17 +132,17 @@ fn after_each_fault_the_next_turn_works(provider: Provider, stream: bool) {
         stub.asked();
         stub.then(vec![Step::from(fault.clone()); requests]);
         let question = format!("Question {i}");
-        let came = came(chat.say(question.as_str()).map(|done| done.text()));
+        let outcome = came(chat.say(question.as_str()).map(|done| done.text()));
         assert!(
-            came == comes || (comes == Comes::Fails && came != Comes::Answered),
-            "{case}: {came:?}"
+            outcome == comes || (comes == Comes::Fails && outcome != Comes::Answered),
+            "{case}: {outcome:?}"
         );
         let asked = stub.asked();
         assert_eq!(asked.len(), requests, "{case}");
-        // Sent again, it is the same to the byte.
+        // Sent again, it is the same.
         assert!(asked.iter().all(|it| it.body == asked[0].body), "{case}");
         let after = stored(&memory);
-        if came == Comes::Answered {
+        if outcome == Comes::Answered {
             let texts: Vec<_> = after[before.len()..].iter().map(Message::text).collect();
             assert_eq!(texts, [question.as_str(), "This is what the model says."], "{case}");
         } else {
@@ -158,7 +155,7 @@ fn after_each_fault_the_next_turn_works(provider: Provider, stream: bool) {
         let found = wrong(provider, &asked[0].body);
         assert!(found.is_empty(), "{case}: {found:?}");
         let is_known = asked[0].body.to_string().contains(&question);
-        assert_eq!(is_known, came == Comes::Answered, "{case}");
+        assert_eq!(is_known, outcome == Comes::Answered, "{case}");
         assert_eq!(stored(&memory).len(), after.len() + 2, "{case}");
     }
 

@@ -1,6 +1,9 @@
 //! What is sent, to whom, and what nobody is told.
 
 use memory_prompt::{Conversation, provider::Row};
+use std::fmt::Write;
+use std::sync::Mutex;
+
 use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Provider, Transport};
 use serde_json::json;
 
@@ -151,4 +154,37 @@ fn key_and_address_come_from_the_environment() {
     let (is_good, told) = run(&all);
     assert!(!is_good && told.contains("no key for anthropic: set ANTHROPIC_API_KEY"), "{told}");
     assert!(!told.contains(KEY));
+}
+
+/// All that is logged, up to the level `debug`.
+struct Logged(Mutex<String>);
+
+static LOGGED: Logged = Logged(Mutex::new(String::new()));
+
+impl log::Log for Logged {
+    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
+        true
+    }
+    fn log(&self, record: &log::Record<'_>) {
+        let mut logged = self.0.lock().unwrap();
+        writeln!(logged, "{} {}", record.target(), record.args()).unwrap();
+    }
+    fn flush(&self) {}
+}
+
+#[test]
+fn a_key_and_what_was_said_are_logged_nowhere() {
+    log::set_logger(&LOGGED).unwrap();
+    log::set_max_level(log::LevelFilter::Debug);
+    for provider in PROTOCOLS {
+        let stub = Stub::start();
+        stub.then([Step::says("A secret answer.")]);
+        let model = to(&stub, provider).header("x-team", "header-secret-92").unwrap();
+        chat(model).say("A secret question.").unwrap();
+    }
+    let logged = LOGGED.0.lock().unwrap().clone();
+    assert!(logged.contains("ureq"), "the client logs");
+    for secret in [KEY, "header-secret-92", "secret question", "secret answer"] {
+        assert!(!logged.contains(secret), "{secret}");
+    }
 }
