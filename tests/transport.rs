@@ -40,7 +40,7 @@ const PROTOCOLS: [Provider; 5] = [
     Provider::Ollama,
 ];
 
-const STALL: Duration = Duration::from_millis(600);
+const STALL: Duration = Duration::from_secs(1);
 
 /// A transport to the stub that loses patience soon.
 fn to(stub: &Stub, provider: Provider) -> Transport {
@@ -50,7 +50,7 @@ fn to(stub: &Stub, provider: Provider) -> Transport {
         .base_url(&stub.url)
         .unwrap()
         .connect_timeout(Duration::from_secs(10))
-        .first_byte_timeout(Duration::from_secs(2))
+        .first_byte_timeout(Duration::from_secs(3))
         .stall_timeout(STALL)
 }
 
