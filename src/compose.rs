@@ -244,6 +244,10 @@ impl Composer {
         self
     }
 
+    pub(crate) fn provider(&self) -> Option<Provider> {
+        self.provider
+    }
+
     /// Goes back to a prompt that is for no provider in particular.
     #[must_use]
     pub fn no_provider(mut self) -> Self {

@@ -66,7 +66,8 @@ pub enum ErrorKind {
     Refused {
         /// The provider's word for it, where it is one that is known: `overloaded_error`, `SAFETY`.
         code: Option<&'static str>,
-        /// The HTTP status that the body names, whatever the response itself had.
+        /// The HTTP status that the body names, whatever the response itself had: only a transport
+        /// knows that, and says it here.
         status: Option<u16>,
         /// Whether the same request may be answered later: the provider is overloaded or failed, a
         /// limit of the rate is reached, the model wrote a call that could not be read.
@@ -75,6 +76,13 @@ pub enum ErrorKind {
     /// An answer that is not whole: one that is still queued or being written, or a stream that ended
     /// before the provider said why it stops. What can be kept of a stream is what its `broken` gives.
     Unfinished,
+    /// A model's server could not be reached, or nothing of an answer came: the connection broke, or the
+    /// time was up.
+    Unanswered {
+        /// Whether the server may have had the request: then it may have answered it, and charged for
+        /// it.
+        sent: bool,
+    },
     /// A slot is not what the caller expected: of another version, there or not there. Nothing was
     /// changed.
     SlotConflict,

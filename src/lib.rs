@@ -134,6 +134,7 @@
 //! | you want to | look at |
 //! |---|---|
 //! | send a prompt to a provider, and read its answer or its stream | [`wire`] |
+//! | talk to a provider, without more | [`Conversation`], and `Transport` with the feature `ureq` |
 //! | run a tool loop that stores a whole turn or nothing | [`turn`] |
 //! | let a model read what its prompt does not show | [`history`] |
 //! | know what was left out, cut and repaired | [`Report`] and [`report`] |
@@ -169,6 +170,7 @@
 //!   ones in async code.
 //! - **`tracing`** lets stores and conversations tell what they do, in spans and events without text:
 //!   see [`store`] and [`conversation`](conversation/index.html#spans).
+//! - **`ureq`** adds [`Transport`](transport/index.html): a model behind HTTP, for blocking code.
 //! - **`inspect`** adds [`inspect`](inspect/index.html): prompts as a page to look at.
 //! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and
 //!   stores as tests, for backends of your own.
@@ -199,6 +201,8 @@ pub mod store;
 pub mod text;
 pub mod token;
 mod tool;
+#[cfg(feature = "ureq")]
+pub mod transport;
 pub mod truncate;
 pub mod turn;
 pub mod window;
@@ -245,6 +249,9 @@ pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
 #[doc(inline)]
 pub use tool::Tool;
+#[cfg(feature = "ureq")]
+#[doc(inline)]
+pub use transport::Transport;
 #[doc(inline)]
 pub use truncate::Truncate;
 #[doc(inline)]

@@ -16,6 +16,8 @@ mod name;
 mod origin;
 mod private;
 mod row;
+#[cfg(feature = "ureq")]
+mod server;
 mod table;
 
 use std::fmt;
@@ -31,6 +33,8 @@ pub(crate) use origin::{
 };
 pub use private::PrivateFields;
 pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row};
+#[cfg(feature = "ureq")]
+pub(crate) use server::{KeyHeader, Server};
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
 /// status 400.

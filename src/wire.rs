@@ -84,7 +84,7 @@
 //! #     b"data: {\"choices\":[{\"delta\":{\"content\":\"Hel\"}}]}\n",
 //! #     b"\n: keep-alive\n\ndata: {\"choices\":[{\"delta\":{\"content\":\"lo.\"},\"finish_reason\":",
 //! #     b"\"stop\"}]}\n\ndata: [DONE]\n\n"];
-//! let mut frames = Frames::sse();
+//! let mut frames = Frames::sse(); // or of a provider, and so is a `wire::Stream`
 //! let mut stream = openai::Stream::new();
 //! let mut shown = String::new();
 //! for bytes in body {
@@ -149,6 +149,7 @@
 
 mod answer;
 pub mod anthropic;
+mod any;
 mod base64;
 mod common;
 mod event;
@@ -172,11 +173,14 @@ pub use self::answer::{Answer, Stop};
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
+pub use any::Stream;
 pub use event::Event;
 pub use frames::{Frames, Taken};
 pub use json::Json;
+#[cfg(feature = "ureq")]
+pub(crate) use refused::{is_refusal, refused_with};
 pub use request::{Choice, Request};
-pub use stream::Stream;
+pub use stream::FormatStream;
 pub use usage::Usage;
 pub use view::View;
 

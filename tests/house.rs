@@ -18,6 +18,7 @@ const FLOORS: &[&[&str]] = &[
     &["history", "prompt"],
     &["inspect", "turn"],
     &["conversation"],
+    &["transport"],
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.

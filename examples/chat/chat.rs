@@ -1,7 +1,9 @@
 //! How do I build a chat that remembers? `cargo run -p chat -- chat.db` needs no network and no key: a
 //! small model answers from what it is sent, and calls a calculator and a clock. Ctrl-C stops an answer;
-//! what was said is kept, or with `-- chat.db forget` nothing of it. Ctrl-D ends the chat.
+//! what was said is kept, or with `-- chat.db forget` nothing of it. Ctrl-D ends the chat. With a key in the
+//! environment (`OPENAI_API_KEY` and its like) it talks to that server; `MODEL` names another model.
 
+mod server;
 mod toy;
 
 use std::error::Error;
@@ -88,7 +90,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.");
     let sum = json!({"type": "object", "required": ["a", "operator", "b"],
         "properties": {"a": {"type": "number"}, "operator": {"enum": ["+", "-", "*", "/"]}, "b": {"type": "number"}}});
-    let mut chat = Conversation::new(prompt, toy::model)
+    let mut chat = server::conversation(prompt, toy::model)
         .on_interrupt(keep)
         .tool(Tool::new("calculator", "Calculates.").parameters(sum).repeatable(), calculate)
         .tool(Tool::new("clock", "Tells the time.").repeatable(), clock);

@@ -18,12 +18,8 @@ fn it_recalls_only_what_it_is_sent() {
     let folder = Folder::new();
     let (one, other) = (folder.file("one.db"), folder.file("other.db"));
     let talk = |lines: &[&str]| {
-        let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"))
-            .arg(&one)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut chat =
+            chat_alone().arg(&one).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         chat.stdin.take().unwrap().write_all(lines.join("\n").as_bytes()).unwrap();
         let output = chat.wait_with_output().unwrap();
         assert!(output.status.success());
@@ -50,7 +46,7 @@ fn it_recalls_only_what_it_is_sent() {
 #[test]
 fn it_goes_on_behind_what_is_no_text() {
     let folder = Folder::new();
-    let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"))
+    let mut chat = chat_alone()
         .arg(folder.file("chat.db"))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -65,7 +61,7 @@ fn it_goes_on_behind_what_is_no_text() {
 
 /// The chat in a pseudo-terminal.
 fn terminal(file: &Path, keep: &str) -> PtySession {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_chat"));
+    let mut command = chat_alone();
     command.arg(file).arg(keep).env("TERM", "xterm");
     let mut chat = spawn_command(command, Some(60_000)).unwrap();
     chat.exp_string("/forget").unwrap();
@@ -148,4 +144,14 @@ fn the_chat_is_at_most_120_lines() {
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("chat.rs"));
     let lines = text.unwrap().lines().filter(|line| !line.trim().is_empty()).count();
     assert!(lines <= 120, "{lines}");
+}
+
+/// The chat, to which nobody lends a key: it talks to its toy.
+fn chat_alone() -> Command {
+    let mut chat = Command::new(env!("CARGO_BIN_EXE_chat"));
+    for provider in ["OPENAI", "ANTHROPIC", "GOOGLE", "GEMINI", "MISTRAL"] {
+        chat.env_remove(format!("{provider}_API_KEY")).env_remove(format!("{provider}_BASE_URL"));
+    }
+    chat.env_remove("GOOGLE_GEMINI_BASE_URL").env_remove("OPENAI_API_BASE");
+    chat
 }

@@ -18,8 +18,14 @@ use crate::turn::{Call, Done, Ended, Next, Tool, ToolError, Turn};
 use crate::wire::Event;
 
 impl Conversation {
-    /// A conversation of this prompt with this model.
-    pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
+    /// A conversation of this prompt with this model. A prompt that is for no provider is for the
+    /// [model's](Model::provider).
+    pub fn new(mut prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
+        if prompt.composer().provider().is_none()
+            && let Some(provider) = model.provider()
+        {
+            prompt = prompt.for_provider(provider);
+        }
         Self::over(prompt, Arc::new(model))
     }
 

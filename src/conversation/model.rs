@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 #[cfg(feature = "async")]
 use crate::memory::BoxFuture;
 use crate::message::{AiMessage, Message};
+use crate::provider::Provider;
 use crate::turn::{Ask, Reply};
 use crate::wire::{Event, Stop};
 
@@ -27,6 +28,12 @@ pub trait Model: Send + Sync {
     ///
     /// Whatever went wrong. The turn comes to nothing then.
     fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError>;
+
+    /// Returns the provider that it asks, where it knows: a conversation whose prompt
+    /// [names none](crate::MemoryPrompt::for_provider) is for that one.
+    fn provider(&self) -> Option<Provider> {
+        None
+    }
 }
 
 impl<F, R> Model for F

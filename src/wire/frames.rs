@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::IgnoredAny;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::provider::{Format, Provider};
 
 /// Cuts the bytes of a streamed body into the texts that a `Stream` takes, wherever the network has
 /// cut them.
@@ -86,6 +87,11 @@ impl Frames {
     /// Reads lines, each of them a JSON value; empty ones are passed over.
     pub fn lines() -> Self {
         Self { is_sse: false, ..Self::sse() }
+    }
+
+    /// Reads what this provider streams: lines for Ollama's format, events for all others.
+    pub fn of(provider: Provider) -> Self {
+        if provider.format() == Format::Ollama { Self::lines() } else { Self::sse() }
     }
 
     /// The same, where no text may be longer than so many bytes; without this, 64 MiB.

@@ -32,14 +32,23 @@ pub(super) fn refused(body: &Fields<'_>, own: &[&str]) -> Result<()> {
 ///
 /// Its own words are not repeated: providers quote what they were sent.
 pub(super) fn refusal<'a>(at: &At<'_>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
+    refusal_with(at, None, told)
+}
+
+/// The same, where the response itself had a status.
+fn refusal_with<'a>(
+    at: &At<'_>,
+    given: Option<u16>,
+    told: impl Fn(&str) -> Option<&'a Value>,
+) -> Error {
     let fields = ["type", "code", "status", "status_code", "statusCode"];
     let told: Vec<&Value> = fields.into_iter().filter_map(told).collect();
     let words = told.iter().filter_map(|value| value.as_str());
     // Which says that this is one, and not which.
     let words: Vec<&str> = words.filter(|word| *word != "error").collect();
-    let status = told.iter().find_map(|value| status(value));
+    let status = given.or_else(|| told.iter().find_map(|value| status(value)));
     let is_passing = words.iter().any(|word| is_passing(word))
-        || status.is_some_and(|status| matches!(status, 408 | 409 | 429 | 500..));
+        || status.is_some_and(|status| matches!(status, 408 | 409 | 425 | 429 | 500..));
     let kind = ErrorKind::Refused {
         // A code says more than the type before it.
         code: words.iter().rev().find_map(|word| known(word)),
@@ -47,6 +56,28 @@ pub(super) fn refusal<'a>(at: &At<'_>, told: impl Fn(&str) -> Option<&'a Value>)
         retryable: is_passing && !words.iter().any(|word| is_final(word)),
     };
     at.of_kind(kind, format_args!("the provider answered an error{}", quoted(words, status)))
+}
+
+/// The error of a response that had this status, whatever its body is: the JSON of an error, or the
+/// page of a proxy.
+#[cfg(feature = "ureq")]
+pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
+    let body = match serde_json::from_str(body.trim_start_matches('\u{feff}')) {
+        // Google's streams answer a list of one.
+        Ok(Value::Array(list)) => list.into_iter().next(),
+        other => other.ok(),
+    };
+    let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
+    let error = inner.or(body.as_ref());
+    refusal_with(&At::top(operation), Some(status), |key| error?.get(key))
+}
+
+/// Returns whether this is an error that a provider answered, and one that passes: nothing was
+/// answered, so to ask again is no second answer.
+#[cfg(feature = "ureq")]
+pub(crate) fn is_refusal(error: &Error) -> bool {
+    let ErrorKind::Refused { code, status, retryable } = error.kind() else { return false };
+    retryable && (status.is_some() || code.is_some_and(is_passing))
 }
 
 /// The error of an answer that was stopped, or never begun, for the reason of this word.

@@ -1,4 +1,4 @@
-//! [`Stream`]: an answer that arrives in pieces, and what the formats share of that.
+//! [`FormatStream`]: an answer that arrives in pieces, and what the formats share of that.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::provider::Provider;
 /// [`push`](Self::push), which tells what to show, and [`finish`](Self::finish) gives the answer that
 /// the format's `answer` reads from a response in one piece. It ends only where the format says so.
 #[derive(Default)]
-pub struct Stream<P> {
+pub struct FormatStream<P> {
     pub(super) pieces: P,
     end: End,
 }
@@ -78,7 +78,7 @@ impl End {
     }
 }
 
-impl<P: Pieces> Stream<P> {
+impl<P: Pieces> FormatStream<P> {
     /// Returns a stream of which nothing has come yet.
     pub fn new() -> Self {
         Self { pieces: P::default(), end: End::default() }
@@ -150,7 +150,7 @@ impl<P: Pieces> Stream<P> {
     }
 }
 
-impl<P: Pieces> fmt::Debug for Stream<P> {
+impl<P: Pieces> fmt::Debug for FormatStream<P> {
     /// Says how far it has come: what it says is for the user alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stream")

@@ -11,7 +11,7 @@ use crate::provider::Provider;
 use crate::wire::answer::stop_word;
 use crate::wire::common::{At, Fields, expected};
 use crate::wire::event::Events;
-use crate::wire::stream::{self, End, Pieces};
+use crate::wire::stream::{End, FormatStream, Pieces};
 use crate::wire::usage::Usage;
 
 /// An answer that arrives event by event.
@@ -46,7 +46,7 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.input, answer.usage.output), (Stop::End, Some(9), Some(4)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Turn>;
+pub type Stream = FormatStream<Turn>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]

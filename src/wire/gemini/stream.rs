@@ -9,7 +9,7 @@ use crate::provider::Provider;
 use crate::wire::answer::stop_word;
 use crate::wire::common::Fields;
 use crate::wire::event::Events;
-use crate::wire::stream::{self, End, Pieces};
+use crate::wire::stream::{End, FormatStream, Pieces};
 
 /// An answer of `streamGenerateContent?alt=sse` that arrives chunk by chunk.
 ///
@@ -39,7 +39,7 @@ use crate::wire::stream::{self, End, Pieces};
 /// assert_eq!((answer.stop, answer.usage.input), (Stop::End, Some(7)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Chunks>;
+pub type Stream = FormatStream<Chunks>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]

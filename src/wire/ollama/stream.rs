@@ -10,7 +10,7 @@ use crate::provider::Provider;
 use crate::wire::answer::stop_word;
 use crate::wire::common::{At, Fields, Ids};
 use crate::wire::event::Events;
-use crate::wire::stream::{self, End, Pieces};
+use crate::wire::stream::{End, FormatStream, Pieces};
 use crate::wire::usage::Usage;
 
 /// Assembles the lines of a streamed response into one answer.
@@ -40,7 +40,7 @@ use crate::wire::usage::Usage;
 /// assert_eq!((answer.stop, answer.usage.output), (Stop::End, Some(2)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Lines>;
+pub type Stream = FormatStream<Lines>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]

@@ -12,7 +12,7 @@ use crate::wire::answer::stop_word;
 use crate::wire::common::{At, Fields, Ids};
 use crate::wire::event::Events;
 use crate::wire::refused::refused;
-use crate::wire::stream::{self, End, Pieces};
+use crate::wire::stream::{End, FormatStream, Pieces};
 
 /// Assembles the chunks of a streamed response into one answer.
 ///
@@ -46,7 +46,7 @@ use crate::wire::stream::{self, End, Pieces};
 /// assert_eq!(answer.usage.output, Some(2));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Chunks>;
+pub type Stream = FormatStream<Chunks>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]

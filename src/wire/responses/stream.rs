@@ -9,7 +9,7 @@ use crate::message::AiMessage;
 use crate::provider::Provider;
 use crate::wire::common::{At, Fields, expected};
 use crate::wire::event::Events;
-use crate::wire::stream::{self, End, Pieces};
+use crate::wire::stream::{End, FormatStream, Pieces};
 
 /// Assembles the events of a streamed response into one answer.
 ///
@@ -40,7 +40,7 @@ use crate::wire::stream::{self, End, Pieces};
 /// assert_eq!((answer.stop, answer.usage.output), (Stop::End, Some(2)));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-pub type Stream = stream::Stream<Items>;
+pub type Stream = FormatStream<Items>;
 
 /// What has come of an answer.
 #[derive(Debug, Default)]

@@ -1,0 +1,25 @@
+//! The model of the chat: a server's, where the environment holds its key or its address.
+
+use memory_prompt::conversation::Model;
+use memory_prompt::{Conversation, MemoryPrompt, Provider, Transport};
+
+/// A conversation with a server, or with the toy where the environment names none.
+pub(crate) fn conversation(prompt: MemoryPrompt, toy: impl Model + 'static) -> Conversation {
+    if let Some(server) = found() {
+        return Conversation::new(prompt, server);
+    }
+    Conversation::new(prompt, toy)
+}
+
+fn found() -> Option<Transport> {
+    let usual = [
+        (Provider::OpenAi, "gpt-5-mini"),
+        (Provider::Anthropic, "claude-haiku-4-5"),
+        (Provider::Gemini, "gemini-2.5-flash"),
+        (Provider::Mistral, "mistral-small-latest"),
+    ];
+    let named = std::env::var("MODEL").ok();
+    usual.into_iter().find_map(|(provider, usual)| {
+        Transport::from_env(provider, named.as_deref().unwrap_or(usual)).ok()
+    })
+}

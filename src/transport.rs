@@ -1,0 +1,595 @@
+//! A model behind HTTP, for every provider that needs no more than a key.
+//!
+//! [`Transport`] is a [`Model`]: with a memory it is all that a chat needs.
+//!
+//! ```no_run
+//! use memory_prompt::{Conversation, MemoryPrompt, Provider, Transport};
+//! # #[cfg(feature = "sqlite")]
+//! # fn main() -> memory_prompt::Result<()> {
+//! use memory_prompt::SqliteStore;
+//!
+//! let model = Transport::from_env(Provider::Anthropic, "claude-sonnet-5")?; // ANTHROPIC_API_KEY
+//! let memory = SqliteStore::open("chat.db")?.memory("ada")?;
+//! let conversation = Conversation::new(MemoryPrompt::new(memory), model);
+//! println!("{}", conversation.say("Hello!")?.text());
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
+//! ```
+//!
+//! # Where it sends
+//!
+//! [`Transport::from_env`] takes address and key from the variables that the providers' own clients look
+//! at; [`new`](Transport::new) looks at none of them.
+//!
+//! | provider | key | address | unless set |
+//! |---|---|---|---|
+//! | `OpenAi`, `OpenAiResponses` | `OPENAI_API_KEY` | `OPENAI_BASE_URL`, `OPENAI_API_BASE` | `https://api.openai.com/v1` |
+//! | `OpenAiCompatible`, `StrictTemplate` | the same, if there is one | the same | |
+//! | `Azure` | `AZURE_OPENAI_API_KEY` | `AZURE_OPENAI_ENDPOINT` | |
+//! | `Anthropic` | `ANTHROPIC_API_KEY` | `ANTHROPIC_BASE_URL` | `https://api.anthropic.com` |
+//! | `Gemini` | `GOOGLE_API_KEY`, `GEMINI_API_KEY` | `GOOGLE_GEMINI_BASE_URL` | `https://generativelanguage.googleapis.com` |
+//! | `GoogleOpenAi` | the same | | `https://generativelanguage.googleapis.com/v1beta/openai` |
+//! | `Mistral` | `MISTRAL_API_KEY` | | `https://api.mistral.ai/v1` |
+//! | `DeepSeek` | `DEEPSEEK_API_KEY` | | `https://api.deepseek.com` |
+//! | `Groq` | `GROQ_API_KEY` | `GROQ_BASE_URL` | `https://api.groq.com/openai/v1` |
+//! | `OpenRouter` | `OPENROUTER_API_KEY` | | `https://openrouter.ai/api/v1` |
+//! | `Xai` | `XAI_API_KEY` | | `https://api.x.ai/v1` |
+//! | `LiteLlm` | `LITELLM_PROXY_API_KEY`, if there is one | `LITELLM_PROXY_API_BASE` | `http://localhost:4000/v1` |
+//! | `Ollama` | `OLLAMA_API_KEY`, if there is one | `OLLAMA_HOST` | `http://localhost:11434` |
+//! | `Vllm` | `VLLM_API_KEY`, if there is one | | `http://localhost:8000/v1` |
+//! | `LlamaCpp` | `LLAMA_API_KEY`, if there is one | | `http://localhost:8080/v1` |
+//! | a [custom](Provider::custom) row | | | |
+//!
+//! An address may end in `/v1` or not, in a stroke or not, or be the whole path. Bedrock and Vertex take
+//! a log-in, and so another client.
+//!
+//! # What it sends again
+//!
+//! A request that was answered with 408, 409, 425, 429 or 5xx, or with an error of that kind in a body
+//! of status 200, and one that never left: up to [two times](Transport::retries), after a pause that
+//! grows, or after what the server asks for in `retry-after`. One that may have been answered is
+//! [not](Transport::repeat_unanswered): where the connection breaks or the time is up after it was
+//! sent, or a gateway's time was up (504). Nor is one of which something was shown.
+//!
+//! # What goes wrong
+//!
+//! | kind | what |
+//! |---|---|
+//! | [`Refused`](ErrorKind::Refused) | the server answered an error, or redirects; with its status and word |
+//! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came |
+//! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off or stopped coming |
+//! | [`Codec`](ErrorKind::Codec) | what came is no answer: no JSON, a page |
+//! | [`Invalid`](ErrorKind::Invalid) | no such request can be written; the prompt is for another provider |
+//!
+//! None of them holds a key or a text of a message. Where a server asks to wait longer than
+//! [allowed](Transport::longest_wait) the cause of the error is a [`RetryAfter`].
+//!
+//! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`, the HTTP
+//! client writes down every byte in hexadecimal. Keep that target at `debug`.
+//!
+//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the next
+//! bytes come on it, or its time is up.
+//!
+//! # In async code
+//!
+//! There is no async twin: bring the client that you have. [`wire::Request`] is the body,
+//! [`wire::Frames`] and [`wire::Stream`] read what comes.
+//!
+//! [`wire::Frames`]: crate::wire::Frames
+//! [`wire::Request`]: crate::wire::Request
+//! [`wire::Stream`]: crate::wire::Stream
+
+mod address;
+mod again;
+mod http;
+mod reading;
+
+use std::env;
+use std::error::Error as StdError;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use ureq::http::{HeaderMap, HeaderName, HeaderValue};
+use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem};
+use ureq::{Agent, Proxy};
+
+use crate::conversation::{Asking, Model, ModelError};
+use crate::error::{Error, ErrorKind, Result};
+use crate::provider::{Format, KeyHeader, Provider, Server};
+use crate::turn::Reply;
+use crate::wire::{Answer, Request};
+use again::{Again, Failed};
+use http::Sending;
+
+/// What errors name.
+const OPERATION: &str = "ask";
+
+/// A model behind HTTP: see the [module](self).
+///
+/// A clone shares the connections.
+#[derive(Clone)]
+pub struct Transport {
+    provider: Provider,
+    server: Option<Server>,
+    model: String,
+    base: Option<String>,
+    key: Option<HeaderValue>,
+    headers: HeaderMap,
+    settings: Settings,
+    shape: Option<Arc<Shape>>,
+    agent: Arc<OnceLock<Agent>>,
+}
+
+type Shape = dyn for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync;
+
+#[derive(Clone)]
+struct Settings {
+    connect: Duration,
+    first_byte: Duration,
+    stall: Duration,
+    retries: u32,
+    longest_wait: Duration,
+    repeats_unanswered: bool,
+    keeps_broken: bool,
+    stream: bool,
+    proxy: Option<Proxy>,
+    trusted: Vec<Certificate<'static>>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            stall: Duration::from_secs(60),
+            retries: 2,
+            longest_wait: Duration::from_secs(60),
+            repeats_unanswered: false,
+            keeps_broken: false,
+            stream: true,
+            proxy: None,
+            trusted: Vec::new(),
+        }
+    }
+}
+
+/// The time that a server asks to wait, where it is longer than
+/// [allowed](Transport::longest_wait): the [source](StdError::source) of the error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryAfter(pub Duration);
+
+impl fmt::Display for RetryAfter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server asks to wait {:?}", self.0)
+    }
+}
+
+impl StdError for RetryAfter {}
+
+impl Transport {
+    /// Asks this model of this provider, without a key, where the provider is unless
+    /// [told](Self::base_url). The environment is not looked at, but for its proxies.
+    pub fn new(provider: Provider, model: impl Into<String>) -> Self {
+        Self {
+            provider,
+            server: provider.server(),
+            model: model.into(),
+            base: None,
+            key: None,
+            headers: HeaderMap::new(),
+            settings: Settings::default(),
+            shape: None,
+            agent: Arc::default(),
+        }
+    }
+
+    /// Asks this model of this provider, with the key and the address that the environment holds under
+    /// the [provider's usual names](self#where-it-sends).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] names the variables where there is no key and the provider needs one, or
+    /// no address; also where one can't be used. [`ErrorKind::Unsupported`] where the provider needs a
+    /// log-in.
+    pub fn from_env(provider: Provider, model: impl Into<String>) -> Result<Self> {
+        let found = |names: &[&str]| {
+            let values = names.iter().filter_map(|name| env::var(name).ok());
+            values.map(|value| value.trim().to_owned()).find(|value| !value.is_empty())
+        };
+        let mut transport = Self::new(provider, model);
+        let server = transport.server()?;
+        let (key, base) = (found(server.keys), found(server.bases));
+        if key.is_none() && base.is_none() && server.needs_key {
+            return Err(missing("key", provider, server.keys));
+        }
+        if base.is_none() && server.base.is_none() {
+            return Err(missing("address", provider, server.bases));
+        }
+        if let Some(key) = key {
+            transport = transport.key(&key)?;
+        }
+        match base {
+            Some(base) => transport.base_url(&base),
+            None => Ok(transport),
+        }
+    }
+
+    /// Sets the key.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where it can't stand in a header.
+    pub fn key(mut self, key: &str) -> Result<Self> {
+        let named = self.server.map_or(KeyHeader::Bearer, |server| server.key);
+        let text = match named {
+            KeyHeader::Bearer => format!("Bearer {}", key.trim()),
+            KeyHeader::Named(_) => key.trim().to_owned(),
+        };
+        let mut value = HeaderValue::from_str(&text)
+            .map_err(|_| Error::invalid("transport", "the key can't stand in a header"))?;
+        value.set_sensitive(true);
+        self.key = Some(value);
+        Ok(self)
+    }
+
+    /// Sets the address: of a gateway, a server of one's own.
+    ///
+    /// ```
+    /// use memory_prompt::{Provider, Transport};
+    ///
+    /// for address in ["http://localhost:8080", "http://localhost:8080/v1/"] {
+    ///     let model = Transport::new(Provider::OpenAiCompatible, "m").base_url(address)?;
+    ///     assert_eq!(model.url()?, "http://localhost:8080/v1/chat/completions");
+    /// }
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where it is no address, or holds a password.
+    pub fn base_url(mut self, address: &str) -> Result<Self> {
+        self.base = Some(address::checked(address, self.provider.format())?);
+        Ok(self.changed())
+    }
+
+    /// Returns the address to which a request goes.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where none was set and the provider has none of its own;
+    /// [`ErrorKind::Unsupported`] where it needs a log-in.
+    pub fn url(&self) -> Result<String> {
+        let server = self.server()?;
+        let base = self.base.as_deref().or(server.base).ok_or_else(|| {
+            let text = format!("{} has no address of its own: set `base_url`", self.provider);
+            Error::invalid("transport", text)
+        })?;
+        let format = self.provider.format();
+        let is_events = self.settings.stream && format == Format::Gemini;
+        let path = format.path(&self.model, self.settings.stream);
+        Ok(address::join(base, &server, &path, is_events))
+    }
+
+    /// Sends this header too, in place of one of that name which would be sent.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where it is no header.
+    pub fn header(mut self, name: &str, value: &str) -> Result<Self> {
+        let invalid = || Error::invalid("transport", "header: a name or value that is none");
+        let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| invalid())?;
+        let mut value = HeaderValue::from_str(value).map_err(|_| invalid())?;
+        value.set_sensitive(true);
+        self.headers.insert(name, value);
+        Ok(self)
+    }
+
+    /// Shapes each request: its limit of tokens, the choice of tools, cache marks, fields of the
+    /// provider.
+    ///
+    /// ```
+    /// use memory_prompt::{Provider, Transport};
+    ///
+    /// let model = Transport::new(Provider::Anthropic, "claude-sonnet-5")
+    ///     .request(|it| it.max_tokens(2_000).cache_prefix().extra("temperature", 0.2));
+    /// ```
+    ///
+    /// Without it, Anthropic's models are given the 4,096 tokens that all of them have, since a limit
+    /// is required.
+    #[must_use]
+    pub fn request(
+        mut self,
+        shape: impl for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync + 'static,
+    ) -> Self {
+        self.shape = Some(Arc::new(shape));
+        self
+    }
+
+    /// Asks for answers in one piece, for servers that can't stream.
+    #[must_use]
+    pub fn no_stream(mut self) -> Self {
+        self.settings.stream = false;
+        self
+    }
+
+    /// Sets the time in which a connection comes about; 10 seconds unless set.
+    #[must_use]
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect = timeout;
+        self.changed()
+    }
+
+    /// Sets the time in which an answer begins, once the request was sent; 5 minutes unless set: a
+    /// model that thinks, or does not stream, takes its time.
+    #[must_use]
+    pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.first_byte = timeout;
+        self.changed()
+    }
+
+    /// Sets the time after which an answer of which nothing more comes is given up; a minute unless
+    /// set.
+    #[must_use]
+    pub fn stall_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.stall = timeout;
+        self.changed()
+    }
+
+    /// Sets how often a request is sent [again](self#what-it-sends-again); twice unless set.
+    #[must_use]
+    pub fn retries(mut self, retries: u32) -> Self {
+        self.settings.retries = retries;
+        self
+    }
+
+    /// Sets the longest time that a server may ask to wait; a minute unless set. Where it asks for
+    /// more, its error is returned at once.
+    #[must_use]
+    pub fn longest_wait(mut self, wait: Duration) -> Self {
+        self.settings.longest_wait = wait;
+        self
+    }
+
+    /// Sends also a request again that may have been answered, as long as nothing of the answer was
+    /// shown: it may be paid twice.
+    #[must_use]
+    pub fn repeat_unanswered(mut self) -> Self {
+        self.settings.repeats_unanswered = true;
+        self
+    }
+
+    /// Takes an answer that breaks off for one that was interrupted: what was said is
+    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this it fails, and nothing
+    /// is stored.
+    #[must_use]
+    pub fn keep_broken(mut self) -> Self {
+        self.settings.keeps_broken = true;
+        self
+    }
+
+    /// Sends through this proxy, in place of the one that the environment may name
+    /// (`HTTPS_PROXY` and its like).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where it is no address of a proxy.
+    pub fn proxy(mut self, address: &str) -> Result<Self> {
+        let proxy = Proxy::new(address);
+        let proxy = proxy.map_err(|_| Error::invalid("transport", "proxy: what is no address"))?;
+        self.settings.proxy = Some(proxy);
+        Ok(self.changed())
+    }
+
+    /// Trusts servers whose certificates one of these signed (PEM), beside those that the system
+    /// trusts.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`] where there is no certificate in it.
+    pub fn trust(mut self, pem: &[u8]) -> Result<Self> {
+        let before = self.settings.trusted.len();
+        for item in parse_pem(pem) {
+            if let Ok(PemItem::Certificate(certificate)) = item {
+                self.settings.trusted.push(certificate);
+            }
+        }
+        if self.settings.trusted.len() == before {
+            return Err(Error::invalid("transport", "trust: no certificate"));
+        }
+        Ok(self.changed())
+    }
+
+    /// The same, whose connections are made anew.
+    fn changed(mut self) -> Self {
+        self.agent = Arc::default();
+        self
+    }
+
+    fn server(&self) -> Result<Server> {
+        self.server.ok_or_else(|| {
+            let text = format!("{} needs a log-in: bring a client of its own", self.provider);
+            Error::new(ErrorKind::Unsupported, "transport", text)
+        })
+    }
+
+    fn agent(&self) -> Agent {
+        let agent = self.agent.get_or_init(|| {
+            let settings = &self.settings;
+            let mut config = Agent::config_builder()
+                .http_status_as_error(false)
+                // A redirect would carry the key and the messages to somebody else.
+                .max_redirects(0)
+                .max_redirects_will_error(false)
+                .user_agent(concat!("memory-prompt/", env!("CARGO_PKG_VERSION")))
+                .timeout_resolve(Some(settings.connect))
+                .timeout_connect(Some(settings.connect))
+                .timeout_per_write(Some(settings.stall))
+                .timeout_recv_response(Some(settings.first_byte))
+                // Whoever waits gives up earlier; this ends what nobody waits for.
+                .timeout_per_read(Some(settings.first_byte.max(settings.stall)))
+                // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and
+                // a request that meets that is lost.
+                .max_idle_age(Duration::from_millis(1_500))
+                .tls_config(self.tls());
+            if let Some(proxy) = &settings.proxy {
+                config = config.proxy(Some(proxy.clone()));
+            }
+            config.build().new_agent()
+        });
+        agent.clone()
+    }
+
+    fn tls(&self) -> TlsConfig {
+        let is_plain = self.url().is_ok_and(|url| url.starts_with("http://"));
+        let own = self.settings.trusted.iter().cloned();
+        let system = if is_plain && self.settings.proxy.is_none() {
+            Vec::new() // they take some milliseconds
+        } else {
+            rustls_native_certs::load_native_certs().certs
+        };
+        let system = system.iter().map(|it| Certificate::from_der(it.as_ref()).to_owned());
+        let roots: Vec<_> = own.chain(system).collect();
+        let roots = if roots.is_empty() { RootCerts::WebPki } else { RootCerts::from(roots) };
+        TlsConfig::builder().root_certs(roots).build()
+    }
+
+    /// The headers of a request.
+    fn headers(&self, server: &Server) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert("content-type", HeaderValue::from_static("application/json"));
+        if self.settings.stream {
+            headers.insert("accept", HeaderValue::from_static("text/event-stream, */*"));
+            // Packed, events may wait for one another.
+            headers.insert("accept-encoding", HeaderValue::from_static("identity"));
+        }
+        if self.provider.format() == Format::Anthropic {
+            headers.insert("anthropic-version", HeaderValue::from_static("2023-06-01"));
+        }
+        if let Some(key) = &self.key {
+            let name = match server.key {
+                KeyHeader::Bearer => "authorization",
+                KeyHeader::Named(name) => name,
+            };
+            headers.insert(name, key.clone());
+        }
+        headers.extend(self.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        headers
+    }
+
+    /// The body of a request.
+    fn body(&self, ask: &Asking<'_>) -> Result<Vec<u8>> {
+        let asked = ask.prompt().report().provider;
+        let is_same = |asked: Provider| {
+            asked.row().name() == self.provider.row().name()
+                && asked.format() == self.provider.format()
+        };
+        if !asked.is_some_and(is_same) {
+            let asked = asked.map_or_else(|| "no provider".to_owned(), |it| it.to_string());
+            let text =
+                format!("the prompt is for {asked}, and this transport for {}", self.provider);
+            return Err(Error::invalid(OPERATION, text));
+        }
+        let mut request =
+            Request::new(ask.prompt()).model(&self.model).stream(self.settings.stream);
+        if !ask.tools().is_empty() {
+            request = request.tools(ask.tools());
+        }
+        if self.provider.format() == Format::Anthropic {
+            request = request.max_tokens(4_096);
+        }
+        if let Some(shape) = &self.shape {
+            request = shape(request);
+        }
+        serde_json::to_vec(&request)
+            .map_err(|error| Error::invalid(OPERATION, error.to_string()).with_source(error))
+    }
+
+    /// Sends the request once.
+    fn once(&self, ask: &Asking<'_>, url: &str, body: &Arc<[u8]>) -> Result<Answer, Failed> {
+        let headers = self.headers(&self.server()?);
+        let sending =
+            Sending { agent: self.agent(), url: url.to_owned(), headers, body: Arc::clone(body) };
+        let is_stopped = || ask.is_stopped();
+        let (head, response) = sending.send(&is_stopped)?;
+        self.read(&head, &response, ask).map_err(|failed| Failed {
+            after: again::asked_to_wait(&head.headers, SystemTime::now()),
+            ..failed
+        })
+    }
+
+    /// Returns the pause after which the request is sent again, if it is.
+    fn pause(&self, tries: u32, failed: &Failed) -> Option<Duration> {
+        let settings = &self.settings;
+        let may = match failed.again {
+            Again::Yes => true,
+            Again::IfAllowed => settings.repeats_unanswered,
+            Again::No => false,
+        };
+        let pause = failed.after.unwrap_or_else(|| again::pause(tries));
+        (may && tries < settings.retries && pause <= settings.longest_wait).then_some(pause)
+    }
+}
+
+impl Model for Transport {
+    fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
+        let (url, body) = (self.url()?, Arc::from(self.body(ask)?));
+        let mut tries = 0;
+        loop {
+            let failed = match self.once(ask, &url, &body) {
+                Ok(answer) => return Ok(answer.into()),
+                Err(failed) => failed,
+            };
+            let Some(pause) = self.pause(tries, &failed) else { return Err(failed.told().into()) };
+            let until = Instant::now() + pause;
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                if ask.is_stopped() {
+                    return Err(failed.told().into());
+                }
+                thread::sleep(left.min(Duration::from_millis(50)));
+            }
+            tries += 1;
+        }
+    }
+
+    fn provider(&self) -> Option<Provider> {
+        Some(self.provider.model(&self.model))
+    }
+}
+
+impl Failed {
+    /// The error, with the time that the server asks to wait.
+    fn told(self) -> Error {
+        match self.after {
+            Some(after) if self.again != Again::No => self.error.with_source(RetryAfter(after)),
+            _ => self.error,
+        }
+    }
+}
+
+fn missing(what: &str, provider: Provider, names: &[&str]) -> Error {
+    let text = match names {
+        [] => format!("no {what} for {provider}"),
+        names => format!("no {what} for {provider}: set {}", names.join(" or ")),
+    };
+    Error::invalid("transport", text)
+}
+
+impl fmt::Debug for Transport {
+    /// Says whom it asks, and of keys and headers no more than that they are there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let base = self.base.as_deref().map(|base| base.split('?').next().unwrap_or_default());
+        f.debug_struct("Transport")
+            .field("provider", &self.provider.row().name())
+            .field("model", &self.model)
+            .field("base", &base)
+            .field("has_key", &self.key.is_some())
+            .field("headers", &self.headers.keys().collect::<Vec<_>>())
+            .field("stream", &self.settings.stream)
+            .field("retries", &self.settings.retries)
+            .finish_non_exhaustive()
+    }
+}

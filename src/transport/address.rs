@@ -1,0 +1,125 @@
+//! The address of a request.
+
+use crate::error::{Error, Result};
+use crate::provider::{Format, Server};
+
+/// Returns an address as it was given, without the blanks and strokes at its ends.
+///
+/// One without `http://` is taken for Ollama's alone, whose variable holds a host and a port, and often
+/// the one that the server itself listens at.
+pub(super) fn checked(address: &str, format: Format) -> Result<String> {
+    let address = address.trim();
+    let is_whole = address.starts_with("http://") || address.starts_with("https://");
+    let address = match format {
+        Format::Ollama if !is_whole && !address.contains("://") => ollama_host(address),
+        _ if is_whole => address.to_owned(),
+        _ => return Err(invalid("an address that begins neither with https:// nor with http://")),
+    };
+    let parsed = address.parse::<ureq::http::Uri>().ok();
+    match parsed.as_ref().and_then(ureq::http::Uri::authority) {
+        None => Err(invalid("what is no address")),
+        // It would be shown wherever the address is.
+        Some(authority) if authority.as_str().contains('@') => {
+            Err(invalid("an address with a name and a password: they belong into a header"))
+        }
+        Some(_) => Ok(address),
+    }
+}
+
+fn invalid(what: &str) -> Error {
+    Error::invalid("transport", format!("base URL: {what}"))
+}
+
+fn ollama_host(host: &str) -> String {
+    let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
+    let host = if host.starts_with(':') { format!("127.0.0.1{host}") } else { host };
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { format!("http://{host}") } else { format!("http://{host}:11434") }
+}
+
+/// Returns the address of a request, for the base that somebody gave.
+///
+/// Some write their base with `/v1` and some without, with a stroke at the end or the whole path: all of
+/// them mean the same.
+pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> String {
+    let (base, query) = base.split_once('?').unwrap_or((base, ""));
+    let base = base.trim_end_matches('/');
+    let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    let mut url = if base.ends_with(path) {
+        base.to_owned()
+    } else if has_path && (server.is_versioned || ends_in_version(base)) {
+        format!("{base}{path}")
+    } else {
+        format!("{base}{}{path}", server.version)
+    };
+    let is_events = is_events.then_some("alt=sse");
+    let queries = [query].into_iter().filter(|query| !query.is_empty()).chain(is_events);
+    for (i, query) in queries.enumerate() {
+        url.push(if i == 0 { '?' } else { '&' });
+        url.push_str(query);
+    }
+    url
+}
+
+/// Returns whether the last part of a path is `v1`, `v1beta` or another version.
+fn ends_in_version(base: &str) -> bool {
+    let last = base.rsplit('/').next().unwrap_or_default();
+    last.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{checked, join};
+    use crate::error::Result;
+    use crate::provider::{Format, Provider};
+
+    fn url(provider: Provider, base: &str) -> Result<String> {
+        let server = provider.server().unwrap();
+        let path = provider.format().path("m/1", true);
+        let base = checked(base, provider.format())?;
+        Ok(join(&base, &server, &path, provider.format() == Format::Gemini))
+    }
+
+    /// Whether a base URL ends in `/v1`, and in a stroke, is a custom of each client: what one of them
+    /// takes is a 404 for the next.
+    #[test]
+    fn addresses_mean_the_same_however_they_are_written() {
+        let chat = "http://h:1/v1/chat/completions";
+        for base in ["http://h:1", "http://h:1/", "http://h:1/v1", " http://h:1/v1/ ", chat] {
+            assert_eq!(url(Provider::OpenAiCompatible, base).unwrap(), chat);
+        }
+        for base in ["https://h", "https://h/v1", "https://h/v1/", "https://h/v1/messages"] {
+            assert_eq!(url(Provider::Anthropic, base).unwrap(), "https://h/v1/messages");
+        }
+        let gemini = "https://h/v1beta/models/m%2F1:streamGenerateContent?alt=sse";
+        for base in ["https://h", "https://h/v1beta/"] {
+            assert_eq!(url(Provider::Gemini, base).unwrap(), gemini);
+        }
+        assert_eq!(url(Provider::Gemini, "https://h/v1").unwrap(), gemini.replace("v1beta", "v1"));
+        for base in ["h", "h:11434", "http://h:11434/"] {
+            assert_eq!(url(Provider::Ollama, base).unwrap(), "http://h:11434/api/chat");
+        }
+        assert_eq!(url(Provider::Ollama, "0.0.0.0").unwrap(), "http://127.0.0.1:11434/api/chat");
+        assert_eq!(
+            url(Provider::Groq, "https://api.groq.com").unwrap(),
+            "https://api.groq.com/openai/v1/chat/completions"
+        );
+        assert_eq!(
+            url(Provider::DeepSeek, "https://api.deepseek.com/v1").unwrap(),
+            "https://api.deepseek.com/v1/chat/completions"
+        );
+        assert_eq!(
+            url(Provider::OpenAi, "https://gateway/team/openai?api-version=1").unwrap(),
+            "https://gateway/team/openai/chat/completions?api-version=1"
+        );
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused_without_repeating_it() {
+        for base in ["", "h:1", "ftp://h", "https://", "https://me:secret@h", "https://a b"] {
+            let error = url(Provider::OpenAi, base).unwrap_err().to_string();
+            assert!(error.starts_with("transport: base URL: "), "{error}");
+            assert!(!error.contains("secret"));
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! When a request is sent again, and how long to wait before.
+
+use std::collections::hash_map::RandomState;
+use std::hash::{BuildHasher, Hasher};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use ureq::http::HeaderMap;
+
+use crate::error::{Error, ErrorKind};
+use crate::wire::is_refusal;
+
+/// Why one request came to nothing.
+pub(super) struct Failed {
+    pub(super) error: Error,
+    pub(super) again: Again,
+    /// The time that the server asks to wait.
+    pub(super) after: Option<Duration>,
+}
+
+/// Whether the same request may be sent again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    No,
+    /// It was not answered, and will not be.
+    Yes,
+    /// It may have been answered.
+    IfAllowed,
+}
+
+impl Failed {
+    pub(super) fn new(error: Error, again: Again) -> Self {
+        Self { error, again, after: None }
+    }
+}
+
+impl From<Error> for Failed {
+    /// What was found in an answer: only an error in its place can be repeated.
+    fn from(error: Error) -> Self {
+        let again = match error.kind() {
+            _ if is_refusal(&error) => Again::Yes,
+            ErrorKind::Unfinished => Again::IfAllowed,
+            _ => Again::No,
+        };
+        Self::new(error, again)
+    }
+}
+
+/// Returns whether a request that was answered with an error of this status may be sent again.
+pub(super) fn after_status(status: u16, error: &Error, headers: &HeaderMap) -> Again {
+    let is_told_not_to = headers.get("x-should-retry").is_some_and(|it| it == "false");
+    if !is_refusal(error) || is_told_not_to {
+        return Again::No;
+    }
+    // A gateway's time was up: the server behind it may be answering.
+    if matches!(status, 504 | 524) { Again::IfAllowed } else { Again::Yes }
+}
+
+/// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter more or
+/// less, so that many who failed at once do not come back at once.
+pub(super) fn pause(tries: u32) -> Duration {
+    let longest = Duration::from_millis(500 << tries.min(4));
+    let dice = RandomState::new().build_hasher().finish() % 1000;
+    longest.mul_f64(0.75 + 0.0005 * f64::from(u32::try_from(dice).unwrap_or_default()))
+}
+
+/// Returns the time that a response asks to wait: in `retry-after-ms`, or in `retry-after` as seconds
+/// or a date.
+pub(super) fn asked_to_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |text: &str, unit: f64| {
+        let seconds = text.parse::<f64>().ok()? * unit;
+        Duration::try_from_secs_f64(seconds).ok()
+    };
+    let millis = text("retry-after-ms").and_then(|text| number(text, 0.001));
+    millis.or_else(|| {
+        let text = text("retry-after")?;
+        number(text, 1.0).or_else(|| Some(date(text)?.duration_since(now).unwrap_or_default()))
+    })
+}
+
+/// Reads a date as HTTP writes it: `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn date(text: &str) -> Option<SystemTime> {
+    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    let mut words = text.split_once(", ")?.1.split(' ');
+    let day: u64 = words.next()?.parse().ok()?;
+    let month = words.next().filter(|month| month.len() == 3)?;
+    let month = MONTHS.find(month).filter(|at| at % 3 == 0)? as u64 / 3 + 1;
+    let year: u64 = words.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
+    let mut clock = words.next()?.split(':').map(|part| part.parse::<u64>().ok());
+    let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
+    if words.next() != Some("GMT") || !(1..=31).contains(&day) || hour > 23 || minute > 59 {
+        return None;
+    }
+    // Years begin in March, so that the leap day is the last of one.
+    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
+    let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
+    let days = days.checked_sub(719_468)?;
+    Some(UNIX_EPOCH + Duration::from_secs(days * 86_400 + hour * 3_600 + minute * 60 + second))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use ureq::http::{HeaderMap, HeaderValue};
+
+    use super::{asked_to_wait, date, pause};
+
+    fn wait(name: &'static str, value: &str) -> Option<Duration> {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_str(value).unwrap());
+        asked_to_wait(&headers, UNIX_EPOCH + Duration::from_secs(784_111_770))
+    }
+
+    #[test]
+    fn servers_say_in_five_ways_how_long_to_wait() {
+        let seconds = Duration::from_secs_f64;
+        assert_eq!(wait("retry-after", "7"), Some(seconds(7.0)));
+        assert_eq!(wait("retry-after", "0.25"), Some(seconds(0.25)));
+        assert_eq!(wait("retry-after-ms", "1500"), Some(seconds(1.5)));
+        assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(seconds(7.0)));
+        // In the past: now.
+        assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), Some(seconds(0.0)));
+        for nothing in
+            ["", "soon", "-1", "NaN", "inf", "Sun, 06 Nov 1994", "Sun, 99 Foo 1994 1:1:1 GMT"]
+        {
+            assert_eq!(wait("retry-after", nothing), None, "{nothing}");
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (text, seconds) in [
+            ("Thu, 01 Jan 1970 00:00:00 GMT", 0),
+            ("Tue, 29 Feb 2000 12:00:00 GMT", 951_825_600),
+            ("Mon, 01 Mar 2100 00:00:00 GMT", 4_107_542_400),
+            ("Fri, 31 Dec 2027 23:59:59 GMT", 1_830_297_599),
+        ] {
+            assert_eq!(date(text), Some(UNIX_EPOCH + Duration::from_secs(seconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_ten_seconds_at_most() {
+        for tries in 0..40 {
+            let longest = Duration::from_millis(500 << tries.min(4));
+            let pause = pause(tries);
+            assert!(pause >= longest * 3 / 4 && pause <= longest * 5 / 4, "{tries}: {pause:?}");
+        }
+    }
+}

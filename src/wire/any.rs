@@ -1,0 +1,103 @@
+//! A streamed answer of any provider.
+
+use super::answer::Answer;
+use super::event::Event;
+use super::{anthropic, gemini, ollama, openai, responses};
+use crate::error::Result;
+use crate::provider::{Format, Provider};
+
+/// Assembles a streamed response of this provider, in the format that it speaks, into one answer, as
+/// [`answer`](fn@super::answer) reads one in a piece.
+///
+/// Together with [`Frames::of`](super::Frames::of) it stands in any loop that reads a body:
+///
+/// ```
+/// use memory_prompt::Provider;
+/// use memory_prompt::wire::{Event, Frames, Stream};
+///
+/// let body = [&b"data: {\"choices\":[{\"delta\":{\"content\":\"He"[..],
+///     b"llo.\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"];
+/// let mut frames = Frames::of(Provider::Groq);
+/// let mut stream = Stream::of(Provider::Groq);
+/// for bytes in body {
+///     for data in frames.push(bytes) {
+///         for event in stream.push(&data?)? {
+///             if let Event::Text(piece) = event {
+///                 print!("{piece}");
+///             }
+///         }
+///     }
+/// }
+/// let answer = stream.finish()?;
+/// assert_eq!((answer.provider, &*answer.message.text()), (Provider::Groq, "Hello."));
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct Stream {
+    provider: Provider,
+    of: Of,
+}
+
+#[derive(Debug)]
+enum Of {
+    OpenAi(Box<openai::Stream>),
+    Responses(Box<responses::Stream>),
+    Anthropic(Box<anthropic::Stream>),
+    Gemini(Box<gemini::Stream>),
+    Ollama(Box<ollama::Stream>),
+}
+
+macro_rules! of {
+    ($of:expr, $stream:ident => $do:expr) => {
+        match $of {
+            Of::OpenAi($stream) => $do,
+            Of::Responses($stream) => $do,
+            Of::Anthropic($stream) => $do,
+            Of::Gemini($stream) => $do,
+            Of::Ollama($stream) => $do,
+        }
+    };
+}
+
+impl Stream {
+    /// A stream of which nothing has come yet.
+    pub fn of(provider: Provider) -> Self {
+        let of = match provider.format() {
+            Format::OpenAi => Of::OpenAi(Box::default()),
+            Format::Responses => Of::Responses(Box::default()),
+            Format::Anthropic => Of::Anthropic(Box::default()),
+            Format::Gemini => Of::Gemini(Box::default()),
+            Format::Ollama => Of::Ollama(Box::default()),
+        };
+        Self { provider, of }
+    }
+
+    /// Takes one event's data, and returns what it adds to the answer.
+    ///
+    /// # Errors
+    ///
+    /// Those of the format's own stream.
+    pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
+        of!(&mut self.of, stream => stream.push(data))
+    }
+
+    /// Returns whether the provider said why it stops.
+    pub fn has_ended(&self) -> bool {
+        of!(&self.of, stream => stream.has_ended())
+    }
+
+    /// The whole answer.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off; otherwise
+    /// those of [`answer`](fn@super::answer).
+    pub fn finish(self) -> Result<Answer> {
+        Ok(of!(self.of, stream => stream.finish())?.given_by(self.provider))
+    }
+
+    /// Returns what can be kept of a stream that broke off, or was left.
+    pub fn broken(self) -> Answer {
+        of!(self.of, stream => stream.broken()).given_by(self.provider)
+    }
+}

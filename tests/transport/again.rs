@@ -1,0 +1,212 @@
+//! What is sent again, when, and what never is.
+
+use std::net::TcpListener;
+use std::time::{Duration, Instant, SystemTime};
+
+use memory_prompt::transport::RetryAfter;
+use memory_prompt::{ErrorKind, Provider};
+
+use crate::stub::{Fault, Step, Stub};
+use crate::{PROTOCOLS, chat, to};
+
+/// The time between each request and the next.
+fn pauses(stub: &Stub) -> Vec<Duration> {
+    let asked = stub.asked();
+    asked.windows(2).map(|pair| pair[1].at - pair[0].at).collect()
+}
+
+#[test]
+fn pauses_grow_where_the_server_names_none() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi));
+    stub.then([Fault::Status(429, vec![]), Fault::Status(500, vec![]), Fault::None]);
+    chat.say("hi").unwrap();
+    let pauses = pauses(&stub);
+    assert!(pauses[0] >= Duration::from_millis(375), "{pauses:?}");
+    assert!(pauses[1] >= Duration::from_millis(750), "{pauses:?}");
+}
+
+#[test]
+fn the_server_says_when_to_come_back() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::Anthropic));
+    stub.then([Fault::Status(429, vec![("retry-after", "1".to_owned())]), Fault::None]);
+    chat.say("hi").unwrap();
+    let seconds = pauses(&stub)[0];
+    assert!(seconds >= Duration::from_secs(1), "{seconds:?}");
+
+    // A date has whole seconds, so two seconds from now are more than one.
+    let at = SystemTime::now() + Duration::from_secs(2);
+    let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let (days, rest) = (since / 86_400, since % 86_400);
+    let (year, month, day) = calendar(days);
+    let month =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"][month];
+    let date = format!(
+        "Mon, {day:02} {month} {year} {:02}:{:02}:{:02} GMT",
+        rest / 3600,
+        rest / 60 % 60,
+        rest % 60
+    );
+    stub.then([Fault::Status(503, vec![("retry-after", date)]), Fault::None]);
+    chat.say("hi").unwrap();
+    let by_date = pauses(&stub)[0];
+    assert!(by_date >= Duration::from_millis(900), "{by_date:?}");
+    assert!(by_date < Duration::from_secs(10), "{by_date:?}");
+}
+
+/// The year, the month from 0 and the day, counted one by one.
+fn calendar(mut days: u64) -> (u64, usize, u64) {
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let months = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= months[month] {
+        days -= months[month];
+        month += 1;
+    }
+    (year, month, days + 1)
+}
+
+#[test]
+fn who_is_to_wait_too_long_is_told_so_at_once() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi).longest_wait(Duration::from_secs(5)));
+    stub.then([Fault::Status(429, vec![("retry-after", "90".to_owned())])]);
+    let since = Instant::now();
+    let error = chat.say("hi").unwrap_err();
+    assert!(since.elapsed() < Duration::from_secs(5));
+    let source = std::error::Error::source(&error).unwrap();
+    assert_eq!(source.downcast_ref(), Some(&RetryAfter(Duration::from_secs(90))));
+    let code = Some("rate_limit_exceeded");
+    assert_eq!(error.kind(), ErrorKind::Refused { code, status: Some(429), retryable: true });
+}
+
+/// A request that may have been answered is paid twice where it is sent twice.
+#[test]
+fn what_may_have_been_answered_is_repeated_only_where_allowed() {
+    let lost =
+        || [Fault::CutBefore, Fault::Cut(0.0), Fault::StallBefore, Fault::Status(504, vec![])];
+    for fault in lost() {
+        let stub = Stub::start();
+        stub.then([fault.clone(), Fault::None]);
+        let error = chat(to(&stub, Provider::OpenAi)).say("hi").unwrap_err();
+        let is_sent = error.kind() == ErrorKind::Unanswered { sent: true };
+        assert_eq!(is_sent, matches!(fault, Fault::CutBefore | Fault::StallBefore), "{error}");
+        assert_eq!(stub.asked().len(), 1, "{fault:?}");
+    }
+    for fault in lost() {
+        let stub = Stub::start();
+        stub.then([fault.clone(), Fault::None]);
+        chat(to(&stub, Provider::OpenAi).repeat_unanswered()).say("hi").unwrap();
+        assert_eq!(stub.asked().len(), 2, "{fault:?}");
+    }
+    // Of which something was shown, not even then.
+    let stub = Stub::start();
+    stub.then([Fault::Cut(0.6), Fault::None]);
+    chat(to(&stub, Provider::OpenAi).repeat_unanswered()).say("hi").unwrap_err();
+    assert_eq!(stub.asked().len(), 1);
+}
+
+#[test]
+fn what_was_never_sent_is_sent_again() {
+    // A port where nobody listens, until somebody does.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let stub = Stub::start();
+    let model = to(&stub, Provider::Ollama).base_url(&address).unwrap().retries(1);
+    let since = Instant::now();
+    let error = chat(model).say("hi").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unanswered { sent: false });
+    assert_eq!(error.to_string(), "ask: the server can't be reached");
+    assert!(since.elapsed() >= Duration::from_millis(375), "it tried again after a pause");
+}
+
+/// OpenAI answers 429 where nothing is left to pay with, and some say in a header that it is in vain.
+#[test]
+fn what_stays_as_it_is_is_not_asked_again() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi));
+    let quota = r#"{"error": {"type": "insufficient_quota", "code": "insufficient_quota"}}"#;
+    for fault in [
+        Fault::Body(429, quota),
+        Fault::Status(500, vec![("x-should-retry", "false".to_owned())]),
+        Fault::Body(422, r#"{"detail": [{"loc": ["body"], "msg": "Field required"}]}"#),
+        Fault::Body(400, r#"{"object": "error", "message": "too long", "code": 400}"#),
+        Fault::Body(403, "Forbidden"),
+        Fault::Body(402, ""),
+    ] {
+        stub.then([fault]);
+        let error = chat.say("hi").unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Refused { status: Some(400..=500), .. }),
+            "{error}"
+        );
+        assert_eq!(stub.asked().len(), 1, "{error}");
+    }
+}
+
+/// Gateways answer in words of their own, with a status that says enough.
+#[test]
+fn errors_of_gateways_are_asked_again_by_their_status() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi).retries(1));
+    for (status, body) in [
+        (503, "upstream connect error or disconnect/reset before headers"),
+        (502, "<html><h1>502 Bad Gateway</h1></html>"),
+        (529, ""),
+        (500, r#"[{"error": {"code": 500, "status": "INTERNAL"}}]"#),
+        (429, r#"{"message": "slow down"}"#),
+        (408, "\u{feff}{}"),
+    ] {
+        stub.then([Fault::Body(status, body), Fault::None]);
+        chat.say("hi").unwrap();
+        assert_eq!(stub.asked().len(), 2, "{status} {body}");
+    }
+}
+
+/// An error may come as an event of a stream: as long as nothing was shown, it is one like any other.
+#[test]
+fn an_error_in_a_stream_is_asked_again_where_nothing_was_shown() {
+    // Behind so many events nothing was shown yet.
+    let silent = [1, 2, 3, 0, 0];
+    for (provider, silent) in PROTOCOLS.into_iter().zip(silent) {
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider).retries(1));
+        stub.then([Fault::ErrorEvent(silent), Fault::None]);
+        let outcome = chat.say("hi");
+        // Ollama's errors are words alone, so nobody knows which of them pass.
+        assert_eq!(outcome.is_ok(), provider != Provider::Ollama, "{provider}: {outcome:?}");
+        stub.forget();
+        stub.asked();
+        stub.then([Fault::ErrorEvent(7), Fault::None]);
+        let error = chat.say("hi").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{provider}: {error}");
+        assert_eq!(stub.asked().len(), 1, "{provider}");
+    }
+}
+
+/// A server closes a connection that was idle, and a turn minutes later must not fail for it.
+#[test]
+fn connections_are_used_again_and_renewed() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::Anthropic));
+    for _ in 0..4 {
+        stub.then([Step::says("Yes.")]);
+        chat.say("hi").unwrap();
+    }
+    assert_eq!(stub.connections(), 1);
+    // After this answer the server closes.
+    stub.then([Fault::OldHttp]);
+    chat.say("hi").unwrap();
+    stub.then([Step::says("Yes.")]);
+    chat.say("hi").unwrap();
+    assert_eq!(stub.connections(), 2);
+}

@@ -1,0 +1,312 @@
+//! Whatever a server does, the memory is whole, and the next turn works.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use memory_prompt::turn::{OnInterrupt, Tool};
+use memory_prompt::wire::Event;
+use memory_prompt::{
+    ChatMemoryExt, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
+    Provider, Transport, Window,
+};
+use serde_json::{Value, json};
+
+use crate::stub::{Fault, Step, Stub};
+use crate::wrong::wrong;
+use crate::{PROTOCOLS, STALL, chat, kind, to};
+
+/// What a turn comes to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Comes {
+    Answered,
+    Refused(u16),
+    Unanswered,
+    Unfinished,
+    Codec,
+    /// One of those, by what the protocol can tell.
+    Fails,
+}
+
+/// Each fault, what it comes to, and how often a request is sent for it.
+fn faults() -> Vec<(Fault, Comes, usize)> {
+    use Comes::{Answered, Codec, Fails, Refused, Unanswered, Unfinished};
+    let soon = || vec![("retry-after-ms", "20".to_owned())];
+    vec![
+        (Fault::Status(429, soon()), Refused(429), 3),
+        (Fault::Status(500, soon()), Refused(500), 3),
+        (Fault::Status(503, soon()), Refused(503), 3),
+        (Fault::Status(529, soon()), Refused(529), 3),
+        (Fault::Status(408, soon()), Refused(408), 3),
+        (Fault::Status(409, soon()), Refused(409), 3),
+        (Fault::Status(425, soon()), Refused(425), 3),
+        (Fault::Status(504, soon()), Refused(504), 1),
+        (Fault::Status(400, vec![]), Refused(400), 1),
+        (Fault::Status(401, vec![]), Refused(401), 1),
+        (Fault::Status(404, vec![]), Refused(404), 1),
+        (Fault::Status(429, vec![("retry-after", "3600".to_owned())]), Refused(429), 1),
+        (Fault::Page(401), Refused(401), 1),
+        (Fault::HugePage(404), Refused(404), 1),
+        (Fault::Page(200), Codec, 1),
+        (Fault::HugePage(200), Codec, 1),
+        (Fault::Empty, Unfinished, 1),
+        (Fault::Redirect(301), Refused(301), 1),
+        (Fault::Redirect(307), Refused(307), 1),
+        (Fault::Cut(0.0), Unfinished, 1),
+        (Fault::Cut(0.6), Unfinished, 1),
+        (Fault::CutBefore, Unanswered, 1),
+        (Fault::Stall(0.0), Unfinished, 1),
+        (Fault::Stall(0.6), Unfinished, 1),
+        (Fault::StallBefore, Unanswered, 1),
+        (Fault::SlowHead(Duration::from_millis(100)), Unanswered, 1),
+        (Fault::NotHttp, Unanswered, 1),
+        (Fault::Garbage, Fails, 1),
+        // Not faults at all.
+        (Fault::OddChunks, Answered, 1),
+        (Fault::SlowHead(Duration::from_millis(2)), Answered, 1),
+        (Fault::WrongType("text/plain"), Answered, 1),
+        (Fault::WrongType("application/octet-stream"), Answered, 1),
+        (Fault::OldHttp, Answered, 1),
+        (Fault::Gzip, Answered, 1),
+        (Fault::ByteOrderMark, Answered, 1),
+        (Fault::KeepAlive, Answered, 1),
+        (Fault::NoDone, Answered, 1),
+        (Fault::UsageLast, Answered, 1),
+        (Fault::HeldOpen, Answered, 1),
+        (Fault::CutAtEnd, Answered, 1),
+        (Fault::NoStream, Answered, 1),
+    ]
+}
+
+/// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a fault.
+fn came(outcome: memory_prompt::Result<String>) -> Comes {
+    let Err(error) = outcome else { return Comes::Answered };
+    let told = format!("{error} {error:?}");
+    for secret in ["Question", "sk-stub", "127.0.0.1:9", "Not now", "terse"] {
+        assert!(!told.contains(secret), "{told}");
+    }
+    match kind(&error) {
+        ErrorKind::Refused { status: Some(status), .. } => Comes::Refused(status),
+        ErrorKind::Unanswered { .. } => Comes::Unanswered,
+        ErrorKind::Unfinished => Comes::Unfinished,
+        ErrorKind::Codec => Comes::Codec,
+        other => panic!("{other:?}: {error}"),
+    }
+}
+
+/// A conversation with two tools; one of them must not run twice.
+fn conversation(model: Transport, memory: &Arc<DefaultChatMemory>) -> Conversation {
+    let prompt =
+        MemoryPrompt::new(Arc::clone(memory)).window(Window::all()).system("You are terse.");
+    let schema = json!({"type": "object", "properties": {"city": {"type": "string"}}});
+    let look = Tool::new("look", "Looks.").parameters(schema.clone()).repeatable();
+    Conversation::new(prompt, model)
+        .tool(look, |it: Value| Ok(format!("sunny in {}", it["city"])))
+        .tool(Tool::new("book", "Books.").parameters(schema), |_: Value| Ok("booked"))
+}
+
+fn stored(memory: &Arc<DefaultChatMemory>) -> Vec<Message> {
+    memory.all().unwrap().iter().map(|record| record.message().clone()).collect()
+}
+
+fn calls() -> Step {
+    let city = json!({"city": "Oslo, the \"capital\" of Norway"});
+    Step::calls(&[("look", city.clone()), ("book", city)])
+}
+
+fn after_each_fault_the_next_turn_works(provider: Provider, stream: bool) {
+    let stub = Stub::start();
+    let memory = Arc::new(DefaultChatMemory::new());
+    let model = if stream { to(&stub, provider) } else { to(&stub, provider).no_stream() };
+    let chat = conversation(model, &memory);
+
+    stub.then([calls(), Step::says("All is done.")]);
+    let done = chat.say("Book a room.").unwrap();
+    assert_eq!(done.text(), "All is done.");
+    assert_eq!(done.usage.output, Some(6), "two answers of three tokens each");
+    assert_eq!(stored(&memory).len(), 5);
+
+    for (i, (fault, comes, requests)) in faults().into_iter().enumerate() {
+        let case = format!("{provider} {stream} {fault:?}");
+        let before = stored(&memory);
+        stub.asked();
+        stub.then(vec![Step::from(fault.clone()); requests]);
+        let question = format!("Question {i}");
+        let outcome = came(chat.say(question.as_str()).map(|done| done.text()));
+        assert!(
+            outcome == comes || (comes == Comes::Fails && outcome != Comes::Answered),
+            "{case}: {outcome:?}"
+        );
+        let asked = stub.asked();
+        assert_eq!(asked.len(), requests, "{case}");
+        // Sent again, it is the same.
+        assert!(asked.iter().all(|it| it.body == asked[0].body), "{case}");
+        let after = stored(&memory);
+        if outcome == Comes::Answered {
+            let texts: Vec<_> = after[before.len()..].iter().map(Message::text).collect();
+            assert_eq!(texts, [question.as_str(), "This is what the model says."], "{case}");
+        } else {
+            assert_eq!(after, before, "{case}");
+        }
+
+        stub.then([Step::says("Well.")]);
+        assert_eq!(chat.say("And now?").unwrap().text(), "Well.", "{case}");
+        let asked = stub.asked();
+        let found = wrong(provider, &asked[0].body);
+        assert!(found.is_empty(), "{case}: {found:?}");
+        let is_known = asked[0].body.to_string().contains(&question);
+        assert_eq!(is_known, outcome == Comes::Answered, "{case}");
+        assert_eq!(stored(&memory).len(), after.len() + 2, "{case}");
+    }
+
+    // In the middle of a turn whose tools have run: what happened stays.
+    for fault in [Fault::Status(400, vec![]), Fault::Cut(0.5), Fault::CutBefore, Fault::Garbage] {
+        let case = format!("{provider} {stream} {fault:?} in a tool loop");
+        let before = stored(&memory).len();
+        stub.asked();
+        stub.then([calls(), fault.into()]);
+        chat.say("Book another one.").unwrap_err();
+        stub.then([Step::says("It is booked.")]);
+        chat.say("Did you?").unwrap();
+        let asked = stub.asked();
+        let last = &asked.last().unwrap().body;
+        let found = wrong(provider, last);
+        assert!(found.is_empty(), "{case}: {found:?}");
+        assert!(last.to_string().matches("booked").count() > 1, "{case}: {last:#}");
+        assert!(stored(&memory).len() > before + 3, "{case}");
+    }
+}
+
+#[test]
+fn after_each_fault_the_memory_is_whole_and_the_next_turn_works() {
+    let mut running = Vec::new();
+    for provider in PROTOCOLS {
+        for stream in [true, false] {
+            let run = move || after_each_fault_the_next_turn_works(provider, stream);
+            running.push(thread::spawn(run));
+        }
+    }
+    for one in running {
+        one.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    }
+}
+
+/// Errors in bodies of status 200 are errors, and those that pass are asked again.
+#[test]
+fn an_error_in_an_answers_place_is_an_error() {
+    for provider in PROTOCOLS {
+        let stub = Stub::start();
+        let model = to(&stub, provider).retries(1);
+        let chat = chat(model);
+        stub.then([Fault::ErrorWith200, Fault::None]);
+        let outcome = chat.say("hi");
+        if provider == Provider::Ollama {
+            // It says what went wrong in words alone.
+            let error = outcome.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error}");
+        } else {
+            assert_eq!(outcome.unwrap().text(), "This is what the model says.", "{provider}");
+            assert_eq!(stub.asked().len(), 2);
+        }
+    }
+}
+
+/// What a broken answer said may be kept instead, marked as interrupted.
+#[test]
+fn a_broken_answer_is_kept_where_asked() {
+    for provider in PROTOCOLS {
+        let stub = Stub::start();
+        for fault in [Fault::Cut(0.6), Fault::Stall(0.6)] {
+            let memory = Arc::new(DefaultChatMemory::new());
+            let chat = conversation(to(&stub, provider).keep_broken(), &memory);
+            stub.then([fault]);
+            let mut shown = String::new();
+            let listen = |event| {
+                if let Event::Text(piece) = event {
+                    shown += &piece;
+                }
+            };
+            chat.stream("Question", listen).unwrap();
+            let stored = stored(&memory);
+            assert!(!shown.is_empty() && stored[1].text() == shown, "{provider}: {shown:?}");
+            assert!("This is what the model says.".starts_with(&shown));
+            stub.then([Step::says("Go on.")]);
+            chat.say("And?").unwrap();
+            assert!(wrong(provider, &stub.asked()[1].body).is_empty());
+        }
+    }
+}
+
+/// A stop waits neither for the server nor for a pause.
+#[test]
+fn an_answer_is_stopped_while_nothing_comes() {
+    let patient = Duration::from_secs(60);
+    let waits: [(Step, bool); 3] = [
+        (Fault::StallBefore.into(), false),
+        (Fault::Stall(0.6).into(), true),
+        (Fault::Status(503, vec![("retry-after", "30".to_owned())]).into(), false),
+    ];
+    for (step, is_said) in waits {
+        let stub = Stub::start();
+        let memory = Arc::new(DefaultChatMemory::new());
+        let model = to(&stub, Provider::OpenAi).stall_timeout(patient).first_byte_timeout(patient);
+        let chat = conversation(model, &memory).on_interrupt(OnInterrupt::Keep);
+        stub.then([step]);
+        let stopper = chat.stopper();
+        let stopping = thread::spawn(move || {
+            thread::sleep(STALL);
+            stopper.stop();
+            Instant::now()
+        });
+        let outcome = chat.say("Question");
+        let took = stopping.join().unwrap().elapsed();
+        assert!(took < Duration::from_secs(2), "{took:?}");
+        let said = outcome.map(|done| done.messages.len());
+        assert_eq!(said.unwrap() > 1, is_said);
+        stub.then([Step::says("Yes.")]);
+        assert_eq!(chat.say("Are you there?").unwrap().text(), "Yes.");
+    }
+}
+
+/// The pieces of text are told as they come, and are what is stored.
+#[test]
+fn answers_are_told_as_they_come() {
+    for provider in PROTOCOLS {
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider));
+        stub.then([Step::says("Blåbærsyltetøy, 漢字 and 👩‍👩‍👧.").but(Fault::OddChunks)]);
+        let mut pieces = Vec::new();
+        let listen = |event| {
+            if let Event::Text(piece) = event {
+                pieces.push(piece);
+            }
+        };
+        let done = chat.stream("hi", listen).unwrap();
+        assert_eq!(pieces.concat(), done.text());
+        assert!(pieces.len() > 5, "{provider}: {pieces:?}");
+    }
+}
+
+#[test]
+fn an_error_says_what_kind_it_is() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::Anthropic).retries(0));
+    let told = |fault: Fault| -> String {
+        stub.then([fault]);
+        let error: Error = chat.say("hi").unwrap_err();
+        error.to_string()
+    };
+    let overloaded = told(Fault::Status(529, vec![]));
+    assert_eq!(overloaded, "ask: the provider answered an error (`overloaded_error`, 529)");
+    assert_eq!(told(Fault::Page(502)), "ask: the provider answered an error (502)");
+    assert_eq!(told(Fault::Page(200)), "ask: the server answered a page: is its address right?");
+    assert_eq!(
+        told(Fault::Redirect(308)),
+        "ask: the server redirects (308): its address is another"
+    );
+    assert_eq!(told(Fault::Stall(0.5)), "ask: the answer stopped coming");
+    assert_eq!(told(Fault::Cut(0.5)), "ask: the answer broke off");
+    assert_eq!(told(Fault::CutBefore), "ask: the connection broke");
+    assert_eq!(told(Fault::StallBefore), "ask: no answer began in time");
+    assert_eq!(told(Fault::Empty), "ask: the server answered nothing");
+}
