@@ -19,12 +19,12 @@
 //! ```
 
 mod as_is;
+mod beside;
 mod budget;
 mod cache;
 mod choose;
 mod counts;
 mod cuts;
-
 mod shape;
 mod system;
 mod take;
@@ -42,10 +42,11 @@ use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window};
+use beside::Beside;
 pub use budget::Budget;
 use budget::Limit;
 pub(crate) use cache::ComposerCache;
-use choose::Choice;
+use choose::{Choice, Messages};
 use cuts::Cuts;
 use system::System;
 
@@ -70,6 +71,10 @@ pub struct Composer {
     placement: Placement,
     provider: Option<Provider>,
     tools: Option<Arc<[Tool]>>,
+    pins: bool,
+    summary: bool,
+    /// Unset: four times what the window reads.
+    reach: Option<usize>,
 }
 
 /// The place of temporary messages in a prompt.
@@ -270,6 +275,7 @@ impl Composer {
     /// Returns the number of newest records that a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
+        let most = if self.summary { most.max(self.reach()) } else { most };
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
@@ -396,11 +402,13 @@ impl Composer {
         temporaries: Temporaries<'_>,
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
+        let beside = self.beside(snapshot)?;
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
-            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
+            return limit.fit(self, snapshot, &beside, temporaries, cache.unwrap_or(&mut nothing));
         }
         if temporaries.messages.is_empty()
+            && beside.is_empty()
             && let Some(draft) = self.newest_as_is(snapshot)
         {
             if let Some(cache) = cache {
@@ -408,11 +416,18 @@ impl Composer {
             }
             return Ok(draft);
         }
-        let window = self.effective_window();
-        let mut room = choose::Messages::new(window.most(), window.half());
-        let choice = self.choose(snapshot, &mut room)?;
+        let mut room = self.messages(&beside);
+        let choice = self.choose(snapshot, &beside, &mut room)?;
         let system = self.system_message(snapshot, temporaries.messages);
-        Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
+        let cuts = cache.map(|cache| &mut cache.cuts);
+        Ok(self.take(snapshot, &beside, system, temporaries, choice, cuts)?)
+    }
+
+    /// Returns the number of messages that the window bounds: none where it reaches back to what a
+    /// summary covers.
+    fn messages(&self, beside: &Beside) -> Messages {
+        let window = self.effective_window();
+        Messages::new(window.most().filter(|_| beside.summary.is_none()), window.half())
     }
 
     /// Returns the tools that the model can call.
@@ -428,6 +443,7 @@ impl Composer {
     fn take(
         &self,
         snapshot: &Snapshot,
+        beside: &Beside,
         system: System,
         temporaries: Temporaries<'_>,
         choice: Choice<'_>,
@@ -436,7 +452,7 @@ impl Composer {
         // A processor may decide otherwise the next time, so its copies are not remembered.
         let cuts_alone = self.truncate.as_ref().is_some_and(|truncate| !truncate.has_processor());
         let cuts = cuts.filter(|_| cuts_alone);
-        let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
+        let mut draft = take::take(self, snapshot, beside, system, temporaries, choice, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }
@@ -456,6 +472,9 @@ impl fmt::Debug for Composer {
             .field("placement", &self.placement)
             .field("provider", &self.provider)
             .field("tools", &self.tools.as_ref().map_or(0, |tools| tools.len()))
+            .field("pins", &self.pins)
+            .field("summary", &self.summary)
+            .field("reach", &self.reach)
             .finish()
     }
 }

@@ -68,6 +68,8 @@ pub enum Origin {
     History(u64),
     /// The history: a truncated copy of the record at this position.
     Truncated(u64),
+    /// The summary of what was said before.
+    Summary,
     /// The answer to a call whose result nobody recorded.
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
@@ -90,7 +92,12 @@ impl Origin {
         match self {
             Self::History(seq) | Self::Truncated(seq) | Self::Adapted(seq) => Some(seq),
             Self::Joined(seq) => seq,
-            Self::System | Self::Repair | Self::Note | Self::Temporary | Self::Added => None,
+            Self::System
+            | Self::Summary
+            | Self::Repair
+            | Self::Note
+            | Self::Temporary
+            | Self::Added => None,
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Takes what was chosen: the system message, the history, and the temporaries.
 
 mod groups;
+mod pins;
 mod temporaries;
 
 use std::mem;
 use std::sync::Arc;
 
+use super::beside::Beside;
 use super::choose::Choice;
 use super::system::System;
 use super::{Composer, Cuts, Temporaries};
@@ -22,6 +24,11 @@ pub(super) use groups::no_result;
 struct Taking<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    beside: &'a Beside,
+    /// True once the summary is sent, or where there is none.
+    has_summed: bool,
+    /// The positions of pinned records that are sent before the window, ascending.
+    passed: Vec<u64>,
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
     draft: Box<Draft>,
@@ -60,12 +67,13 @@ struct Member<'a> {
 pub(super) fn take<'a>(
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    beside: &'a Beside,
     system: System,
     temporaries: Temporaries<'a>,
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    let mut taking = Taking::new(composer, snapshot, beside, system, choice, cuts);
     taking.history(temporaries.before)?;
     taking.temporaries(temporaries.messages)?;
     if let Some(cuts) = taking.cuts {
@@ -78,6 +86,7 @@ impl<'a> Taking<'a> {
     fn new(
         composer: &'a Composer,
         snapshot: &'a Snapshot,
+        beside: &'a Beside,
         system: System,
         choice: Choice<'a>,
         mut cuts: Option<&'a mut Cuts>,
@@ -93,6 +102,9 @@ impl<'a> Taking<'a> {
         Self {
             composer,
             snapshot,
+            beside,
+            has_summed: beside.summary.is_none(),
+            passed: Vec::new(),
             choice,
             cuts,
             draft,
@@ -112,8 +124,10 @@ impl<'a> Taking<'a> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
+        let mut pins = self.passed_pins();
         for place in mem::take(&mut self.choice.front) {
             let Some(record) = records.get(place) else { continue };
+            self.beside_before(&mut pins, record.seq())?;
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
             if let Some(group) = group {
                 self.group(group)?;
@@ -123,15 +137,23 @@ impl<'a> Taking<'a> {
                 self.message(place, record)?;
             }
         }
+        self.beside_before(&mut pins, u64::MAX)?;
         // A window that takes more than there is covers the rows before the first record too.
         let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
         let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start,
+            _ if covers == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),
             None => snapshot.end,
         };
+        let covered = self.covered();
+        let of_covered = self.sent_before(covered);
         let report = &mut self.draft.report;
-        let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
+        let pins = self.passed.partition_point(|position| *position < first);
+        let older = first.saturating_sub(snapshot.start);
+        let older = older.saturating_sub(self.earlier).saturating_sub(pins as u64);
+        report.covered = covered.min(first).saturating_sub(snapshot.start);
+        report.covered = report.covered.saturating_sub(of_covered);
+        let older = older.saturating_sub(report.covered);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
         report.search_ended = search_ended;
         let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
@@ -140,6 +162,9 @@ impl<'a> Taking<'a> {
         while rest.at() < start
             && let Some(record) = rest.next()
         {
+            if self.is_passed(record) {
+                continue;
+            }
             self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
@@ -153,6 +178,9 @@ impl<'a> Taking<'a> {
             }
             let place = rest.at();
             let Some(record) = rest.next() else { break };
+            if self.is_passed(record) {
+                continue;
+            }
             if let Some(why) = self.choice.omits(place) {
                 self.leave_out(record, why);
                 continue;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Limit;
+use super::{Case, Limit};
 use crate::compose::choose::{Fit, Messages, Room, Unit};
 use crate::compose::counts::Counts;
 use crate::compose::system::System;
@@ -11,7 +11,9 @@ use crate::compose::{Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::pins::Pinned;
+use crate::record::{Record, Records, Snapshot};
+use crate::token::TokenCounter;
 use crate::truncate::{Truncate, Verdict};
 use crate::window::{Matches, Row, last_row};
 
@@ -20,6 +22,8 @@ pub(super) struct TokenRoom<'a> {
     limit: &'a Limit,
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    /// What is always sent, and paid for before anything else.
+    pinned: &'a Pinned,
     temporaries: &'a [Arc<Message>],
     counts: &'a mut Counts,
     /// The tokens of the tools' definitions.
@@ -59,13 +63,12 @@ struct Taken {
 impl<'a> TokenRoom<'a> {
     pub(super) fn new(
         limit: &'a Limit,
-        composer: &'a Composer,
-        snapshot: &'a Snapshot,
+        case: Case<'a>,
         system: &System,
-        temporaries: Temporaries<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
+        let Case { composer, snapshot, beside, temporaries } = case;
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
@@ -87,11 +90,11 @@ impl<'a> TokenRoom<'a> {
         let (row, _) = last_row(records, 0, records.len());
         let question = row.last().copied();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
-        let window = composer.effective_window();
-        Ok(Self {
+        let mut room = Self {
             limit,
             composer,
             snapshot,
+            pinned: &beside.pinned,
             temporaries,
             counts,
             tools,
@@ -100,10 +103,44 @@ impl<'a> TokenRoom<'a> {
             newest: 0,
             question,
             spared: if spares { row } else { Row::new() },
-            messages: Messages::new(window.most(), window.half()),
+            messages: composer.messages(beside),
             most,
             taken: Taken::default(),
-        })
+        };
+        let summary = beside.summary.as_ref();
+        let summary = summary.map_or(Ok(0), |it| room.counts.made(&it.message, counter))?;
+        let beside = room.pins()?.saturating_add(summary);
+        room.whole = room.whole.saturating_sub(beside);
+        room.left = room.left.saturating_sub(beside);
+        Ok(room)
+    }
+
+    /// Returns the tokens of all that is pinned.
+    fn pins(&mut self) -> Result<usize> {
+        let (counter, pinned) = (&*self.limit.counter, self.pinned);
+        let mut sum = 0_usize;
+        for group in &pinned.groups {
+            for record in pinned.records_of(group) {
+                sum = sum.saturating_add(self.pin(record)?);
+            }
+            for call in &group.unanswered {
+                let tokens = self.counts.repair(&call.name, &no_result(call), counter)?;
+                sum = sum.saturating_add(tokens);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Returns the tokens of a pinned record as it is sent.
+    fn pin(&mut self, record: Record<'_>) -> Result<usize> {
+        let place = self.snapshot.records.place(record.seq()).map(|(place, _)| place);
+        let whole = place.is_some_and(|place| self.spared.binary_search(&place).is_ok());
+        let count = count(self.composer, &*self.limit.counter, record, whole);
+        if place.is_some() {
+            self.counts.record(record, whole, count)
+        } else {
+            self.counts.pinned(record, count)
+        }
     }
 
     /// Returns the number of units that are taken.
@@ -131,7 +168,10 @@ impl<'a> TokenRoom<'a> {
                 Item::Own(message, origin) => match origin {
                     Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
                         Some(record) => self.counts.record(record, false, count)?,
-                        None => count()?,
+                        None => match self.pinned.records.find(seq) {
+                            Some(record) => self.counts.pinned(record, count)?,
+                            None => count()?,
+                        },
                     },
                     Origin::Repair => {
                         let name = message.as_tool().map_or("", |tool| tool.tool_name());
@@ -141,6 +181,7 @@ impl<'a> TokenRoom<'a> {
                     Origin::Adapted(_) | Origin::Joined(_) | Origin::Added | Origin::Note => {
                         count()?
                     }
+                    Origin::Summary => self.counts.made(message, counter)?,
                     Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
                 },
             };
@@ -159,6 +200,9 @@ impl<'a> TokenRoom<'a> {
         matches: &Matches<'_>,
     ) -> Result<usize> {
         let mut sum = self.record(records, unit.head)?;
+        if self.pins_unit(records, unit) {
+            return Ok(0);
+        }
         let Some(group) = unit.group else { return Ok(sum) };
         for place in matches.results_of(group) {
             sum = sum.saturating_add(self.record(records, place)?);
@@ -178,16 +222,18 @@ impl<'a> TokenRoom<'a> {
     /// Returns the tokens of a record as it is sent.
     fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
         let Some(record) = records.get(place) else { return Ok(0) };
-        let (message, whole) = (record.message(), self.spared.binary_search(&place).is_ok());
-        let counter = &*self.limit.counter;
-        self.counts.record(record, whole, || {
-            let truncate = self.composer.truncate.as_ref().filter(|_| !whole);
-            match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
-                None | Some(Verdict::Keep) => counter.count(message),
-                Some(Verdict::Replace(copy)) => counter.count(&copy),
-                Some(Verdict::Drop) => Ok(0),
-            }
-        })
+        if self.pinned.holds(record.seq()) {
+            return Ok(0); // it is paid for
+        }
+        let whole = self.spared.binary_search(&place).is_ok();
+        let count = count(self.composer, &*self.limit.counter, record, whole);
+        self.counts.record(record, whole, count)
+    }
+
+    /// Returns whether a unit is pinned.
+    fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
+        self.pinned.is_pinning()
+            && records.get(unit.head).is_some_and(|head| self.pinned.holds(head.seq()))
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of all
@@ -202,6 +248,24 @@ impl<'a> TokenRoom<'a> {
         match self.limit.budget.marks {
             Some(_) => self.taken.met > self.whole,
             None => !fits,
+        }
+    }
+}
+
+/// Returns what counts a record as it is sent: whole, or cut as the composer cuts.
+fn count<'a>(
+    composer: &'a Composer,
+    counter: &'a dyn TokenCounter,
+    record: Record<'a>,
+    whole: bool,
+) -> impl FnOnce() -> Result<usize> + 'a {
+    move || {
+        let message = record.message();
+        let truncate = composer.truncate.as_ref().filter(|_| !whole);
+        match truncate.map(|truncate| truncate.judge(message, record.seq())).transpose()? {
+            None | Some(Verdict::Keep) => counter.count(message),
+            Some(Verdict::Replace(copy)) => counter.count(&copy),
+            Some(Verdict::Drop) => Ok(0),
         }
     }
 }
@@ -239,11 +303,12 @@ impl Room for TokenRoom<'_> {
         if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
             return Ok(Fit::Ends);
         }
-        if !is_newest && self.is_out(unit, tokens, sum <= most) {
+        let may_give_way = !is_newest && !self.pins_unit(records, unit);
+        if may_give_way && self.is_out(unit, tokens, sum <= most) {
             self.messages.put_back(unit, matches);
             return Ok(Fit::Omitted);
         }
-        if !is_newest && sum > most {
+        if may_give_way && sum > most {
             return Ok(Fit::Ends);
         }
         self.taken.units += 1;
