@@ -189,6 +189,9 @@ fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Resul
         parted[place] |= message.is_tool();
     }
     let (mut best, mut turn, mut before) = (None, None, 0_usize);
+    let mut is_answered = false;
+    let begins_turn =
+        |place| records.get(place).is_some_and(|record| record.message().begins_turn());
     for (place, is_parted) in parted.iter().enumerate().take(last + 1) {
         let kept = all - before;
         if kept < policy.keep || before > policy.step.saturating_mul(STEPS) {
@@ -197,10 +200,14 @@ fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Resul
         let at_end = place == records.len() && !is_all;
         if place > 0 && !is_parted && !at_end && before >= policy.step {
             best = Some(place);
-            if records.get(place).is_some_and(|record| record.message().begins_turn()) {
+            // Messages of the user in a row begin one turn.
+            if is_answered && begins_turn(place) {
                 turn = Some(place);
             }
         }
+        let message = records.get(place).map(|record| record.message());
+        is_answered |= message.is_some_and(|message| message.as_ai().is_some());
+        is_answered &= !begins_turn(place);
         before += weights.get(place).copied().unwrap_or(0);
     }
     Ok(turn.or(best))
