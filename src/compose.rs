@@ -402,18 +402,24 @@ impl Composer {
         temporaries: Temporaries<'_>,
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
+        let is_plain = self.limit.is_none() && temporaries.messages.is_empty();
+        let mut cache = cache;
+        if is_plain
+            && !self.reads_slots()
+            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
+        {
+            return Ok(draft);
+        }
         let beside = self.beside(snapshot)?;
         if let Some(limit) = &self.limit {
             let mut nothing = ComposerCache::default();
             return limit.fit(self, snapshot, &beside, temporaries, cache.unwrap_or(&mut nothing));
         }
-        if temporaries.messages.is_empty()
+        if is_plain
+            && self.reads_slots()
             && beside.is_empty()
-            && let Some(draft) = self.newest_as_is(snapshot)
+            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
-            if let Some(cache) = cache {
-                cache.cuts = Cuts::default();
-            }
             return Ok(draft);
         }
         let mut room = self.messages(&beside);
@@ -421,6 +427,15 @@ impl Composer {
         let system = self.system_message(snapshot, temporaries.messages);
         let cuts = cache.map(|cache| &mut cache.cuts);
         Ok(self.take(snapshot, &beside, system, temporaries, choice, cuts)?)
+    }
+
+    /// Drafts most prompts the short way, which cuts nothing.
+    fn as_is(&self, snapshot: &Snapshot, cache: Option<&mut ComposerCache>) -> Option<Box<Draft>> {
+        let draft = self.newest_as_is(snapshot)?;
+        if let Some(cache) = cache {
+            cache.cuts = Cuts::default();
+        }
+        Some(draft)
     }
 
     /// Returns the number of messages that the window bounds: none where it reaches back to what a

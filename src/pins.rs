@@ -139,7 +139,9 @@ impl Pins {
                     pinned.members.sort_unstable();
                     pinned.groups.push(group);
                 }
-                None => pinned.lost.push(pin.at),
+                // What comes behind the end is not seen yet.
+                None if pin.at < snapshot.end => pinned.lost.push(pin.at),
+                None => {}
             }
         }
         pinned

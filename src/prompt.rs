@@ -299,7 +299,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub fn preview(&self) -> Result<Prompt> {
-        let mut read = self.first_read(&self.memory.limits());
+        let mut read = self.first_read(|| self.memory.limits());
         loop {
             let snapshot = if read.is_plain() {
                 self.memory.read(None, read.n)?

@@ -63,7 +63,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub async fn preview(&self) -> Result<Prompt> {
-        let mut read = self.first_read(&self.memory.limits());
+        let mut read = self.first_read(|| self.memory.limits());
         loop {
             let snapshot = if read.is_plain() {
                 self.memory.read(None, read.n).await?

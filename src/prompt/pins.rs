@@ -168,6 +168,9 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Unpins the message at this position, and with it the whole of its tool group; returns false
     /// where it was not pinned.
     ///
+    /// A [summary](Self::with_summary) that was written while it was pinned does not tell of it: it
+    /// is covered then all the same, and [recall](crate::recall) finds it.
+    ///
     /// # Errors
     ///
     /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can be

@@ -8,9 +8,9 @@ use crate::record::Snapshot;
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the read with which a build begins. A prompt that has been built before asks at once
     /// for the single records that the one before was in need of.
-    pub(super) fn first_read(&self, limits: &Limits) -> Read {
+    pub(super) fn first_read(&self, limits: impl FnOnce() -> Limits) -> Read {
         let read = Read::newest(self.composer.first_read());
-        if !self.composer.reads_slots() || !limits.has_slots() {
+        if !self.composer.reads_slots() || !limits().has_slots() {
             return read;
         }
         let positions = self.cache.lock().positions.clone();
