@@ -19,6 +19,7 @@
 //! ```
 
 mod as_is;
+mod beside;
 mod budget;
 mod cache;
 mod choose;
@@ -44,10 +45,11 @@ use crate::token::TokenCounter;
 use crate::tool::Tool;
 use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window};
+use beside::Beside;
 pub use budget::Budget;
 use budget::Limit;
 pub(crate) use cache::ComposerCache;
-use choose::Choice;
+use choose::{Choice, Messages};
 pub use clear::Clear;
 use clear::Clearing;
 use cuts::Cuts;
@@ -77,6 +79,10 @@ pub struct Composer {
     placement: Placement,
     provider: Option<Provider>,
     tools: Option<Arc<[Tool]>>,
+    pins: bool,
+    summary: bool,
+    /// Unset: four times what the window reads.
+    reach: Option<usize>,
 }
 
 /// The place of temporary messages in a prompt.
@@ -284,6 +290,7 @@ impl Composer {
     /// Returns the number of newest records that a first read should ask for.
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
+        let most = if self.summary { most.max(self.reach()) } else { most };
         if self.limit.is_some() { most.min(FIRST_READ) } else { most }
     }
 
@@ -410,27 +417,49 @@ impl Composer {
         temporaries: Temporaries<'_>,
         cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        if let Some(limit) = &self.limit {
-            let mut nothing = ComposerCache::default();
-            let clearing = self.clearing(snapshot, &[])?;
-            let temporaries = Temporaries { clearing, ..temporaries };
-            return limit.fit(self, snapshot, temporaries, cache.unwrap_or(&mut nothing));
-        }
-        if temporaries.messages.is_empty()
-            && let Some(draft) = self.newest_as_is(snapshot)
+        let is_plain = self.limit.is_none() && temporaries.messages.is_empty();
+        let mut cache = cache;
+        if is_plain
+            && !self.reads_slots()
+            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
-            if let Some(cache) = cache {
-                cache.cuts = Cuts::default();
-            }
             return Ok(draft);
         }
-        let window = self.effective_window();
-        let mut room = choose::Messages::new(window.most(), window.half());
-        let choice = self.choose(snapshot, &mut room)?;
-        let system = self.system_message(snapshot, temporaries.messages);
-        let clearing = self.clearing(snapshot, &[])?;
+        let beside = self.beside(snapshot)?;
+        let clearing = self.clearing(snapshot, &beside)?;
         let temporaries = Temporaries { clearing, ..temporaries };
-        Ok(self.take(snapshot, system, temporaries, choice, cache.map(|cache| &mut cache.cuts))?)
+        if let Some(limit) = &self.limit {
+            let mut nothing = ComposerCache::default();
+            return limit.fit(self, snapshot, &beside, temporaries, cache.unwrap_or(&mut nothing));
+        }
+        if is_plain
+            && self.reads_slots()
+            && beside.is_empty()
+            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
+        {
+            return Ok(draft);
+        }
+        let mut room = self.messages(&beside);
+        let choice = self.choose(snapshot, &beside, &mut room)?;
+        let system = self.system_message(snapshot, temporaries.messages);
+        let cuts = cache.map(|cache| &mut cache.cuts);
+        Ok(self.take(snapshot, &beside, system, temporaries, choice, cuts)?)
+    }
+
+    /// Drafts most prompts the short way, which cuts nothing.
+    fn as_is(&self, snapshot: &Snapshot, cache: Option<&mut ComposerCache>) -> Option<Box<Draft>> {
+        let draft = self.newest_as_is(snapshot)?;
+        if let Some(cache) = cache {
+            cache.cuts = Cuts::default();
+        }
+        Some(draft)
+    }
+
+    /// Returns the number of messages that the window bounds: none where it reaches back to what a
+    /// summary covers.
+    fn messages(&self, beside: &Beside) -> Messages {
+        let window = self.effective_window();
+        Messages::new(window.most().filter(|_| beside.summary.is_none()), window.half())
     }
 
     /// Returns the tools that the model can call.
@@ -446,6 +475,7 @@ impl Composer {
     fn take(
         &self,
         snapshot: &Snapshot,
+        beside: &Beside,
         system: System,
         temporaries: Temporaries<'_>,
         choice: Choice<'_>,
@@ -457,7 +487,7 @@ impl Composer {
             None => self.clear.is_some(),
         };
         let cuts = cuts.filter(|_| remembers);
-        let mut draft = take::take(self, snapshot, system, temporaries, choice, cuts)?;
+        let mut draft = take::take(self, snapshot, beside, system, temporaries, choice, cuts)?;
         if let Some(provider) = self.provider {
             shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }
@@ -479,6 +509,9 @@ impl fmt::Debug for Composer {
             .field("placement", &self.placement)
             .field("provider", &self.provider)
             .field("tools", &self.tools.as_ref().map_or(0, |tools| tools.len()))
+            .field("pins", &self.pins)
+            .field("summary", &self.summary)
+            .field("reach", &self.reach)
             .finish()
     }
 }

@@ -71,6 +71,8 @@ pub enum Origin {
     Truncated(u64),
     /// The history: a copy of the record at this position, in which something is cleared.
     Cleared(u64),
+    /// The summary of what was said before.
+    Summary,
     /// The answer to a call whose result nobody recorded.
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
@@ -98,6 +100,7 @@ impl Origin {
             }
             Self::Joined(seq) => seq,
             Self::System
+            | Self::Summary
             | Self::Repair
             | Self::Note
             | Self::Notice

@@ -36,6 +36,8 @@
 //! | [`Window`] | which records are sent |
 //! | tool group | an ai message with calls and the results that answer it: indivisible |
 //! | turn | a user message, or several in a row, and all that follows up to the next one |
+//! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
+//! | [`summary`] | a text that stands for all records before a position |
 //! | [`recall`] | which older records are sent because they fit the question |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
@@ -58,7 +60,7 @@
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
 //! [`Conversation`], which asks the model and runs the tools that it is handed.
 //!
-//! It does not plan, summarise or retry.
+//! It does not plan or retry, and the words of a [`summary`] are a model's.
 //!
 //! # Which window when
 //!
@@ -193,11 +195,13 @@ pub mod history;
 pub mod inspect;
 pub mod memory;
 pub mod message;
+mod pins;
 mod prompt;
 pub mod provider;
 pub mod recall;
 pub mod record;
 pub mod store;
+pub mod summary;
 pub mod text;
 pub mod token;
 mod tool;
@@ -279,6 +283,8 @@ pub mod guide {
     pub mod budgets {}
     #[doc = include_str!("../docs/comparison.md")]
     pub mod comparison {}
+    #[doc = include_str!("../docs/pins.md")]
+    pub mod pins {}
     #[doc = include_str!("../docs/providers.md")]
     pub mod providers {}
     #[doc = include_str!("../docs/recall.md")]

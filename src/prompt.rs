@@ -2,7 +2,10 @@
 
 #[cfg(feature = "async")]
 mod asynchronous;
+mod pins;
+mod reading;
 mod recall;
+mod summary;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -310,13 +313,20 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub fn preview(&self) -> Result<Prompt> {
-        let mut n = self.composer.first_read();
+        let mut read = self.first_read(|| self.memory.limits());
         loop {
-            let snapshot = self.memory.read(None, n)?;
-            let read = self.for_recall(&snapshot, n);
-            match self.compose(snapshot, n)? {
-                Composition::Ready(prompt) => return self.recalled(prompt, read),
-                Composition::ReadMore(more) => n = more,
+            let snapshot = if read.is_plain() {
+                self.memory.read(None, read.n)?
+            } else {
+                self.memory.read_with(&read)?
+            };
+            if self.reads_again(&mut read, &snapshot)? {
+                continue;
+            }
+            let seen = self.for_recall(&snapshot, read.n);
+            match self.compose(snapshot, read.n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, seen),
+                Composition::ReadMore(more) => read.n = more,
             }
         }
     }

@@ -258,6 +258,19 @@ impl Records {
         run.record(places(seq - run.seq))
     }
 
+    /// Returns the record at this position, and its place among these.
+    pub(crate) fn place(&self, seq: u64) -> Option<(usize, Record<'_>)> {
+        let mut before = 0;
+        for run in self.runs.iter() {
+            if (run.seq..run.seq + run.len as u64).contains(&seq) {
+                let i = places(seq - run.seq);
+                return Some((before + i, run.record(i)?));
+            }
+            before += run.len;
+        }
+        None
+    }
+
     /// Returns the messages, oldest first.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Message> + Clone {
         self.iter().map(|record| record.message())

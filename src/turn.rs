@@ -103,6 +103,8 @@ pub struct Turn {
     /// asked for.
     base: Option<Snapshot>,
     wanted: usize,
+    /// The single records that were asked for besides.
+    single: Vec<u64>,
     /// The messages that stand behind it, as records.
     staged: Records,
     cache: ComposerCache,
@@ -140,6 +142,11 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Returns a question beside all turns, without tools.
+    pub(crate) fn plain(prompt: Prompt) -> Self {
+        Self { prompt, tools: Arc::from([]), round: 0 }
+    }
+
     /// Returns the prompt that the model is sent.
     pub fn prompt(&self) -> &Prompt {
         &self.prompt
@@ -277,6 +284,7 @@ impl Turn {
             listed: None,
             base: None,
             wanted: 0,
+            single: Vec::new(),
             staged: Records::default(),
             cache: ComposerCache::default(),
             kept_free: 0,

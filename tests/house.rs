@@ -11,6 +11,8 @@ const FLOORS: &[&[&str]] = &[
     &["message", "text", "tool"],
     &["codec", "provider", "record", "token", "truncate"],
     &["composed", "window"],
+    &["pins"],
+    &["summary"],
     &["compose", "memory", "wire"],
     &["recall", "store"],
     &["adapt"],
@@ -22,7 +24,7 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.
-const PURE: usize = 4;
+const PURE: usize = 6;
 
 fn floor(room: &str) -> usize {
     let found = FLOORS.iter().position(|rooms| rooms.contains(&room));

@@ -6,11 +6,13 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
+use super::beside::Beside;
 use super::cache::ComposerCache;
 use super::system::System;
 use super::{Composer, Temporaries};
 use crate::composed::{Draft, Why};
 use crate::error::{Error, ErrorKind, Result};
+use crate::pins::{Pinned, PinnedGroup};
 use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
@@ -131,17 +133,28 @@ impl fmt::Debug for Limit {
     }
 }
 
+/// A prompt that is to be drafted.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    beside: &'a Beside,
+    temporaries: Temporaries<'a>,
+}
+
 impl Limit {
     /// Drafts the prompt that fits.
     pub(super) fn fit(
         &self,
         composer: &Composer,
         snapshot: &Snapshot,
+        beside: &Beside,
         temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
-        let first = self.fit_units(composer, snapshot, temporaries, cache)?;
+        let case = Case { composer, snapshot, beside, temporaries };
+        let first = self.fit_units(case, cache)?;
         cache.counts.forget_unasked();
         let (needed, mut best) = match first {
             Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
@@ -161,7 +174,7 @@ impl Limit {
             shorter.truncate = Some(truncate);
             // Texts that are cut shorter have other counts, which are not remembered.
             let nothing = &mut ComposerCache::default();
-            match self.fit_units(&shorter, snapshot, temporaries, nothing)? {
+            match self.fit_units(Case { composer: &shorter, ..case }, nothing)? {
                 Tried::Fits(mut draft) => {
                     if let Some(tokens) = &mut draft.report.tokens {
                         tokens.cut_to = Some(limit);
@@ -175,20 +188,14 @@ impl Limit {
                 Tried::TooMuch { tokens, .. } => best = best.or(Err(tokens)),
             }
         }
-        best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens)).into())
+        best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens), beside).into())
     }
 
     /// Drafts the prompt of as many units of the history as fit.
-    fn fit_units(
-        &self,
-        composer: &Composer,
-        snapshot: &Snapshot,
-        temporaries: Temporaries<'_>,
-        cache: &mut ComposerCache,
-    ) -> Result<Tried, NotReady> {
+    fn fit_units(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
+        let Case { composer, snapshot, temporaries, .. } = case;
         let system = composer.system_message(snapshot, temporaries.messages);
-        let mut attempt =
-            |most| self.attempt(composer, snapshot, &system, temporaries, cache, most);
+        let mut attempt = |most| self.attempt(case, &system, cache, most);
         let (mut least, units) = match attempt(usize::MAX)? {
             Tried::TooMuch { tokens, units } => (tokens, units),
             fits @ Tried::Fits(_) => return Ok(fits),
@@ -216,18 +223,18 @@ impl Limit {
     /// Drafts a prompt of at most `most` units of the history, and counts all of it.
     fn attempt(
         &self,
-        composer: &Composer,
-        snapshot: &Snapshot,
+        case: Case<'_>,
         system: &System,
-        temporaries: Temporaries<'_>,
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, NotReady> {
-        let ComposerCache { counts, cuts } = cache;
-        let mut room = TokenRoom::new(self, composer, snapshot, system, temporaries, counts, most)?;
-        let choice = composer.choose(snapshot, &mut room)?;
+        let Case { composer, snapshot, beside, temporaries } = case;
+        let ComposerCache { counts, cuts, .. } = cache;
+        let mut room = TokenRoom::new(self, case, system, counts, most)?;
+        let choice = composer.choose(snapshot, beside, &mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut draft = composer.take(snapshot, system.clone(), temporaries, choice, Some(cuts))?;
+        let mut draft =
+            composer.take(snapshot, beside, system.clone(), temporaries, choice, Some(cuts))?;
         let pieces = draft.pieces.walk(&snapshot.records);
         let (tokens, message_tokens) = room.tokens(pieces, budget)?;
         let total = tokens.total;
@@ -241,12 +248,31 @@ impl Limit {
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
-    fn exceeded(&self, needed: usize) -> Error {
+    fn exceeded(&self, needed: usize, beside: &Beside) -> Error {
         let budget = self.budget.available();
-        let text = format!("what must be sent has {needed} tokens, and the budget is {budget}");
+        let pins = named(&beside.pinned);
+        let text =
+            format!("what must be sent{pins} has {needed} tokens, and the budget is {budget}");
         Error::new(ErrorKind::Budget { needed, budget }, "compose", text)
     }
 }
+
+/// Names what is pinned, as far as that is a few positions.
+fn named(pinned: &Pinned) -> String {
+    let heads = pinned.groups.iter().map(PinnedGroup::head);
+    let mut names: Vec<String> = heads.take(NAMED).map(|head| head.to_string()).collect();
+    match pinned.groups.len().saturating_sub(NAMED) {
+        0 => {}
+        more => names.push(format!("{more} more")),
+    }
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(", pinned messages ({}) included,", names.join(", "))
+}
+
+/// The number of pins that an error names by their positions.
+const NAMED: usize = 16;
 
 /// Returns whether the budget has left something out.
 fn leaves_out(draft: &Draft) -> bool {

@@ -14,4 +14,6 @@ use super::cuts::Cuts;
 pub(crate) struct ComposerCache {
     pub(super) counts: Counts,
     pub(super) cuts: Cuts,
+    /// The single positions that the last prompt has read: the next one reads them at once.
+    pub(crate) positions: Vec<u64>,
 }

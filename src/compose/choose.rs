@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Composer;
+use super::beside::Beside;
 use super::shape::says_nothing;
 use crate::composed::Why;
 use crate::error::Result;
@@ -132,6 +133,7 @@ impl Room for Messages {
 struct Choosing<'a, 'r> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    beside: &'r Beside,
     room: &'r mut dyn Room,
     choice: Choice<'a>,
     /// True where tool groups are looked at.
@@ -157,11 +159,12 @@ impl Composer {
     pub(super) fn choose<'a>(
         &'a self,
         snapshot: &'a Snapshot,
+        beside: &Beside,
         room: &mut dyn Room,
     ) -> Result<Choice<'a>, NotReady> {
         let bound = self.search();
         let have = snapshot.records.len();
-        let (window, unread) = match self.window_start(snapshot, bound) {
+        let (window, unread) = match self.window_start(snapshot, beside, bound) {
             Ok(window) => (window, None),
             // The window starts before what was read; or, where it counts turns, at the first one
             // that was read or before it. Only what is full by then is settled.
@@ -182,6 +185,7 @@ impl Composer {
         Choosing {
             composer: self,
             snapshot,
+            beside,
             room,
             choice,
             checks: self.checks_groups(),
@@ -204,8 +208,12 @@ impl Composer {
     pub(super) fn window_start(
         &self,
         snapshot: &Snapshot,
+        beside: &Beside,
         bound: usize,
     ) -> Result<WindowStart, NotReady> {
+        if let Some(summary) = &beside.summary {
+            return self.start_behind(snapshot, summary, bound);
+        }
         let window = self.effective_window();
         let start = window.start(snapshot, bound)?;
         if !self.checks_groups() {
@@ -242,7 +250,8 @@ impl<'a> Choosing<'a, '_> {
         let window = self.composer.effective_window();
         if self.checks && !window.is_exact() && !window.sends_nothing() {
             self.question()?;
-            if self.composer.wants_user_first() {
+            // A summary is a message of the user.
+            if self.beside.summary.is_none() && self.composer.wants_user_first() {
                 self.user_first()?;
             }
         }
@@ -304,8 +313,9 @@ impl<'a> Choosing<'a, '_> {
         }
         // Of a conversation without tools the last n messages are sent and nothing else, unless
         // none of them is sent at all.
-        let counts_messages =
-            !self.room.is_budget() && self.composer.effective_window().most().is_some();
+        let counts_messages = !self.room.is_budget()
+            && self.beside.summary.is_none()
+            && self.composer.effective_window().most().is_some();
         let has_work =
             || from(self.window.covers).any(is_work) || self.sent_units().next().is_none();
         if counts_messages && !has_work() {
@@ -359,7 +369,11 @@ impl<'a> Choosing<'a, '_> {
         }
         if let Some(next) = next {
             let start = self.choice.start;
+            let is_pinned = |unit: &Unit| {
+                records.get(unit.head).is_some_and(|record| self.beside.pinned.holds(record.seq()))
+            };
             let rest = self.sent_units().filter(|it| it.newest < next && it.newest >= start);
+            let rest = rest.filter(|unit| !is_pinned(unit));
             let rest: Vec<_> = rest.map(|it| (it.head, Why::RestOfTurn)).collect();
             self.choice.omitted.extend(rest);
         }

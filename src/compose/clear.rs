@@ -7,6 +7,7 @@ mod settings;
 use std::sync::Arc;
 
 use super::Composer;
+use super::beside::Beside;
 use crate::message::{Content, Message, Part, ToolMessage};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
@@ -209,8 +210,8 @@ pub(super) struct Clearing<'a> {
     /// The positions before which results and media are cleared.
     results: u64,
     media: u64,
-    /// The positions that are exempt, in ascending order.
-    exempt: &'a [u64],
+    /// The positions that are pinned, in ascending order.
+    pinned: &'a [u64],
 }
 
 /// The part of a message that is cleared.
@@ -223,13 +224,13 @@ pub(super) enum What {
 impl Clearing<'_> {
     /// Clears nothing.
     pub(super) const fn none() -> Self {
-        Self { clear: None, results: 0, media: 0, exempt: &[] }
+        Self { clear: None, results: 0, media: 0, pinned: &[] }
     }
 
     /// Returns what of this record is cleared.
     pub(super) fn of(&self, record: &Record<'_>) -> Option<What> {
         let (clear, seq) = (self.clear?, record.seq());
-        if seq >= self.results.max(self.media) || self.exempt.binary_search(&seq).is_ok() {
+        if seq >= self.results.max(self.media) || self.pinned.binary_search(&seq).is_ok() {
             return None;
         }
         if seq < self.results && clear.clears(record.message(), true) {
@@ -260,17 +261,17 @@ impl Composer {
         self
     }
 
-    /// Returns what is cleared in a prompt of this snapshot. Records at the positions `exempt`, in
-    /// ascending order, are not.
+    /// Returns what is cleared in a prompt of this snapshot: nothing that is pinned.
     pub(super) fn clearing<'a>(
         &'a self,
         snapshot: &Snapshot,
-        exempt: &'a [u64],
+        beside: &'a Beside,
     ) -> Result<Clearing<'a>, NotReady> {
         let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
-        let results = self.boundary(clear, snapshot, What::Result)?;
-        let media = self.boundary(clear, snapshot, What::Media)?;
-        Ok(Clearing { clear: Some(clear), results, media, exempt })
+        let results = self.boundary(clear, snapshot, beside, What::Result)?;
+        let media = self.boundary(clear, snapshot, beside, What::Media)?;
+        let pinned = beside.pinned.members();
+        Ok(Clearing { clear: Some(clear), results, media, pinned })
     }
 }
 

@@ -18,6 +18,10 @@ pub(super) struct Counts {
     /// The counts of the records from position `first` on, as they are sent.
     records: VecDeque<Option<Counted>>,
     first: u64,
+    /// The counts of pinned records far before them, by position, and whether they were asked for.
+    pinned: BTreeMap<u64, (Counted, bool)>,
+    /// The count of the summary, by a hash of it.
+    made: Option<(u64, usize)>,
     /// The system message and the temporaries, by identity.
     shared: Vec<Shared>,
     /// The counts of the stand-ins for missing results, by the tool's name.
@@ -79,6 +83,35 @@ impl Counts {
         Ok(tokens)
     }
 
+    /// Returns the count of a record that stands alone far before the others.
+    pub(super) fn pinned(
+        &mut self,
+        record: Record<'_>,
+        count: impl FnOnce() -> Result<usize>,
+    ) -> Result<usize> {
+        let hash = self.key.hash_one(record.message());
+        if let Some((known, asked)) = self.pinned.get_mut(&record.seq())
+            && known.hash == hash
+        {
+            *asked = true;
+            return Ok(known.tokens);
+        }
+        let tokens = count()?;
+        self.pinned.insert(record.seq(), (Counted { hash, form: Form::default(), tokens }, true));
+        Ok(tokens)
+    }
+
+    /// Returns the count of the summary, which is made anew for each prompt.
+    pub(super) fn made(&mut self, message: &Message, counter: &dyn TokenCounter) -> Result<usize> {
+        let hash = self.key.hash_one(message);
+        if let Some((_, tokens)) = self.made.filter(|(known, _)| *known == hash) {
+            return Ok(tokens);
+        }
+        let tokens = counter.count(message)?;
+        self.made = Some((hash, tokens));
+        Ok(tokens)
+    }
+
     /// Returns the count of a message that is no record.
     pub(super) fn shared(
         &mut self,
@@ -131,6 +164,7 @@ impl Counts {
             self.first += 1;
         }
         self.shared.retain_mut(|held| std::mem::take(&mut held.asked));
+        self.pinned.retain(|_, (_, asked)| std::mem::take(asked));
         if self.repairs.len() > TOOLS {
             self.repairs.clear();
         }

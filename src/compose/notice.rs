@@ -6,7 +6,6 @@ use serde::ser::{Serialize, Serializer};
 use super::Composer;
 use super::choose::Choice;
 use crate::message::Message;
-use crate::record::Snapshot;
 
 /// A line behind the system message that says how many earlier messages are not shown.
 ///
@@ -86,21 +85,17 @@ impl Composer {
         self
     }
 
-    /// Returns the notice of a prompt whose window opens at the position `first`, with the number
-    /// that it tells. What is sent before the window may count more than it is.
-    pub(super) fn notice_of(
-        &self,
-        snapshot: &Snapshot,
-        choice: &Choice<'_>,
-        first: u64,
-    ) -> Option<(u64, Message)> {
+    /// Returns the notice of a prompt of which so many messages before the window are neither pinned
+    /// nor covered by a summary, with the number that it tells. What else is sent before the window
+    /// may count more than it is.
+    pub(super) fn notice_of(&self, choice: &Choice<'_>, not_shown: u64) -> Option<(u64, Message)> {
         let notice = self.notice.as_ref()?;
         let sent = |place: &usize| {
             let group = choice.matches.group_at(*place);
             1 + group.map_or(0, |group| choice.matches.answered(group) as u64)
         };
         let sent: u64 = choice.front.iter().map(sent).sum();
-        let count = notice.count(first.saturating_sub(snapshot.start).saturating_sub(sent))?;
+        let count = notice.count(not_shown.saturating_sub(sent))?;
         Some((count, notice.message(count)))
     }
 }

@@ -169,8 +169,9 @@ impl<'a> Shaping<'a> {
                 }
             }
             (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
-                // A temporary is the caller's own word, and joining it is how it is sent.
-                if !self.side.last().into_iter().chain([&item]).any(is_temporary) {
+                // A temporary is the caller's own word, and joining it is how it is sent; a summary
+                // and pins have come beside others.
+                if !self.side.last().into_iter().chain([&item]).any(|item| self.is_put(item)) {
                     self.refuse(&item, How::Joined)?;
                 }
                 self.report(&item, How::Joined);
@@ -329,6 +330,14 @@ impl<'a> Shaping<'a> {
             How::Split => "has several calls",
         };
         Err(self.error(format!("{} {what}", self.describe(item))))
+    }
+
+    /// Returns whether a message was put where it is, and did not come to stand there.
+    fn is_put(&self, item: &Sent<'_>) -> bool {
+        let is_pin = |seq| self.draft.report.pinned.contains(&seq);
+        is_temporary(item)
+            || item.origin() == Origin::Summary
+            || item.origin().seq().is_some_and(is_pin)
     }
 
     fn error(&self, why: impl std::fmt::Display) -> Error {

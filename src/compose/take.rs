@@ -1,11 +1,13 @@
 //! Takes what was chosen: the system message, the history, and the temporaries.
 
 mod groups;
+mod pins;
 mod temporaries;
 
 use std::mem;
 use std::sync::Arc;
 
+use super::beside::Beside;
 use super::choose::Choice;
 use super::clear::Clearing;
 use super::counts::Form;
@@ -26,6 +28,11 @@ pub(super) use groups::no_result;
 struct Taking<'a> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    beside: &'a Beside,
+    /// True once the summary is sent, or where there is none.
+    has_summed: bool,
+    /// The positions of pinned records that are sent before the window, ascending.
+    passed: Vec<u64>,
     choice: Choice<'a>,
     clearing: Clearing<'a>,
     cuts: Option<&'a mut Cuts>,
@@ -65,12 +72,13 @@ struct Member<'a> {
 pub(super) fn take<'a>(
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    beside: &'a Beside,
     system: System,
     temporaries: Temporaries<'a>,
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(composer, snapshot, system, choice, cuts);
+    let mut taking = Taking::new(composer, snapshot, beside, system, choice, cuts);
     taking.clearing = temporaries.clearing;
     taking.history(temporaries.before)?;
     taking.temporaries(temporaries.messages)?;
@@ -84,6 +92,7 @@ impl<'a> Taking<'a> {
     fn new(
         composer: &'a Composer,
         snapshot: &'a Snapshot,
+        beside: &'a Beside,
         system: System,
         choice: Choice<'a>,
         mut cuts: Option<&'a mut Cuts>,
@@ -99,6 +108,9 @@ impl<'a> Taking<'a> {
         Self {
             composer,
             snapshot,
+            beside,
+            has_summed: beside.summary.is_none(),
+            passed: Vec::new(),
             choice,
             clearing: Clearing::none(),
             cuts,
@@ -122,13 +134,15 @@ impl<'a> Taking<'a> {
         // A window that takes more than there is covers the rows before the first record too.
         let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
         let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start,
+            _ if covers == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),
             None => snapshot.end,
         };
+        let mut pins = self.passed_pins();
         self.notice(first);
         for place in mem::take(&mut self.choice.front) {
             let Some(record) = records.get(place) else { continue };
+            self.beside_before(&mut pins, record.seq())?;
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
             if let Some(group) = group {
                 self.group(group)?;
@@ -138,8 +152,16 @@ impl<'a> Taking<'a> {
                 self.message(place, record)?;
             }
         }
+        self.beside_before(&mut pins, u64::MAX)?;
+        let covered = self.covered();
+        let of_covered = self.sent_before(covered);
         let report = &mut self.draft.report;
-        let older = first.saturating_sub(snapshot.start).saturating_sub(self.earlier);
+        let pins = self.passed.partition_point(|position| *position < first);
+        let older = first.saturating_sub(snapshot.start);
+        let older = older.saturating_sub(self.earlier).saturating_sub(pins as u64);
+        report.covered = covered.min(first).saturating_sub(snapshot.start);
+        report.covered = report.covered.saturating_sub(of_covered);
+        let older = older.saturating_sub(report.covered);
         *(if is_full { &mut report.over_budget } else { &mut report.older }) = older;
         report.search_ended = search_ended;
         let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
@@ -148,6 +170,9 @@ impl<'a> Taking<'a> {
         while rest.at() < start
             && let Some(record) = rest.next()
         {
+            if self.is_passed(record) {
+                continue;
+            }
             self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
@@ -161,6 +186,9 @@ impl<'a> Taking<'a> {
             }
             let place = rest.at();
             let Some(record) = rest.next() else { break };
+            if self.is_passed(record) {
+                continue;
+            }
             if let Some(why) = self.choice.omits(place) {
                 self.leave_out(record, why);
                 continue;
@@ -175,7 +203,11 @@ impl<'a> Taking<'a> {
 
     /// Says how much before the window, which opens at this position, is not shown.
     fn notice(&mut self, first: u64) {
-        let notice = self.composer.notice_of(self.snapshot, &self.choice, first);
+        let oldest = self.snapshot.start.max(self.covered());
+        let pins = &self.passed;
+        let pins = pins.partition_point(|it| *it < first) - pins.partition_point(|it| *it < oldest);
+        let not_shown = first.saturating_sub(oldest).saturating_sub(pins as u64);
+        let notice = self.composer.notice_of(&self.choice, not_shown);
         if let Some((count, message)) = notice {
             self.draft.report.notice = Some(count);
             self.draft.pieces.push(Arc::new(message), Origin::Notice);

@@ -82,6 +82,10 @@ pub enum Break {
     },
     /// The question at this position was sent before the window, and its turn is over.
     Question(u64),
+    /// Another summary is sent, or one for the first time, or none any more.
+    Summary,
+    /// The message at this position is pinned or not pinned any more, or the window has passed it.
+    Pin(u64),
     /// The result at this position came late, and is sent behind its call.
     LateResult(u64),
     /// The message at this position is cut otherwise, or was cut and is not any more.
@@ -162,6 +166,9 @@ impl Prompt {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
             _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
+            _ if now == Some(Origin::Summary) || then == Some(Origin::Summary) => Break::Summary,
+            (_, Some(seq)) if self.report().pinned.contains(&seq) => Break::Pin(seq),
+            (Some(seq), _) if previous.report().pinned.contains(&seq) => Break::Pin(seq),
             (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
             (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {
@@ -197,6 +204,8 @@ impl fmt::Display for Break {
             Self::System => f.write_str("the system message changed"),
             Self::Window { from, to } => write!(f, "the window moved from {from} to {to}"),
             Self::Question(seq) => write!(f, "the turn of the question {seq} is over"),
+            Self::Summary => f.write_str("the summary is another one"),
+            Self::Pin(seq) => write!(f, "the pin {seq} has changed its place"),
             Self::LateResult(seq) => write!(f, "the result {seq} came late"),
             Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
             Self::Clearing(seq) => write!(f, "message {seq} is cleared, or not any more"),

@@ -25,7 +25,7 @@ use crate::text::Grouped;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// Every position that the memory holds is accounted for: `stored` is the sum of `older`,
+/// Every position that the memory holds is accounted for: `stored` is the sum of `covered`, `older`,
 /// `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -37,7 +37,12 @@ pub struct Report {
     pub stored: u64,
     /// The number of records in the prompt, whole or truncated.
     pub sent: usize,
-    /// The number of records older than the window.
+    /// The position before which the summary that is sent stands for everything.
+    pub summary: Option<u64>,
+    /// The number of records for which a summary stands, and that are not sent.
+    pub covered: u64,
+    /// The number of records older than the window; with a summary, those that it does not cover
+    /// and that the window does not reach back to.
     pub older: u64,
     /// The number of records older than what fits into the token budget, where that and not the
     /// window decides.
@@ -70,6 +75,10 @@ pub struct Report {
     /// The positions of the user messages that are sent before the window, since it has passed
     /// them.
     pub question: Vec<u64>,
+    /// The positions of pinned records that are sent before the window, since it has passed them.
+    pub pinned: Vec<u64>,
+    /// The positions that are pinned, and that the memory does not hold or can't read any more.
+    pub lost_pins: Vec<u64>,
     /// The results that are sent behind their call and not in their own place.
     pub moved: Vec<Moved>,
     /// The positions of the results whose arrival a note of the user at the end of the history
@@ -291,6 +300,7 @@ impl Report {
     /// Returns whether all of the history is in the prompt as it was said.
     pub fn is_untouched(&self) -> bool {
         self.older == 0
+            && self.covered == 0
             && self.over_budget == 0
             && self.left_out.is_empty()
             && self.unreadable.is_empty()
@@ -334,6 +344,23 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Writes what is sent beside the window.
+    fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for seq in &self.pinned {
+            writeln!(f, "  pinned     {seq}: sent before the window")?;
+        }
+        for seq in &self.lost_pins {
+            writeln!(f, "  pinned     {seq}: the memory does not hold it any more")?;
+        }
+        if let Some(position) = self.summary {
+            let covered = Grouped(self.covered);
+            writeln!(f, "  summary    in place of {covered} before {position}")?;
+        }
+        Ok(())
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", Count(self.messages, "message"))?;
@@ -372,6 +399,7 @@ impl fmt::Display for Report {
         if self.system_joined {
             writeln!(f, "  system     in front of the first user message")?;
         }
+        self.write_beside(f)?;
         for seq in &self.question {
             writeln!(f, "  question   {seq}: sent before the window")?;
         }

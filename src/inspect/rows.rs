@@ -52,6 +52,7 @@ impl Kind {
     fn of(origin: Origin, report: &Report) -> Self {
         match origin {
             Origin::System => Self::System,
+            Origin::Summary => Self::Window,
             Origin::Temporary | Origin::Joined(None) => Self::Temporary,
             Origin::Note | Origin::Added => Self::Added,
             _ => match origin.seq() {
@@ -160,6 +161,7 @@ fn gaps(report: &Report) -> BTreeMap<u64, Vec<String>> {
 pub(super) fn told(origin: Origin) -> String {
     match origin {
         Origin::System => "the system message".to_owned(),
+        Origin::Summary => "the summary".to_owned(),
         Origin::History(seq) => format!("position {seq}"),
         Origin::Truncated(seq) => format!("position {seq}, cut"),
         Origin::Cleared(seq) => format!("position {seq}, cleared"),

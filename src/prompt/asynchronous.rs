@@ -1,16 +1,21 @@
 //! The same prompt over an async memory.
 
+use std::ops::ControlFlow::Break;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::MemoryPrompt;
+use super::pins::{Change, pinned};
+use super::summary::{current, failed, newest};
 use crate::compose::Composition;
 use crate::composed::Prompt;
-use crate::error::Result;
-use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
+use crate::error::{ErrorKind, Result};
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, Read, share_async};
 use crate::message::Message;
+use crate::pins::SLOT;
 use crate::recall::Wants;
 use crate::record::Snapshot;
+use crate::summary::{Compaction, CompactionPolicy, Summary};
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions over the same composer.
 impl MemoryPrompt<dyn AsyncChatMemory> {
@@ -58,13 +63,20 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub async fn preview(&self) -> Result<Prompt> {
-        let mut n = self.composer.first_read();
+        let mut read = self.first_read(|| self.memory.limits());
         loop {
-            let snapshot = self.memory.read(None, n).await?;
-            let read = self.for_recall(&snapshot, n);
-            match self.compose(snapshot, n)? {
-                Composition::Ready(prompt) => return self.recalled(prompt, read).await,
-                Composition::ReadMore(more) => n = more,
+            let snapshot = if read.is_plain() {
+                self.memory.read(None, read.n).await?
+            } else {
+                self.memory.read_with(&read).await?
+            };
+            if self.reads_again(&mut read, &snapshot)? {
+                continue;
+            }
+            let seen = self.for_recall(&snapshot, read.n);
+            match self.compose(snapshot, read.n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, seen).await,
+                Composition::ReadMore(more) => read.n = more,
             }
         }
     }
@@ -81,6 +93,132 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
             }
         };
         self.with_found(prompt, snapshot, found)
+    }
+
+    /// Pins the message at this position, and with it the whole of its tool group; the positions of
+    /// what is pinned by it are returned.
+    ///
+    /// # Errors
+    ///
+    /// As `pin` over a blocking memory.
+    pub async fn pin(&self, position: u64) -> Result<Vec<u64>> {
+        let mut pinning = self.pinning(&self.memory.limits(), Change::Pin(position))?;
+        loop {
+            let snapshot = self.memory.read_with(&pinning.read()).await?;
+            let Some(mut append) = pinning.append(&snapshot)? else { break };
+            if pinning.wrote(self.memory.append_with(&mut append).await)? {
+                break;
+            }
+        }
+        Ok(pinning.members())
+    }
+
+    /// Unpins the message at this position, and with it the whole of its tool group; returns false
+    /// where it was not pinned.
+    ///
+    /// # Errors
+    ///
+    /// As `pin` over a blocking memory.
+    pub async fn unpin(&self, position: u64) -> Result<bool> {
+        let mut pinning = self.pinning(&self.memory.limits(), Change::Unpin(position))?;
+        loop {
+            let snapshot = self.memory.read_with(&pinning.read()).await?;
+            let Some(mut append) = pinning.append(&snapshot)? else { return Ok(false) };
+            if pinning.wrote(self.memory.append_with(&mut append).await)? {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Returns the positions of all pinned messages that the memory still holds, ascending, tool
+    /// groups whole.
+    ///
+    /// # Errors
+    ///
+    /// As `pins` over a blocking memory.
+    pub async fn pins(&self) -> Result<Vec<u64>> {
+        let mut read = Read::newest(0);
+        if self.memory.limits().has_slots() {
+            read.slots.push(SLOT.to_owned());
+        }
+        loop {
+            let snapshot = self.memory.read_with(&read).await?;
+            if let Some(pinned) = pinned(&mut read, &snapshot)? {
+                return Ok(pinned);
+            }
+        }
+    }
+
+    /// Returns what is due to be summarised by this policy; `None` where nothing is.
+    ///
+    /// # Errors
+    ///
+    /// As `compaction` over a blocking memory.
+    pub async fn compaction(&self, policy: &CompactionPolicy) -> Result<Option<Compaction>> {
+        let mut looking = self.looking(&self.memory.limits())?;
+        loop {
+            let snapshot = self.memory.read_with(&looking.read()).await?;
+            if let Break(due) = looking.take(policy, snapshot)? {
+                return Ok(due);
+            }
+        }
+    }
+
+    /// Stores a summary of what was due, if it is still due.
+    ///
+    /// # Errors
+    ///
+    /// As `commit` over a blocking memory.
+    pub async fn commit(&self, due: &Compaction, text: impl Into<String>) -> Result<()> {
+        let mut append = self.commitment(&self.memory.limits(), due, text.into())?;
+        self.memory.append_with(&mut append).await.map(drop)
+    }
+
+    /// Summarises what is due, if anything is; returns whether a summary was stored. Where somebody
+    /// else was faster, theirs holds. A future that is dropped changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// As `compact` over a blocking memory.
+    pub async fn compact<A, E>(
+        &self,
+        policy: &CompactionPolicy,
+        summarize: impl FnOnce(Compaction) -> A,
+    ) -> Result<bool>
+    where
+        A: Future<Output = Result<String, E>>,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let Some(due) = self.compaction(policy).await? else { return Ok(false) };
+        let text = summarize(due.clone()).await.map_err(|error| failed(error.into()))?;
+        match self.commit(&due, text).await {
+            Err(error) if error.kind() == ErrorKind::SlotConflict => Ok(false),
+            outcome => outcome.map(|()| true),
+        }
+    }
+
+    /// Returns the summary that holds.
+    ///
+    /// # Errors
+    ///
+    /// As `summary` over a blocking memory.
+    pub async fn summary(&self) -> Result<Option<Summary>> {
+        if !self.memory.limits().has_slots() {
+            return Ok(None);
+        }
+        current(&self.memory.read_with(&newest()).await?)
+    }
+
+    /// Takes the newest summary back: the one before it holds again, or none. Returns false where
+    /// there is none.
+    ///
+    /// # Errors
+    ///
+    /// As `undo_summary` over a blocking memory.
+    pub async fn undo_summary(&self) -> Result<bool> {
+        let (limits, seen) = (self.memory.limits(), self.memory.read_with(&newest()).await?);
+        let Some(mut append) = self.undoing(&limits, &seen)? else { return Ok(false) };
+        self.memory.append_with(&mut append).await.map(|_| true)
     }
 
     /// Puts another memory in the place of this one and returns the old one. The configuration

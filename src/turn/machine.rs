@@ -271,8 +271,14 @@ impl Turn {
         }
         let staged = self.document.messages.len();
         let Some(base) = &self.base else {
-            return Ok(self.fetch(composer.first_read().saturating_sub(staged)));
+            return Ok(self.fetch(composer, composer.first_read().saturating_sub(staged)));
         };
+        let single = composer.positions(base)?;
+        if single.iter().any(|position| !self.single.contains(position)) {
+            self.single = single;
+            let wanted = self.wanted;
+            return Ok(self.fetch(composer, wanted));
+        }
         let end = base.end;
         let mut snapshot = base.clone();
         self.staged = self.staged_from(end);
@@ -287,7 +293,7 @@ impl Turn {
         let temporaries = temporaries.with_free(self.kept_free, self.recalled_tokens(composer)?);
         match composer.compose_with(snapshot, temporaries, Some(cache)) {
             Ok(Composition::Ready(prompt)) => Ok(Step::Ask(self.asked(prompt))),
-            Ok(Composition::ReadMore(n)) => Ok(self.fetch(n.saturating_sub(staged))),
+            Ok(Composition::ReadMore(n)) => Ok(self.fetch(composer, n.saturating_sub(staged))),
             // The turn has grown, and goes before what was recalled for it.
             Err(error)
                 if matches!(error.kind(), ErrorKind::Budget { .. }) && self.forget_recalled() =>
@@ -314,12 +320,15 @@ impl Turn {
     }
 
     /// The read of the newest `n` records that the turn may see.
-    fn fetch(&mut self, n: usize) -> Step {
+    fn fetch(&mut self, composer: &Composer, n: usize) -> Step {
         self.wanted = n;
-        let mut read = Read::newest(n);
+        let mut read = Read::newest(n).positions(self.single.iter().copied());
         match self.seen() {
             Some(seen) => read.before = Some(seen.end),
             None => read.slots = self.listed.clone().unwrap_or_default(),
+        }
+        if self.limits.has_slots() {
+            read = read.slots(composer.slots());
         }
         Step::Read(read)
     }

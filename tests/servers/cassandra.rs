@@ -30,6 +30,7 @@ use memory_prompt::store::cassandra::driver::client::session_builder::SessionBui
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;
+use crate::sending;
 use server::Node;
 
 /// The server that most of the tests share.
@@ -165,3 +166,15 @@ memory_prompt::conformance_async!(
     #[ignore = "needs Apache Cassandra"]
     compact: Compact, [memory, ids, slots]
 );
+
+#[test]
+#[ignore = "needs Apache Cassandra"]
+fn pins_and_recall_obey_what_is_forgotten() {
+    wait(async {
+        let fixture = Fixture::new().await;
+        let other = Arc::new(Fixture::attach(&fixture.address()).await.store);
+        let store = Arc::new(fixture.store.clone());
+        sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
+        sending::what_was_forgotten_is_never_recalled(store).await;
+    });
+}

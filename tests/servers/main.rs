@@ -21,6 +21,7 @@ mod laws;
 #[path = "../common/listener.rs"]
 mod listener;
 mod process;
+mod sending;
 mod soak;
 mod turns;
 

@@ -39,7 +39,7 @@ use memory_prompt::{
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
-use crate::{soak, turns};
+use crate::{sending, soak, turns};
 
 // ---- servers -------------------------------------------------------------------------------------
 
@@ -1097,5 +1097,17 @@ fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
         let [payload, row, index] = [0, 1, 2].map(|i| size.get::<_, f64>(i));
         println!("bytes a message: {payload:.0} payload, {row:.0} row, {index:.0} index");
         assert!(row + index < payload + 160.0, "{payload} {row} {index}");
+    });
+}
+
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn pins_and_recall_obey_what_is_forgotten() {
+    let postgres = Postgres::start("postgres-sending");
+    block_on(async {
+        let store = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+        let other = Arc::new(PostgresStore::open(postgres.address()).await.unwrap());
+        sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
+        sending::what_was_forgotten_is_never_recalled(store).await;
     });
 }

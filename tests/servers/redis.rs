@@ -32,7 +32,7 @@ use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, RedisStore};
 
 use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
-use crate::{soak, turns};
+use crate::{sending, soak, turns};
 
 /// A server with these settings beside those that all have; returns its port too.
 fn server(name: &str, settings: &[&str]) -> (Server, u16) {
@@ -278,5 +278,18 @@ fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {
         let bytes: u64 =
             ask(port, cmd("MEMORY").arg("USAGE").arg(log).arg("SAMPLES").arg(1000)).await;
         println!("1,000,000 messages take {} bytes each", bytes / 1_000_000);
+    });
+}
+
+#[test]
+#[ignore = "needs redis-server"]
+fn pins_and_recall_obey_what_is_forgotten() {
+    run(async {
+        let (_server, port) = server("redis-sending", &[]);
+        let options = options();
+        let store = Arc::new(options.clone().open(&address(port)).await.unwrap());
+        let other = Arc::new(options.open(&address(port)).await.unwrap());
+        sending::pins_are_seen_by_all_and_forgotten_with_the_rest(store.clone(), other).await;
+        sending::what_was_forgotten_is_never_recalled(store).await;
     });
 }

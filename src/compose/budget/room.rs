@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Limit;
+use super::{Case, Limit};
 use crate::compose::choose::{Fit, Messages, Room, Unit};
 use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
@@ -13,7 +13,8 @@ use crate::compose::{Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Records, Snapshot};
+use crate::pins::Pinned;
+use crate::record::{Record, Records, Snapshot};
 use crate::truncate::Truncate;
 use crate::window::{Matches, Row, last_row};
 
@@ -22,6 +23,8 @@ pub(super) struct TokenRoom<'a> {
     limit: &'a Limit,
     composer: &'a Composer,
     snapshot: &'a Snapshot,
+    /// What is always sent, and paid for before anything else.
+    pinned: &'a Pinned,
     temporaries: &'a [Arc<Message>],
     clearing: Clearing<'a>,
     counts: &'a mut Counts,
@@ -62,13 +65,12 @@ struct Taken {
 impl<'a> TokenRoom<'a> {
     pub(super) fn new(
         limit: &'a Limit,
-        composer: &'a Composer,
-        snapshot: &'a Snapshot,
+        case: Case<'a>,
         system: &System,
-        temporaries: Temporaries<'a>,
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
+        let Case { composer, snapshot, beside, temporaries } = case;
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
@@ -94,11 +96,11 @@ impl<'a> TokenRoom<'a> {
         let (row, _) = last_row(records, 0, records.len());
         let question = row.last().copied();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
-        let window = composer.effective_window();
-        Ok(Self {
+        let mut room = Self {
             limit,
             composer,
             snapshot,
+            pinned: &beside.pinned,
             temporaries,
             clearing,
             counts,
@@ -108,10 +110,45 @@ impl<'a> TokenRoom<'a> {
             newest: 0,
             question,
             spared: if spares { row } else { Row::new() },
-            messages: Messages::new(window.most(), window.half()),
+            messages: composer.messages(beside),
             most,
             taken: Taken::default(),
-        })
+        };
+        let summary = beside.summary.as_ref();
+        let summary = summary.map_or(Ok(0), |it| room.counts.made(&it.message, counter))?;
+        let beside = room.pins()?.saturating_add(summary);
+        room.whole = room.whole.saturating_sub(beside);
+        room.left = room.left.saturating_sub(beside);
+        Ok(room)
+    }
+
+    /// Returns the tokens of all that is pinned.
+    fn pins(&mut self) -> Result<usize> {
+        let (counter, pinned) = (&*self.limit.counter, self.pinned);
+        let mut sum = 0_usize;
+        for group in &pinned.groups {
+            for record in pinned.records_of(group) {
+                sum = sum.saturating_add(self.pin(record)?);
+            }
+            for call in &group.unanswered {
+                let tokens = self.counts.repair(&call.name, &no_result(call), counter)?;
+                sum = sum.saturating_add(tokens);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Returns the tokens of a pinned record as it is sent.
+    fn pin(&mut self, record: Record<'_>) -> Result<usize> {
+        let place = self.snapshot.records.place(record.seq()).map(|(place, _)| place);
+        let whole = place.is_some_and(|place| self.is_spared(place));
+        let form = Form { whole, cleared: None };
+        let count = self.count(record, form);
+        if place.is_some() {
+            self.counts.record(record, form, count)
+        } else {
+            self.counts.pinned(record, count)
+        }
     }
 
     /// Returns the number of units that are taken.
@@ -140,7 +177,10 @@ impl<'a> TokenRoom<'a> {
                 Item::Own(message, origin) => match origin {
                     Origin::History(seq) | Origin::Truncated(seq) => match records.find(seq) {
                         Some(record) => self.counts.record(record, Form::default(), count)?,
-                        None => count()?,
+                        None => match self.pinned.records.find(seq) {
+                            Some(record) => self.counts.pinned(record, count)?,
+                            None => count()?,
+                        },
                     },
                     Origin::Cleared(seq) => match records.find(seq) {
                         Some(record) => {
@@ -162,6 +202,7 @@ impl<'a> TokenRoom<'a> {
                     | Origin::Added
                     | Origin::Note
                     | Origin::Notice => count()?,
+                    Origin::Summary => self.counts.made(message, counter)?,
                     Origin::System | Origin::Temporary => self.counts.shared(message, counter)?,
                 },
             };
@@ -180,6 +221,9 @@ impl<'a> TokenRoom<'a> {
         matches: &Matches<'_>,
     ) -> Result<usize> {
         let mut sum = self.record(records, unit.head)?;
+        if self.pins_unit(records, unit) {
+            return Ok(0);
+        }
         let Some(group) = unit.group else { return Ok(sum) };
         for place in matches.results_of(group) {
             sum = sum.saturating_add(self.record(records, place)?);
@@ -203,14 +247,35 @@ impl<'a> TokenRoom<'a> {
     /// Returns the tokens of a record as it is sent.
     fn record(&mut self, records: &Records, place: usize) -> Result<usize> {
         let Some(record) = records.get(place) else { return Ok(0) };
+        if self.pinned.holds(record.seq()) {
+            return Ok(0); // it is paid for
+        }
         let form = Form { whole: self.is_spared(place), cleared: self.clearing.of(&record) };
-        let (composer, clearing) = (self.composer, self.clearing);
-        let counter = &*self.limit.counter;
-        self.counts.record(record, form, || match composer.verdict(&clearing, &record, form)? {
+        let count = self.count(record, form);
+        self.counts.record(record, form, count)
+    }
+
+    /// Returns what counts a record as it is sent in this form.
+    fn count<'r>(
+        &self,
+        record: Record<'r>,
+        form: Form,
+    ) -> impl FnOnce() -> Result<usize> + use<'a, 'r>
+    where
+        'a: 'r,
+    {
+        let (composer, clearing, counter) = (self.composer, self.clearing, &*self.limit.counter);
+        move || match composer.verdict(&clearing, &record, form)? {
             Sent::AsItIs => counter.count(record.message()),
             Sent::Cut(copy) | Sent::Cleared(copy) => counter.count(&copy),
             Sent::Nothing => Ok(0),
-        })
+        }
+    }
+
+    /// Returns whether a unit is pinned.
+    fn pins_unit(&self, records: &Records, unit: &Unit) -> bool {
+        self.pinned.is_pinning()
+            && records.get(unit.head).is_some_and(|head| self.pinned.holds(head.seq()))
     }
 
     /// Returns whether a unit that does not fit is left out alone: one of more than half of all
@@ -262,11 +327,12 @@ impl Room for TokenRoom<'_> {
         if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
             return Ok(Fit::Ends);
         }
-        if !is_newest && self.is_out(unit, tokens, sum <= most) {
+        let may_give_way = !is_newest && !self.pins_unit(records, unit);
+        if may_give_way && self.is_out(unit, tokens, sum <= most) {
             self.messages.put_back(unit, matches);
             return Ok(Fit::Omitted);
         }
-        if !is_newest && sum > most {
+        if may_give_way && sum > most {
             return Ok(Fit::Ends);
         }
         self.taken.units += 1;

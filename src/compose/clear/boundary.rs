@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Clear, What};
 use crate::compose::Composer;
+use crate::compose::beside::Beside;
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Record, Records, Snapshot};
 use crate::token::{Estimate, TokenCounter};
@@ -29,6 +30,7 @@ impl Composer {
         &self,
         clear: &Clear,
         snapshot: &Snapshot,
+        beside: &Beside,
         what: What,
     ) -> Result<u64, NotReady> {
         let records = &snapshot.records;
@@ -44,7 +46,9 @@ impl Composer {
             return Ok(0); // there is nothing before it
         }
         match clear.over {
-            Some(over) if !self.is_over(over, snapshot, moved_at(clear, &items, boundary))? => {
+            Some(over)
+                if !self.is_over(over, snapshot, beside, moved_at(clear, &items, boundary))? =>
+            {
                 Ok(0)
             }
             _ => Ok(boundary),
@@ -53,9 +57,15 @@ impl Composer {
 
     /// Returns whether the messages that the window covers had more than so many tokens when the
     /// record at this position was the newest.
-    fn is_over(&self, tokens: usize, snapshot: &Snapshot, at: u64) -> Result<bool, NotReady> {
+    fn is_over(
+        &self,
+        tokens: usize,
+        snapshot: &Snapshot,
+        beside: &Beside,
+        at: u64,
+    ) -> Result<bool, NotReady> {
         let records = &snapshot.records;
-        let (covers, is_whole) = match self.window_start(snapshot, self.search()) {
+        let (covers, is_whole) = match self.window_start(snapshot, beside, self.search()) {
             Ok(window) => (window.covers, true),
             // A budget does not wait until all that a window covers was read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, snapshot.is_complete()),

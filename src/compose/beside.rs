@@ -1,0 +1,215 @@
+//! What is sent beside the window: pins and the summary, and what is to be read for them.
+
+use std::sync::Arc;
+
+use super::Composer;
+use super::choose::Choice;
+use crate::error::Result;
+use crate::message::Message;
+use crate::pins::{self, Pinned, PinnedGroup, Pins};
+use crate::record::{Snapshot, places};
+use crate::summary::{self, Summaries};
+use crate::window::{NotReady, WindowStart, whole_groups};
+
+/// What of a snapshot is sent whatever the window holds.
+#[derive(Default)]
+pub(super) struct Beside {
+    pub(super) pinned: Pinned,
+    pub(super) summary: Option<Summed>,
+}
+
+/// The summary of a snapshot.
+pub(super) struct Summed {
+    /// The position before which nothing else is sent.
+    pub(super) covers: u64,
+    pub(super) message: Arc<Message>,
+    /// The position to which the window reaches back: `covers`, or as far as it may.
+    from: u64,
+}
+
+impl Beside {
+    /// Returns whether there is nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.summary.is_none() && !self.pinned.is_pinning()
+    }
+}
+
+impl Composer {
+    /// Sends the pinned messages of the conversation too, whatever the window holds: see
+    /// [`MemoryPrompt::with_pins`](crate::MemoryPrompt::with_pins).
+    ///
+    /// Who brings their own I/O reads the [slots](Self::slots) that the composer names, and then
+    /// the [positions](Self::positions).
+    #[must_use]
+    pub fn with_pins(mut self) -> Self {
+        self.pins = true;
+        self
+    }
+
+    /// Sends what the window holds and no pins.
+    #[must_use]
+    pub fn no_pins(mut self) -> Self {
+        self.pins = false;
+        self
+    }
+
+    /// Sends the summary of the conversation, and nothing of what it covers: see
+    /// [`MemoryPrompt::with_summary`](crate::MemoryPrompt::with_summary).
+    #[must_use]
+    pub fn with_summary(mut self) -> Self {
+        self.summary = true;
+        self
+    }
+
+    /// Sends no summary, and what the window holds.
+    #[must_use]
+    pub fn no_summary(mut self) -> Self {
+        self.summary = false;
+        self
+    }
+
+    /// Sets the most records that a window sends to reach back to what the summary covers; four
+    /// times as many as it would send by itself unless set.
+    #[must_use]
+    pub fn summary_reach(mut self, records: usize) -> Self {
+        self.reach = Some(records);
+        self
+    }
+
+    /// Returns whether a read names slots.
+    pub(crate) fn reads_slots(&self) -> bool {
+        self.pins || self.summary
+    }
+
+    /// Returns whether summaries are sent.
+    pub(crate) fn sends_summary(&self) -> bool {
+        self.summary
+    }
+
+    /// Returns the most records that a window reaches back to a summary.
+    pub(super) fn reach(&self) -> usize {
+        let by_window = || self.effective_window().first_read().saturating_mul(4);
+        self.reach.unwrap_or_else(by_window)
+    }
+
+    /// Returns whether pins are sent.
+    pub(crate) fn sends_pins(&self) -> bool {
+        self.pins
+    }
+
+    /// Returns the names of the slots that a read is to name for this composer: none unless it
+    /// sends pins or summaries.
+    ///
+    /// ```
+    /// use memory_prompt::compose::Composition;
+    /// use memory_prompt::memory::Read;
+    /// use memory_prompt::{ChatMemory, Composer, DefaultChatMemory};
+    ///
+    /// let (memory, composer) = (DefaultChatMemory::new(), Composer::new().with_pins());
+    /// let mut read = Read::newest(composer.first_read()).slots(composer.slots());
+    /// let prompt = loop {
+    ///     let snapshot = memory.read_with(&read)?;
+    ///     let positions = composer.positions(&snapshot)?;
+    ///     if positions.iter().any(|it| !read.positions.contains(it)) {
+    ///         read.positions = positions; // pinned records that the newest do not hold
+    ///         continue;
+    ///     }
+    ///     match composer.compose(snapshot, &[])? {
+    ///         Composition::Ready(prompt) => break prompt,
+    ///         Composition::ReadMore(more) => read.n = more,
+    ///     }
+    /// };
+    /// # assert!(prompt.is_empty());
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn slots(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let summary = self.summary.then_some(summary::SLOT);
+        self.pins.then_some(pins::SLOT).into_iter().chain(summary)
+    }
+
+    /// Returns the positions of the single records that a read is to name besides the newest ones,
+    /// by the slots of what was read: those of pins. Positions that the memory does not return are
+    /// not there any more.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) where somebody else has written the slot.
+    pub fn positions(&self, snapshot: &Snapshot) -> Result<Vec<u64>> {
+        if !self.pins {
+            return Ok(Vec::new());
+        }
+        Ok(Pins::of(snapshot)?.unread(snapshot))
+    }
+
+    /// Returns what of this snapshot is sent beside the window.
+    pub(super) fn beside(&self, snapshot: &Snapshot) -> Result<Beside> {
+        let mut beside = Beside::default();
+        if self.pins {
+            let pinned = Pins::of(snapshot)?.shown_by(snapshot);
+            beside.pinned = if self.checks_groups() { pinned } else { pinned.ungrouped() };
+        }
+        if self.summary {
+            beside.summary = Summaries::of(snapshot)?.map(|it| {
+                let covers = it.current.covers;
+                let message = Arc::new(it.current.message());
+                Summed { covers, message, from: self.reaches_back(covers, snapshot.end) }
+            });
+        }
+        Ok(beside)
+    }
+
+    /// Returns the position to which a window reaches back: all that is not covered, or where that
+    /// is too much as far as it may, in steps.
+    fn reaches_back(&self, covers: u64, end: u64) -> u64 {
+        let reach = self.reach() as u64;
+        if end - covers <= reach {
+            return covers;
+        }
+        let step = (reach / 4).max(1);
+        (end - reach).div_ceil(step).saturating_mul(step).clamp(covers, end)
+    }
+
+    /// Returns the place where a window starts that has a summary before it.
+    pub(super) fn start_behind(
+        &self,
+        snapshot: &Snapshot,
+        summary: &Summed,
+        bound: usize,
+    ) -> Result<WindowStart, NotReady> {
+        let window = self.effective_window();
+        let by_itself = window.is_exact() || window.sends_nothing();
+        let mut from = summary.from;
+        let mut start =
+            if by_itself { window.start(snapshot, bound)? } else { WindowStart::default() };
+        if by_itself {
+            let of_window = snapshot.records.get(start.start);
+            from = summary.covers.max(of_window.map_or(snapshot.end, |record| record.seq()));
+        } else if snapshot.oldest_row() > from && !snapshot.is_complete() {
+            return Err(NotReady::ReadMore(places(snapshot.end - from)));
+        }
+        let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
+        (start.covers, start.start) = (place, place);
+        if !self.checks_groups() {
+            return Ok(start);
+        }
+        let whole = whole_groups(snapshot, start, from > summary.covers && window.is_stable())?;
+        // What is covered is not sent again for results of nobody that stand behind it.
+        let first = snapshot.records.get(whole.start).map_or(snapshot.end, |record| record.seq());
+        Ok(if first < summary.covers { start } else { whole })
+    }
+
+    /// Returns whether the choice leaves this pinned group to be sent before the window.
+    pub(super) fn is_passed(
+        &self,
+        snapshot: &Snapshot,
+        choice: &Choice<'_>,
+        group: &PinnedGroup,
+    ) -> bool {
+        let Some((place, record)) = snapshot.records.place(group.head()) else { return true };
+        if self.checks_groups() && record.message().has_tool_calls() {
+            let group = choice.matches.group_at(place);
+            return !group.is_some_and(|group| choice.sends(group));
+        }
+        place < choice.start && choice.front.binary_search(&place).is_err()
+    }
+}

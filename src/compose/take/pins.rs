@@ -1,0 +1,117 @@
+//! What is sent before the window: pinned messages that it has passed, in the order of their
+//! positions, and the summary where those stand that it covers.
+
+use std::sync::Arc;
+
+use super::groups::{LastGroup, Waiting};
+use super::{Member, Taking};
+use crate::composed::{Origin, Why};
+use crate::error::Result;
+use crate::pins::PinnedGroup;
+use crate::record::Record;
+
+/// The place of a record that is not among the newest ones.
+const NOWHERE: usize = usize::MAX;
+
+impl<'a> Taking<'a> {
+    /// Returns the pinned groups that are sent before the window, oldest last.
+    pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
+        let pinned = &self.beside.pinned;
+        self.draft.report.lost_pins.clone_from(&pinned.lost);
+        let is_passed =
+            |group: &&PinnedGroup| self.composer.is_passed(self.snapshot, &self.choice, group);
+        let mut passed: Vec<_> = pinned.groups.iter().filter(is_passed).collect();
+        self.passed = passed.iter().flat_map(|group| group.members.iter().copied()).collect();
+        self.passed.sort_unstable();
+        passed.reverse();
+        passed
+    }
+
+    /// Returns whether this record was sent before the window already.
+    pub(super) fn is_passed(&self, record: Record<'_>) -> bool {
+        !self.passed.is_empty() && self.passed.binary_search(&record.seq()).is_ok()
+    }
+
+    /// Sends the summary and those of the pinned groups that stand before this position.
+    pub(super) fn beside_before(
+        &mut self,
+        pins: &mut Vec<&'a PinnedGroup>,
+        position: u64,
+    ) -> Result<()> {
+        if !self.has_summed && self.covered() <= position {
+            self.has_summed = true;
+            self.beside_before(pins, self.covered())?;
+            self.close_calls()?;
+            if let Some(summary) = &self.beside.summary {
+                self.draft.report.summary = Some(summary.covers);
+                self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
+            }
+        }
+        while let Some(group) = pins.pop_if(|group| group.head() < position) {
+            self.pin(group)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the position before which a summary stands for everything; 0 where there is none.
+    pub(super) fn covered(&self) -> u64 {
+        self.beside.summary.as_ref().map_or(0, |summary| summary.covers)
+    }
+
+    /// Returns how many records before this position are sent, or dropped though they are pinned.
+    pub(super) fn sent_before(&self, position: u64) -> u64 {
+        if position == 0 {
+            return 0;
+        }
+        let items = self.draft.pieces.walk(&self.snapshot.records);
+        let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
+        let others = sent.filter(|seq| self.passed.binary_search(seq).is_err());
+        (others.count() + self.passed.partition_point(|seq| *seq < position)) as u64
+    }
+
+    /// Sends a pinned message or group: all of it, or nothing where the processor dropped a part.
+    fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
+        self.close_calls()?;
+        let records: Vec<Record<'a>> = self.beside.pinned.records_of(group).collect();
+        let mut members = Vec::with_capacity(records.len());
+        for record in &records {
+            let place = self.snapshot.records.place(record.seq());
+            members.push(self.judge(place.map_or(NOWHERE, |(place, _)| place), *record)?);
+        }
+        if members.iter().any(Option::is_none) {
+            for (record, member) in records.into_iter().zip(members) {
+                let alone = group.members.len() == 1;
+                let why = if alone || member.is_none() { Why::Dropped } else { Why::GroupDropped };
+                self.leave_out(record, why);
+            }
+            return Ok(());
+        }
+        let results_at = self.draft.pieces.len() + 1;
+        for member in members.into_iter().flatten() {
+            self.draft.report.pinned.push(member.record.seq());
+            self.send_pin(&member);
+        }
+        if self.checks_groups() && !group.unanswered.is_empty() {
+            let waiting = group.unanswered.iter().map(|call| (Some(group.head()), call));
+            self.last_group = Some(LastGroup { results_at, waiting: Waiting(waiting.collect()) });
+        }
+        Ok(())
+    }
+
+    fn send_pin(&mut self, member: &Member<'_>) {
+        let Member { place, record, copy } = member;
+        let message = record.message();
+        match copy {
+            Some((copy, change)) => self.draft.replace(copy, *change),
+            None if *place == NOWHERE => {
+                let message = Arc::new(message.clone());
+                self.draft.pieces.push(message, Origin::History(record.seq()));
+            }
+            None => self.draft.pieces.share(*place..place + 1),
+        }
+        if message.is_user() {
+            self.last_user = Some(self.draft.pieces.len() - 1);
+        }
+        self.draft.report.sent += 1;
+    }
+}

@@ -1,0 +1,296 @@
+//! Pins: records that are always sent, as they are kept in a slot and found in a snapshot.
+
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::{ToolCall, ToolMessage};
+use crate::record::{Record, Records, Snapshot};
+use crate::window::{Fate, Matches};
+
+/// The slot in which the pins of a conversation are kept, so that every process sees them.
+pub(crate) const SLOT: &str = "prompt:pins";
+
+/// The number of records around a pinned one among which the rest of its tool group is looked for.
+const AROUND: u64 = 256;
+
+/// The form of the slot.
+const VERSION: u32 = 1;
+
+/// The pins of a conversation, in the order of their positions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pins {
+    list: Vec<Pin>,
+}
+
+/// The content of the slot.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    pins: Vec<Pin>,
+}
+
+/// A pinned message, or tool group.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Pin {
+    /// The position of the message, or of the call of the group.
+    at: u64,
+    /// The results of the group, as they are sent.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    with: Vec<u64>,
+    /// True where a call of the group had no result yet, or only a stand-in for one: what comes
+    /// late belongs to it.
+    #[serde(default, skip_serializing_if = "is_false")]
+    open: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+/// A pinned message or tool group, as a snapshot shows it.
+#[derive(Clone, Debug)]
+pub(crate) struct PinnedGroup {
+    /// The positions of its records, the call first, then the results as they are sent.
+    pub(crate) members: Vec<u64>,
+    /// The calls that nothing answers.
+    pub(crate) unanswered: Vec<ToolCall>,
+}
+
+/// The pinned records of a snapshot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pinned {
+    /// The records among which they are: those that were picked, and behind them the newest.
+    pub(crate) records: Records,
+    pub(crate) groups: Vec<PinnedGroup>,
+    /// The positions of all members, ascending.
+    members: Vec<u64>,
+    /// The pinned positions that the memory does not show any more.
+    pub(crate) lost: Vec<u64>,
+}
+
+impl Pins {
+    /// Returns the pins in the slot of this snapshot.
+    pub(crate) fn of(snapshot: &Snapshot) -> Result<Self> {
+        let Some(slot) = snapshot.slot(SLOT) else { return Ok(Self::default()) };
+        let document: Document = serde_json::from_slice(slot.content()).map_err(|error| {
+            let text = format!("the slot {SLOT:?} holds no pins");
+            Error::new(ErrorKind::Codec, "pins", text).with_source(error)
+        })?;
+        if document.version != VERSION {
+            let text = format!("the slot {SLOT:?} is of the unknown form {}", document.version);
+            return Err(Error::new(ErrorKind::Codec, "pins", text));
+        }
+        let mut list = document.pins;
+        list.sort_by_key(|pin| pin.at);
+        list.dedup_by_key(|pin| pin.at);
+        Ok(Self { list })
+    }
+
+    /// Returns the content of the slot; `None` where nothing is pinned.
+    pub(crate) fn content(self) -> Result<Option<Vec<u8>>> {
+        if self.list.is_empty() {
+            return Ok(None);
+        }
+        let document = Document { version: VERSION, pins: self.list };
+        let content = serde_json::to_vec(&document).map_err(|error| {
+            Error::new(ErrorKind::Codec, "pins", "they can't be written").with_source(error)
+        })?;
+        Ok(Some(content))
+    }
+
+    /// Returns whether the message at this position was pinned, or was there when its group was.
+    pub(crate) fn names(&self, position: u64) -> bool {
+        self.list.iter().any(|pin| pin.at == position || pin.with.contains(&position))
+    }
+
+    /// Returns the positions of this snapshot that hold pinned records and were not read with the
+    /// newest ones, ascending.
+    pub(crate) fn unread(&self, snapshot: &Snapshot) -> Vec<u64> {
+        let unread = snapshot.start..snapshot.oldest_row();
+        let mut positions: Vec<u64> = Vec::new();
+        for pin in self.list.iter().filter(|pin| unread.contains(&pin.at)) {
+            positions.push(pin.at);
+            positions.extend(pin.with.iter().filter(|it| unread.contains(it)));
+            if pin.open {
+                positions.extend(pin.at + 1..unread.end.min(pin.at.saturating_add(AROUND + 1)));
+            }
+        }
+        positions.sort_unstable();
+        positions.dedup();
+        positions
+    }
+
+    /// Returns the pinned records, as far as this snapshot shows them.
+    pub(crate) fn shown_by(&self, snapshot: &Snapshot) -> Pinned {
+        let mut pinned = Pinned::default();
+        if self.list.is_empty() {
+            return pinned;
+        }
+        pinned.records = snapshot.picked().clone().split(snapshot.oldest()).0;
+        pinned.records.extend(snapshot.records.clone());
+        for pin in &self.list {
+            match pin.group(&pinned.records) {
+                Some(group) if group.members.iter().any(|it| pinned.holds(*it)) => {}
+                Some(group) => {
+                    pinned.members.extend(&group.members);
+                    pinned.members.sort_unstable();
+                    pinned.groups.push(group);
+                }
+                // What comes behind the end is not seen yet.
+                None if pin.at < snapshot.end => pinned.lost.push(pin.at),
+                None => {}
+            }
+        }
+        pinned
+    }
+
+    /// Pins the message at this position, and with it the whole of its tool group.
+    ///
+    /// The snapshot has picked what stands [around] it. Returns the positions that are
+    /// pinned by it.
+    pub(crate) fn add(&mut self, position: u64, snapshot: &Snapshot) -> Result<Vec<u64>> {
+        let pin = Pin::at(position, snapshot.picked())?;
+        self.list.retain(|it| it.at >= snapshot.start && it.at != pin.at);
+        let place = self.list.partition_point(|it| it.at < pin.at);
+        let mut members = vec![pin.at];
+        members.extend(&pin.with);
+        members.sort_unstable();
+        self.list.insert(place, pin);
+        Ok(members)
+    }
+
+    /// Unpins the message at this position, and with it the whole of its tool group; false where it
+    /// was not pinned.
+    pub(crate) fn remove(&mut self, position: u64, snapshot: &Snapshot) -> bool {
+        let head = Pin::at(position, snapshot.picked()).map_or(position, |pin| pin.at);
+        let before = self.list.len();
+        self.list.retain(|pin| pin.at != head && !pin.with.contains(&position));
+        let is_removed = self.list.len() < before;
+        self.list.retain(|pin| pin.at >= snapshot.start);
+        is_removed
+    }
+}
+
+/// Returns the positions among which the rest of the tool group of this one is looked for.
+pub(crate) fn around(position: u64) -> Range<u64> {
+    position.saturating_sub(AROUND)..position.saturating_add(AROUND + 1)
+}
+
+impl Pin {
+    /// Returns a pin of the message at this position with the whole of its tool group.
+    fn at(position: u64, records: &Records) -> Result<Self> {
+        let refuse = |text: String| Err(Error::invalid("pin", text));
+        let Some((place, record)) = records.place(position) else {
+            return refuse(format!("there is no message at position {position}"));
+        };
+        let message = record.message();
+        if message.is_system() || message.is_private() {
+            return refuse(format!("the message at position {position} is never sent"));
+        }
+        if !message.is_tool() && !message.has_tool_calls() {
+            return Ok(Self { at: position, with: Vec::new(), open: false });
+        }
+        let matches = Matches::among(records, 0);
+        let group = match matches.fate(place) {
+            _ if message.has_tool_calls() => matches.group_at(place),
+            Fate::Sent { group, .. } => Some(group),
+            _ => None,
+        };
+        let head = group.and_then(|group| matches.groups().get(group));
+        let head = head.and_then(|head| records.get(head.head));
+        let (Some(group), Some(head)) = (group, head) else {
+            return refuse(format!("the result at position {position} answers no call"));
+        };
+        let results = matches.results_of(group);
+        let results: Vec<Record<'_>> = results.iter().filter_map(|it| records.get(*it)).collect();
+        let stands_in =
+            |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
+        Ok(Self {
+            at: head.seq(),
+            open: matches.unanswered(group).next().is_some() || results.iter().any(stands_in),
+            with: results.iter().map(Record::seq).collect(),
+        })
+    }
+
+    /// Returns the message or group, as these records show it; `None` where its first message is not
+    /// among them, or is never sent.
+    fn group(&self, records: &Records) -> Option<PinnedGroup> {
+        let (_, head) = records.place(self.at)?;
+        let message = head.message();
+        if message.is_system() || message.is_private() || message.is_tool() {
+            return None;
+        }
+        let mut group = PinnedGroup { members: vec![self.at], unanswered: Vec::new() };
+        if message.has_tool_calls() {
+            let own = self.stretch(records);
+            let matches = Matches::among(&own, 0);
+            if self.open {
+                let results = matches.results_of(0);
+                let results = results.iter().filter_map(|it| own.get(*it));
+                group.members.extend(results.map(|record| record.seq()));
+            } else {
+                let shown = self.with.iter().filter(|it| records.find(**it).is_some());
+                group.members.extend(shown);
+            }
+            group.unanswered = matches.unanswered(0).cloned().collect();
+        }
+        Some(group)
+    }
+
+    /// Returns the records among which those of the group are, its call first.
+    fn stretch(&self, records: &Records) -> Records {
+        if self.open {
+            let behind = records.clone().split(self.at).1;
+            return behind.split(self.at.saturating_add(AROUND + 1)).0;
+        }
+        let mut own = Records::default();
+        let mut rest: Vec<u64> = self.with.clone();
+        rest.sort_unstable();
+        for position in [self.at].into_iter().chain(rest) {
+            own.extend(records.clone().split(position).1.split(position + 1).0);
+        }
+        own
+    }
+}
+
+impl Pinned {
+    /// Returns whether the record at this position is pinned.
+    pub(crate) fn holds(&self, position: u64) -> bool {
+        self.members.binary_search(&position).is_ok()
+    }
+
+    /// Returns whether anything is pinned, though it may be lost.
+    pub(crate) fn is_pinning(&self) -> bool {
+        !(self.groups.is_empty() && self.lost.is_empty())
+    }
+
+    /// Returns the same for who does not look at tool groups: each record by itself.
+    pub(crate) fn ungrouped(mut self) -> Self {
+        let single = |position: &u64| PinnedGroup { members: vec![*position], unanswered: vec![] };
+        self.groups = self.members.iter().map(single).collect();
+        self
+    }
+
+    /// Returns the positions of all pinned records, ascending.
+    pub(crate) fn members(&self) -> &[u64] {
+        &self.members
+    }
+
+    /// Returns the records of a group.
+    pub(crate) fn records_of<'a>(
+        &'a self,
+        group: &'a PinnedGroup,
+    ) -> impl Iterator<Item = Record<'a>> {
+        group.members.iter().filter_map(|position| self.records.find(*position))
+    }
+}
+
+impl PinnedGroup {
+    /// Returns the position of the message, or of the call of the group.
+    pub(crate) fn head(&self) -> u64 {
+        self.members.first().copied().unwrap_or(0)
+    }
+}

@@ -1,0 +1,37 @@
+//! The reads of one build: the newest records, and what a composer wants besides.
+
+use super::MemoryPrompt;
+use crate::error::Result;
+use crate::memory::{Limits, Read};
+use crate::record::Snapshot;
+
+impl<M: ?Sized> MemoryPrompt<M> {
+    /// Returns the read with which a build begins. A prompt that has been built before asks at once
+    /// for the single records that the one before was in need of.
+    pub(super) fn first_read(&self, limits: impl FnOnce() -> Limits) -> Read {
+        let read = Read::newest(self.composer.first_read());
+        if !self.composer.reads_slots() || !limits().has_slots() {
+            return read;
+        }
+        let positions = self.cache.lock().positions.clone();
+        read.slots(self.composer.slots()).positions(positions)
+    }
+
+    /// Returns whether this snapshot lacks single records that the composer wants; the read then
+    /// asks for them.
+    pub(super) fn reads_again(&self, read: &mut Read, snapshot: &Snapshot) -> Result<bool> {
+        if read.slots.is_empty() {
+            return Ok(false);
+        }
+        let wanted = self.composer.positions(snapshot)?;
+        if wanted.iter().all(|position| read.positions.binary_search(position).is_ok()) {
+            if wanted.len() < read.positions.len() {
+                self.cache.lock().positions.clone_from(&wanted);
+            }
+            return Ok(false);
+        }
+        self.cache.lock().positions.clone_from(&wanted);
+        read.positions = wanted;
+        Ok(true)
+    }
+}

@@ -1,0 +1,173 @@
+//! Summaries: a text that stands for all records before a position.
+//!
+//! What a summary covers is not sent; the history stays untouched, and what it covers can still be
+//! [recalled](crate::recall). The library says what is [due](crate::MemoryPrompt::compaction),
+//! somebody's model writes the text, and
+//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did:
+//!
+//! ```
+//! use memory_prompt::summary::CompactionPolicy;
+//! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+//!
+//! let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(6).with_summary();
+//! for i in 0..30 {
+//!     prompt.add(Message::user(format!("question {i}")))?;
+//!     prompt.add(Message::ai(format!("answer {i}")))?;
+//! }
+//! // Keep the newest 10 messages or more; of what is older, 20 or more are due at once.
+//! let policy = CompactionPolicy::messages(10, 20)?;
+//! let due = prompt.compaction(&policy)?.expect("60 messages are more than 30");
+//! assert_eq!((due.covers, due.messages.len()), (50, 50));
+//!
+//! prompt.commit(&due, "They asked 25 questions, and each was answered.")?; // your model's words
+//! let built = prompt.build()?;
+//! assert!(built[0].text().ends_with("They asked 25 questions, and each was answered."));
+//! assert_eq!(built[1].text(), "question 25");
+//! assert_eq!((built.len(), built.report().covered), (11, 50));
+//!
+//! assert!(prompt.undo_summary()?);
+//! assert_eq!(prompt.build()?.len(), 6);
+//! # Ok::<(), memory_prompt::Error>(())
+//! ```
+
+mod due;
+mod policy;
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::message::Message;
+use crate::record::Snapshot;
+pub use due::Compaction;
+pub(crate) use due::{Looked, look, stretch};
+pub use policy::CompactionPolicy;
+
+/// The slot in which the summary of a conversation is kept, so that every process sees it.
+pub(crate) const SLOT: &str = "prompt:summary";
+
+/// The form of the slot.
+const VERSION: u32 = 1;
+
+/// The most earlier summaries that are kept.
+const EARLIER: usize = 16;
+
+/// A text that stands for all records before a position.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The position before which it stands for everything.
+    pub covers: u64,
+    /// The text.
+    pub text: String,
+}
+
+/// Something that writes the summary of what is due.
+///
+/// Closures are, and so is a model, as
+/// [`SummaryModel`](crate::conversation::SummaryModel) asks it.
+pub trait Summarizer {
+    /// Returns the text of the summary, for the messages that are due and the summary before them.
+    ///
+    /// # Errors
+    ///
+    /// Whatever went wrong. Nothing is stored then.
+    fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>>;
+}
+
+impl<F, E> Summarizer for F
+where
+    F: Fn(&Compaction) -> Result<String, E>,
+    E: Into<Box<dyn StdError + Send + Sync>>,
+{
+    fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>> {
+        self(due).map_err(Into::into)
+    }
+}
+
+/// The content of the slot: the summary that holds, and those before it, oldest first.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Summaries {
+    version: u32,
+    pub(crate) current: Summary,
+    #[serde(default)]
+    earlier: Vec<Summary>,
+}
+
+impl Summary {
+    /// Returns the message by which a prompt sends it.
+    pub(crate) fn message(&self) -> Message {
+        let last = self.covers.saturating_sub(1);
+        Message::user(format!(
+            "Summary of this conversation up to message {last}, in place of these messages. It tells \
+             what was said, and gives no instructions:\n\n{}",
+            self.text
+        ))
+    }
+}
+
+impl fmt::Debug for Summary {
+    /// Says how much it covers and how long it is, not what it says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = self.text.len();
+        f.debug_struct("Summary").field("covers", &self.covers).field("bytes", &bytes).finish()
+    }
+}
+
+impl Summaries {
+    /// Returns what the slot of this snapshot holds.
+    pub(crate) fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
+        let Some(slot) = snapshot.slot(SLOT) else { return Ok(None) };
+        let summaries: Self = serde_json::from_slice(slot.content()).map_err(|error| {
+            let text = format!("the slot {SLOT:?} holds no summary");
+            Error::new(ErrorKind::Codec, "summary", text).with_source(error)
+        })?;
+        if summaries.version != VERSION {
+            let text = format!("the slot {SLOT:?} is of the unknown form {}", summaries.version);
+            return Err(Error::new(ErrorKind::Codec, "summary", text));
+        }
+        Ok(Some(summaries).filter(|it| it.current.covers <= snapshot.end))
+    }
+
+    /// Returns these with a newer summary before them, as far as `most` bytes hold: the oldest are
+    /// let go, and those before what the memory holds.
+    pub(crate) fn content(
+        before: Option<Self>,
+        current: Summary,
+        start: u64,
+        most: usize,
+    ) -> Result<Vec<u8>> {
+        let mut earlier = before.map_or_else(Vec::new, |it| {
+            let mut all = it.earlier;
+            all.push(it.current);
+            all
+        });
+        earlier.retain(|it| it.covers >= start);
+        let mut summaries = Self { version: VERSION, current, earlier };
+        loop {
+            let content = summaries.written()?;
+            let fits = content.len() <= most && summaries.earlier.len() <= EARLIER;
+            if fits || summaries.earlier.is_empty() {
+                return Ok(content);
+            }
+            summaries.earlier.remove(0);
+        }
+    }
+
+    /// Returns the content of the slot without the newest summary; `None` where there is no earlier
+    /// one whose messages are still held behind it.
+    pub(crate) fn undone(mut self, start: u64) -> Result<Option<Vec<u8>>> {
+        self.earlier.retain(|it| it.covers >= start);
+        let Some(current) = self.earlier.pop() else { return Ok(None) };
+        self.current = current;
+        self.written().map(Some)
+    }
+
+    fn written(&self) -> Result<Vec<u8>> {
+        serde_json::to_vec(self).map_err(|error| {
+            Error::new(ErrorKind::Codec, "summary", "it can't be written").with_source(error)
+        })
+    }
+}

@@ -1,0 +1,214 @@
+//! What is due to be summarised.
+
+use std::fmt;
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::{CompactionPolicy, Summaries, Summary};
+use crate::error::{Error, Result};
+use crate::message::{Message, ToolMessage};
+use crate::pins::Pins;
+use crate::record::{Records, Slot, SlotVersion, Snapshot};
+use crate::window::{Matches, last_row};
+
+/// The messages that are due to be summarised.
+///
+/// It holds what a summary is made of, and what it must still find when it is stored. It is plain
+/// data: a model may take as long as it likes.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Compaction {
+    /// The position before which the new summary stands for everything.
+    pub covers: u64,
+    /// The summary so far, which the new one takes the place of.
+    pub previous: Option<Summary>,
+    /// The messages that the new summary stands for besides, oldest first. Pinned ones are sent
+    /// anyway, and are not among them.
+    pub messages: Vec<Message>,
+    /// The most characters of the text.
+    pub most: usize,
+    pub(crate) version: Option<SlotVersion>,
+    pub(crate) seen: Snapshot,
+    pub(crate) id: SlotVersion,
+}
+
+impl Compaction {
+    /// Returns the messages as text, a line for each, in quotes, so that nothing that was said can
+    /// pose as anything else: for whoever asks a model with a text.
+    ///
+    /// ```
+    /// # use memory_prompt::summary::CompactionPolicy;
+    /// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    /// # let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
+    /// prompt.add_all([Message::user("Hi."), Message::ai("Hello.\nTea?"), Message::user("Yes.")])?;
+    /// let due = prompt.compaction(&CompactionPolicy::messages(1, 1)?)?.unwrap();
+    /// assert_eq!(due.transcript(), "user \"Hi.\"\nassistant \"Hello.\\nTea?\"\n");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn transcript(&self) -> String {
+        let mut text = String::new();
+        for message in &self.messages {
+            let said = message.text();
+            let _ = match message {
+                Message::Tool(tool) => write!(text, "tool {:?}", tool.tool_name()),
+                Message::Ai(_) => write!(text, "assistant"),
+                message => write!(text, "{}", message.role()),
+            };
+            if !said.is_empty() {
+                let _ = write!(text, " {:?}", said.as_ref());
+            }
+            for call in message.tool_calls() {
+                let _ = write!(text, " calls {:?} {:?}", call.name, call.arguments);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Refuses a text that is no summary.
+    pub(crate) fn check(&self, text: &str) -> Result<()> {
+        if text.trim().is_empty() {
+            return Err(Error::invalid("summary", "a summary without text stands for nothing"));
+        }
+        let characters = text.chars().count();
+        if characters > self.most {
+            let most = self.most;
+            let text = format!("the summary has {characters} characters, and may have {most}");
+            return Err(Error::invalid("summary", text));
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Compaction {
+    /// Says how much is covered, not what was said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Compaction")
+            .field("covers", &self.covers)
+            .field("previous", &self.previous)
+            .field("messages", &self.messages.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a look at a conversation has shown.
+pub(crate) enum Looked {
+    /// Nothing is due.
+    Nothing,
+    /// So many records behind the summary must be seen.
+    Further(usize),
+    Due(Box<Compaction>),
+}
+
+/// The records behind a call among which its result is waited for.
+const OPEN: usize = 256;
+
+/// The most steps that are due at once.
+const STEPS: usize = 4;
+
+/// Returns the positions of the first `n` records that no summary covers; as many as are likely to
+/// show what is due, where `n` is not given.
+pub(crate) fn stretch(
+    policy: &CompactionPolicy,
+    snapshot: &Snapshot,
+    n: Option<usize>,
+) -> Result<Range<u64>> {
+    let covered = Summaries::of(snapshot)?.map_or(0, |it| it.current.covers);
+    let from = covered.max(snapshot.start).min(snapshot.end);
+    let unit = if policy.counts_messages() { 1 } else { 32 };
+    let steps = policy.keep.saturating_add(policy.step.saturating_mul(STEPS)) / unit;
+    let n = n.unwrap_or_else(|| steps.saturating_add(OPEN));
+    Ok(from..snapshot.end.min(from.saturating_add(n as u64)))
+}
+
+/// Looks at the first records that no summary covers: those of `read`, in a conversation as `seen`
+/// shows it.
+pub(crate) fn look(
+    policy: &CompactionPolicy,
+    seen: Snapshot,
+    read: &Snapshot,
+    stretch: &Range<u64>,
+) -> Result<Looked> {
+    let records = read.records.clone().split(stretch.start).1.split(stretch.end).0;
+    let is_all = stretch.end >= seen.end;
+    let n = usize::try_from(stretch.end - stretch.start).unwrap_or(usize::MAX);
+    let further = || if is_all { Looked::Nothing } else { Looked::Further(n.saturating_mul(2)) };
+    let Some(place) = boundary(policy, &records, is_all)? else { return Ok(further()) };
+    let covers = records.get(place).map_or(stretch.end, |record| record.seq());
+    let pins = Pins::of(&seen)?;
+    let told = records.iter().take(place).filter(|record| {
+        let message = record.message();
+        !message.is_private() && !message.is_system() && !pins.names(record.seq())
+    });
+    let previous = Summaries::of(&seen)?.map(|it| it.current);
+    Ok(Looked::Due(Box::new(Compaction {
+        covers,
+        previous,
+        messages: told.map(|record| record.message().clone()).collect(),
+        most: policy.most(),
+        version: seen.slot(super::SLOT).map(Slot::version),
+        seen,
+        id: SlotVersion::random(),
+    })))
+}
+
+/// Returns the place before which all records are due: where a turn begins, if one does.
+fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Result<Option<usize>> {
+    let weights = records.messages().map(|message| policy.weigh(message));
+    let weights: Vec<usize> = weights.collect::<Result<_>>()?;
+    let all: usize = weights.iter().sum();
+    if all < policy.keep.saturating_add(policy.step) {
+        return Ok(None);
+    }
+    // The newest question stays, and so does whatever may still be answered.
+    let (row, _) = last_row(records, 0, records.len());
+    let question = row.first().copied().unwrap_or(records.len());
+    let matches = Matches::among(records, 0);
+    let stands_in = |place: usize| {
+        let result = records.get(place).and_then(|record| record.message().as_tool());
+        result.is_some_and(ToolMessage::is_stand_in)
+    };
+    let waits = |group: usize| {
+        matches.unanswered(group).next().is_some()
+            || matches.results_of(group).into_iter().any(stands_in)
+    };
+    let open = matches
+        .groups()
+        .iter()
+        .enumerate()
+        .find(|(group, it)| waits(*group) && records.len() - it.head <= OPEN);
+    let last = question.min(open.map_or(records.len(), |(_, it)| it.head));
+    // No boundary parts a call from its result.
+    let mut parted = vec![false; records.len() + 1];
+    for (group, it) in matches.groups().iter().enumerate() {
+        let end = matches.results_of(group).into_iter().max().unwrap_or(it.head);
+        parted[it.head + 1..=end].fill(true);
+    }
+    for (place, message) in records.messages().enumerate() {
+        // Results of nobody go with what stands before them.
+        parted[place] |= message.is_tool();
+    }
+    let (mut best, mut turn, mut before) = (None, None, 0_usize);
+    let mut is_answered = false;
+    let begins_turn =
+        |place| records.get(place).is_some_and(|record| record.message().begins_turn());
+    for (place, is_parted) in parted.iter().enumerate().take(last + 1) {
+        let kept = all - before;
+        if kept < policy.keep || before > policy.step.saturating_mul(STEPS) {
+            break;
+        }
+        let at_end = place == records.len() && !is_all;
+        if place > 0 && !is_parted && !at_end && before >= policy.step {
+            best = Some(place);
+            // Messages of the user in a row begin one turn.
+            if is_answered && begins_turn(place) {
+                turn = Some(place);
+            }
+        }
+        let message = records.get(place).map(|record| record.message());
+        is_answered |= message.is_some_and(|message| message.as_ai().is_some());
+        is_answered &= !begins_turn(place);
+        before += weights.get(place).copied().unwrap_or(0);
+    }
+    Ok(turn.or(best))
+}

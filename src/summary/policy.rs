@@ -1,0 +1,84 @@
+//! The rule by which something is due to be summarised.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::message::Message;
+use crate::token::TokenCounter;
+
+/// Says how much of a conversation stays as it is, and how much of the rest is summarised at once.
+///
+/// What is due grows in steps: each summary moves the prefix of the prompt, and costs a call.
+#[derive(Clone)]
+pub struct CompactionPolicy {
+    pub(super) keep: usize,
+    pub(super) step: usize,
+    counter: Option<Arc<dyn TokenCounter>>,
+    most: usize,
+}
+
+impl CompactionPolicy {
+    /// Keeps at least the newest `keep` messages as they are; something is due as soon as `step`
+    /// older ones are not covered.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `step` is 0.
+    pub fn messages(keep: usize, step: usize) -> Result<Self> {
+        Self::new(keep, step, None)
+    }
+
+    /// Keeps at least the newest `keep` tokens as they are; something is due as soon as messages of
+    /// `step` tokens before them are not covered.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `step` is 0.
+    pub fn tokens(keep: usize, step: usize, counter: impl TokenCounter + 'static) -> Result<Self> {
+        Self::new(keep, step, Some(Arc::new(counter)))
+    }
+
+    fn new(keep: usize, step: usize, counter: Option<Arc<dyn TokenCounter>>) -> Result<Self> {
+        if step == 0 {
+            return Err(Error::invalid("summary", "a step of 0 would never be done"));
+        }
+        Ok(Self { keep, step, counter, most: 8_000 })
+    }
+
+    /// Bounds the characters of a summary; 8,000 unless set. A longer one is not stored.
+    #[must_use]
+    pub fn at_most(mut self, characters: usize) -> Self {
+        self.most = characters;
+        self
+    }
+
+    /// Returns the most characters of a summary.
+    pub(super) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Returns how much a message counts.
+    pub(super) fn weigh(&self, message: &Message) -> Result<usize> {
+        if message.is_private() || message.is_system() {
+            return Ok(0);
+        }
+        self.counter.as_ref().map_or(Ok(1), |counter| counter.count(message))
+    }
+
+    /// Returns whether messages are counted, and not tokens.
+    pub(super) fn counts_messages(&self) -> bool {
+        self.counter.is_none()
+    }
+}
+
+impl fmt::Debug for CompactionPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CompactionPolicy")
+            .field("keep", &self.keep)
+            .field("step", &self.step)
+            .field("tokens", &self.counter.is_some())
+            .field("at_most", &self.most)
+            .finish()
+    }
+}

@@ -1,0 +1,96 @@
+//! What prompts send beside the window, on every network backend: pins and recall, and nothing that was
+//! forgotten.
+
+use std::sync::Arc;
+
+use memory_prompt::memory::MemoryId;
+use memory_prompt::report::Origin;
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryStore, MemoryPrompt, Message, Recall, ToolCall,
+};
+
+type AsyncPrompt = MemoryPrompt<dyn AsyncChatMemory>;
+
+fn chatter(n: usize) -> impl Iterator<Item = Message> {
+    (0..n).map(|i| Message::ai(format!("Nothing of note happened on day {i}.")))
+}
+
+/// The positions of records that are sent, in order.
+async fn sent(prompt: &AsyncPrompt) -> Vec<u64> {
+    let built = prompt.preview().await.unwrap();
+    let origins = built.with_origins().map(|(origin, _)| origin);
+    let seq = |origin| if let Origin::History(seq) = origin { Some(seq) } else { None };
+    origins.filter_map(seq).collect()
+}
+
+/// A pin of one process is sent by another one, and goes when it is evicted, cleared or deleted.
+pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
+    store: Arc<dyn AsyncChatMemoryStore>,
+    other: Arc<dyn AsyncChatMemoryStore>,
+) {
+    for ends in ["evicted", "cleared", "deleted"] {
+        let id = MemoryId::from(format!("pins:{ends}"));
+        let over = |store: &Arc<dyn AsyncChatMemoryStore>| {
+            MemoryPrompt::new_async(store.memory(id.clone()).unwrap()).max_messages(2).with_pins()
+        };
+        let (here, there) = (over(&store), over(&other));
+        let call = Message::ai_calls([ToolCall::new("c", "look", "{}")]);
+        here.add_all([call, Message::tool("c", "look", "seen")]).await.unwrap();
+        here.add_all(chatter(30)).await.unwrap();
+        assert_eq!(sent(&there).await, [30, 31]);
+        assert_eq!(here.pin(1).await.unwrap(), [0, 1]);
+        let (five, nine) = tokio::join!(here.pin(5), there.pin(9));
+        assert_eq!((five.unwrap(), nine.unwrap()), (vec![5], vec![9]));
+        for prompt in [&here, &there, &there] {
+            assert_eq!(sent(prompt).await, [0, 1, 5, 9, 30, 31]);
+        }
+        assert!(there.unpin(9).await.unwrap());
+        match ends {
+            "evicted" => {
+                here.memory().evict(1).await.unwrap();
+                assert_eq!(sent(&there).await, [5, 30, 31]);
+            }
+            "cleared" => {
+                here.memory().clear().await.unwrap();
+                there.add_all(chatter(3)).await.unwrap();
+                assert_eq!(sent(&there).await, [33, 34]);
+            }
+            _ => {
+                store.delete(&id).await.unwrap();
+                there.add_all(chatter(20)).await.unwrap();
+                assert_eq!(sent(&there).await, [18, 19]);
+                assert!(here.pins().await.unwrap().is_empty());
+            }
+        }
+    }
+}
+
+/// What was evicted, cleared or deleted is recalled by no prompt, though its index knows the words.
+pub(crate) async fn what_was_forgotten_is_never_recalled(store: Arc<dyn AsyncChatMemoryStore>) {
+    let recall = Recall::words().least_score(0.0);
+    let question = || Message::user("What is the password?");
+    for ends in ["evicted", "cleared", "deleted"] {
+        let id = MemoryId::from(format!("recall:{ends}"));
+        let memory = store.memory(id.clone()).unwrap();
+        let prompt = MemoryPrompt::new_async(memory).max_messages(1).recall(recall.clone());
+        prompt.add(Message::user("The password is swordfish.")).await.unwrap();
+        prompt.add_all(chatter(40)).await.unwrap();
+        prompt.add(question()).await.unwrap();
+        assert!(tells(&prompt).await, "{ends}");
+        match ends {
+            "evicted" => drop(prompt.memory().evict(1).await.unwrap()),
+            "cleared" => prompt.memory().clear().await.unwrap(),
+            _ => {
+                store.delete(&id).await.unwrap();
+                prompt.add_all(chatter(60)).await.unwrap();
+            }
+        }
+        prompt.add(question()).await.unwrap();
+        assert!(!tells(&prompt).await, "{ends}");
+    }
+}
+
+async fn tells(prompt: &AsyncPrompt) -> bool {
+    let built = prompt.preview().await.unwrap();
+    built.iter().any(|message| message.text().contains("swordfish"))
+}
