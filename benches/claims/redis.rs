@@ -78,8 +78,8 @@ async fn turns_by_hand(mut client: ConnectionManager, list: String) {
         push.query_async::<()>(&mut client).await.unwrap();
         let mut range = cmd("LRANGE");
         range.arg(&list).arg(-10).arg(-1);
-        let last: Vec<Vec<u8>> = range.query_async(&mut client).await.unwrap();
-        let messages: Vec<_> = last.iter().map(|it| codec::decode(it).unwrap()).collect();
+        let newest: Vec<Vec<u8>> = range.query_async(&mut client).await.unwrap();
+        let messages: Vec<_> = newest.iter().map(|it| codec::decode(it).unwrap()).collect();
         assert!(messages.len() >= 2);
     }
 }
