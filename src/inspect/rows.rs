@@ -27,6 +27,8 @@ pub(super) struct Line<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     System,
+    Pin,
+    Summary,
     Question,
     Window,
     Repair,
@@ -35,12 +37,22 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 6] =
-        [Self::System, Self::Question, Self::Window, Self::Repair, Self::Added, Self::Temporary];
+    pub(super) const ALL: [Self; 8] = [
+        Self::System,
+        Self::Pin,
+        Self::Summary,
+        Self::Question,
+        Self::Window,
+        Self::Repair,
+        Self::Added,
+        Self::Temporary,
+    ];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
+            Self::Pin => "pin",
+            Self::Summary => "summary",
             Self::Question => "question",
             Self::Window => "window",
             Self::Repair => "repair",
@@ -52,10 +64,11 @@ impl Kind {
     fn of(origin: Origin, report: &Report) -> Self {
         match origin {
             Origin::System => Self::System,
-            Origin::Summary => Self::Window,
+            Origin::Summary => Self::Summary,
             Origin::Temporary | Origin::Joined(None) => Self::Temporary,
             Origin::Note | Origin::Added => Self::Added,
             _ => match origin.seq() {
+                Some(seq) if report.pinned.contains(&seq) => Self::Pin,
                 Some(seq) if report.question.contains(&seq) => Self::Question,
                 Some(_) => Self::Window,
                 None => Self::Repair,
@@ -72,7 +85,8 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
         let seq = origin.seq();
-        if let Some(seq) = seq.filter(|seq| !report.question.contains(seq)) {
+        let is_before = |seq: &u64| report.question.contains(seq) || report.pinned.contains(seq);
+        if let Some(seq) = seq.filter(|seq| !is_before(seq)) {
             let behind = gaps.split_off(&(seq + 1));
             rows.extend(gaps.into_values().flatten().map(Row::Gap));
             gaps = behind;
@@ -112,6 +126,9 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut note = |seq: u64, text: String| notes.entry(seq).or_default().push(text);
     for seq in &report.question {
         note(*seq, "the question of its turn, sent before the window".to_owned());
+    }
+    for seq in &report.pinned {
+        note(*seq, "pinned, sent before the window".to_owned());
     }
     for moved in &report.moved {
         note(moved.seq, format!("came late, and is sent behind its call in {}", moved.call));

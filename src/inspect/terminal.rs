@@ -124,7 +124,7 @@ impl<T: fmt::Display> fmt::Display for Painted<T> {
 
 fn style(kind: Kind) -> &'static str {
     match kind {
-        Kind::System => "35",
+        Kind::System | Kind::Pin | Kind::Summary => "35",
         Kind::Question | Kind::Window => "34",
         Kind::Repair | Kind::Added => "33",
         Kind::Temporary => "36",

@@ -1,0 +1,174 @@
+//! Pins, a summary, clearing, a notice, cut texts and a budget in one prompt: none undoes another.
+#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+
+#[path = "common/conversations.rs"]
+mod conversations;
+
+use std::sync::Arc;
+
+use conversations::{broken_groups, late_results, life};
+use memory_prompt::report::Origin;
+use memory_prompt::summary::CompactionPolicy;
+use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::{
+    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Notice, Prompt,
+    ToolCall, Truncate, Window,
+};
+use proptest::prelude::*;
+
+/// The positions of what is sent, in the order in which it is sent.
+fn sent(prompt: &Prompt) -> Vec<u64> {
+    let seq = |origin| match origin {
+        Origin::History(seq)
+        | Origin::Truncated(seq)
+        | Origin::Cleared(seq)
+        | Origin::Adapted(seq) => Some(seq),
+        _ => None,
+    };
+    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
+}
+
+/// What a prompt is asked for.
+#[derive(Clone, Debug)]
+struct Asked {
+    last: Option<usize>,
+    keep: usize,
+    step: u64,
+    cut: Option<usize>,
+    budget: Option<usize>,
+    notice: bool,
+    summed: bool,
+}
+
+fn asked() -> impl Strategy<Value = Asked> {
+    use proptest::option::of;
+    let numbers = (of(1usize..20), 1usize..4, 1u64..12, of(8usize..60), of(100usize..1500));
+    (numbers, any::<bool>(), any::<bool>()).prop_map(
+        |((last, keep, step, cut, budget), notice, summed)| Asked {
+            last,
+            keep,
+            step,
+            cut,
+            budget,
+            notice,
+            summed,
+        },
+    )
+}
+
+impl Asked {
+    fn over(&self, memory: &Arc<DefaultChatMemory>) -> MemoryPrompt {
+        let window = self.last.map_or(Window::all(), Window::last);
+        let clear = Clear::tool_results().and_media().keep(self.keep).step(self.step);
+        let mut prompt = MemoryPrompt::new(Arc::clone(memory))
+            .system("Be brief.")
+            .window(window)
+            .clear(clear.longer_than(4))
+            .with_pins()
+            .with_summary();
+        if self.notice {
+            prompt = prompt.notice(Notice::new().step(4));
+        }
+        if let Some(cut) = self.cut {
+            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
+        }
+        if let Some(budget) = self.budget {
+            prompt = prompt.max_tokens(budget, Estimate);
+        }
+        prompt
+    }
+}
+
+/// What must hold of a prompt with these pins.
+fn check(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
+    let (sent, report) = (sent(prompt), prompt.report());
+    for pin in pins {
+        prop_assert_eq!(sent.iter().filter(|seq| *seq == pin).count(), 1, "{}: {}", pin, report);
+        prop_assert!(report.cleared.iter().all(|cleared| cleared.seq != *pin), "{}", report);
+    }
+    let groups = broken_groups(prompt.iter());
+    prop_assert!(groups.is_empty(), "{:?}", groups);
+    let left_out = report.older + report.over_budget + report.covered + report.private;
+    let named = report.sent + report.left_out.len() + report.unreadable.len();
+    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    if let Some(tokens) = report.tokens {
+        let messages = prompt.iter().map(|message| Estimate.count(message).unwrap());
+        let all = messages.sum::<usize>() + Estimate.overhead().reply;
+        prop_assert_eq!((tokens.total, tokens.total <= tokens.budget), (all, true), "{}", report);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn none_undoes_another(
+        history in prop_oneof![life(24), late_results(24)],
+        later in life(12),
+        picks in proptest::collection::vec(0u64..50, 0..4),
+        asked in asked(),
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let mut prompt = asked.over(&memory);
+        prompt.add_all(history).unwrap();
+        for pick in &picks {
+            let _ = prompt.pin(*pick); // some are not there, or can't be pinned
+        }
+        if asked.summed {
+            let policy = CompactionPolicy::messages(4, 2).unwrap();
+            prompt.compact(&policy, &|_: &_| Ok::<_, memory_prompt::Error>("They talked.".into()))
+                .unwrap();
+        }
+        for more in std::iter::once(None).chain(later.into_iter().map(Some)) {
+            if let Some(message) = more {
+                prompt.add(message).unwrap();
+            }
+            let pins = prompt.pins().unwrap();
+            match prompt.build() {
+                Ok(built) => {
+                    check(&built, &pins)?;
+                    // What was remembered from earlier prompts changes nothing.
+                    let anew = asked.over(&memory).build().unwrap();
+                    prop_assert!(built.iter().eq(anew.iter()), "{}", built.report());
+                }
+                Err(error) => prop_assert!(
+                    matches!(error.kind(), ErrorKind::Budget { .. }),
+                    "{}", error
+                ),
+            }
+        }
+    }
+}
+
+/// A file that was read first is pinned; sixty reads later it still stands there whole, while those
+/// around it are cleared or before the window, and the notice does not count it.
+#[test]
+fn a_pinned_result_is_not_cleared() {
+    let round = |i: usize| {
+        let id = format!("c{i}");
+        [
+            Message::ai_calls([ToolCall::new(&id, "read", "{}")]),
+            Message::tool(id, "read", format!("{i}: {}", "x".repeat(200))),
+        ]
+    };
+    let history = [Message::user("Which of these files is the oldest?")];
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.append_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
+    let mut prompt = MemoryPrompt::new(memory)
+        .max_messages(20)
+        .clear(Clear::tool_results().step(8))
+        .notice(Notice::new().step(1))
+        .with_pins();
+    assert_eq!(prompt.pin(2).unwrap(), [1, 2]);
+    assert_eq!(prompt.pin(112).unwrap(), [111, 112]);
+    let built = prompt.build().unwrap();
+    let report = built.report();
+    let whole =
+        |start: &str| built.iter().any(|m| m.text().starts_with(start) && m.text().len() > 200);
+    assert!(whole("0: ") && whole("55: ") && whole("59: "), "{report}");
+    let cleared: Vec<u64> = report.cleared.iter().map(|cleared| cleared.seq).collect();
+    assert_eq!(cleared, [104, 106, 108, 110], "{report}");
+    // The question and the pinned group are sent; what else there is before 103 is not.
+    assert_eq!(report.notice, Some(100), "{report}");
+}
