@@ -31,6 +31,8 @@ pub(super) struct Quotes {
     taken: Vec<Vec<u64>>,
     /// The units for which there was no room.
     waiting: Vec<Unit>,
+    /// True where the room is exact: nothing was taken since all of it was counted.
+    is_weighed: bool,
 }
 
 impl Quotes {
@@ -41,6 +43,7 @@ impl Quotes {
             recalled: BTreeMap::new(),
             taken: Vec::new(),
             waiting: Vec::new(),
+            is_weighed: false,
         })
     }
 
@@ -65,9 +68,17 @@ impl Quotes {
             return Ok(());
         }
         if !self.room.take(&unit)? {
-            self.waiting.push(unit);
-            return Ok(());
+            // Together lines may be less than one by one, and leave room for another.
+            if !self.is_weighed {
+                self.room.weigh(&write(&self.lines))?;
+                self.is_weighed = true;
+            }
+            if !self.room.take(&unit)? {
+                self.waiting.push(unit);
+                return Ok(());
+            }
         }
+        self.is_weighed = false;
         self.taken.push(unit.iter().map(|line| line.recalled.seq).collect());
         for Line { day, text, recalled } in unit {
             self.lines.insert(recalled.seq, (day, text));
@@ -78,14 +89,12 @@ impl Quotes {
 
     /// Returns the message of all that fits; none where nothing does.
     pub(super) fn finish(mut self) -> Result<Option<Found>> {
-        // Together lines may be less than one by one, and leave room for another.
-        self.room.weigh(&write(&self.lines))?;
         for unit in mem::take(&mut self.waiting) {
             if !unit.iter().any(|line| self.has(line.recalled.seq)) {
                 self.offer(unit)?;
             }
         }
-        // Together they may be a little more, too.
+        // Together lines may be a little more than one by one, too.
         loop {
             if self.lines.is_empty() {
                 return Ok(None);

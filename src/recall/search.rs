@@ -365,7 +365,7 @@ impl<'a> Search<'a> {
             Ok(found) => {
                 for Candidate { seq, fit } in found {
                     if fit.is_finite() && fit > 0.0 && fit >= self.recall.least_fit {
-                        let known = offered.entry(seq).or_insert(fit.min(1.0));
+                        let known: &mut f32 = offered.entry(seq).or_default();
                         *known = known.max(fit.min(1.0));
                     }
                 }
