@@ -67,7 +67,9 @@ fn main() -> Result<()> {
     memory.add(Message::user("Who repairs my chandeleir?"))?;
 
     let mut prompt = MemoryPrompt::new(memory).max_messages(1).recall(Recall::words());
-    println!("words alone: {:?}", positions(&prompt)?);
+    let words = positions(&prompt)?;
+    println!("words alone: {words:?}");
+    assert!(!words.contains(&0));
     prompt.set_recall(Recall::words().candidates(vectors));
     let both = positions(&prompt)?;
     println!("with vectors: {both:?}");

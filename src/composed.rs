@@ -16,8 +16,8 @@ use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, Cleared, How, LeftOut, Moved, Recalled, Repaired, Report, SystemSource, Tokens,
-    Truncated, Why,
+    Adapted, Cleared, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
+    SystemSource, Tokens, Truncated, Why,
 };
 
 /// The composed messages, in the order in which they are sent, and the [`Report`].
@@ -126,6 +126,19 @@ impl Prompt {
     /// Returns the same prompt, whose report names what a temporary message quotes.
     pub(crate) fn with_recalled(mut self, recalled: Vec<Recalled>) -> Self {
         self.draft.report.recalled = recalled;
+        self
+    }
+
+    /// Returns the same prompt, whose report says why nothing is recalled, and what failed.
+    pub(crate) fn with_told(
+        mut self,
+        nothing: Option<NothingRecalled>,
+        failed: Option<String>,
+    ) -> Self {
+        let report = &mut self.draft.report;
+        let gave_way = report.recalled.is_empty().then_some(NothingRecalled::GaveWay);
+        report.nothing_recalled = nothing.or(gave_way);
+        report.candidates_failed = failed;
         self
     }
 

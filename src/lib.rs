@@ -267,8 +267,8 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, Origin, Recalled, Repaired,
-        SharedPrefix, SystemSource, Tokens, Truncated, Why,
+        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, NothingRecalled, Origin,
+        Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated, Why,
     };
 }
 

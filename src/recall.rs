@@ -41,6 +41,12 @@
 //! prompts, unless it grows so much that the budget has no room for both. Who does the
 //! [I/O](crate::Turn::step) of a turn recalls nothing.
 //!
+//! System messages, those of the application's own kind, and tool results unless
+//! [asked for](Recall::tool_results) are never searched. Days are those of UTC. Of a question with
+//! very many words those at its beginning and at its end are searched for, 128 in all.
+//!
+//! Where nothing is recalled, the [report](crate::Report::nothing_recalled) says why.
+//!
 //! # The index
 //!
 //! Words by position, without text, grown by what is new with each prompt. A [`Recall`] and its
@@ -48,11 +54,16 @@
 //! [bound](Recall::keep_at_most); an application that wants to keep one writes it down with
 //! [`RecallIndex::to_bytes`]. What is sent is read from the memory each time, so what was evicted,
 //! cleared or deleted is never recalled.
+//!
+//! So a prompt with recall does not cost only what it sends: it scores each message that has a word
+//! of the question, and the first one of a process reads the whole conversation once, unless its
+//! index was [set](Recall::set_index).
 
 mod bytes;
 mod endings;
 mod excerpt;
 mod index;
+mod quotes;
 mod score;
 mod search;
 mod segment;
@@ -85,9 +96,9 @@ pub struct Recall {
     neighbours: u32,
     passage: usize,
     least: f32,
+    least_fit: f32,
     weights: Weights,
-    learned: usize,
-    share: bool,
+    keep_free: bool,
     candidates: Option<Arc<dyn Candidates>>,
     indexes: Arc<Mutex<Indexes>>,
 }
@@ -105,11 +116,14 @@ pub trait Candidates: Send + Sync {
     /// Returns up to `n` messages of this conversation that fit the query.
     ///
     /// It is called while a prompt is built, so it should not take long; in async code it must not
-    /// block. Positions that the memory does not hold, or that are sent anyway, are passed over.
+    /// block: search before, and give [`Recall::candidates`] the list. Positions that the memory
+    /// does not hold, or that are sent anyway, are passed over, and so is what
+    /// [fits too little](Recall::least_fit).
     ///
     /// # Errors
     ///
-    /// Whatever keeps it from searching; the build fails with it.
+    /// Whatever keeps it from searching. The prompt is built without it, and its
+    /// [report](crate::Report::candidates_failed) says so.
     fn candidates(&self, id: &MemoryId, query: &str, n: usize) -> Result<Vec<Candidate>>;
 }
 
@@ -120,13 +134,21 @@ impl<C: Candidates + ?Sized> Candidates for Arc<C> {
     }
 }
 
+/// What was found already, for this question alone: by an async search, before the prompt is built.
+#[deny(clippy::missing_trait_methods)]
+impl Candidates for Vec<Candidate> {
+    fn candidates(&self, _: &MemoryId, _: &str, _: usize) -> Result<Vec<Candidate>> {
+        Ok(self.clone())
+    }
+}
+
 /// A message that a search of the application's own has found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Candidate {
     /// Its position.
     pub seq: u64,
     /// How well it fits, from 0 to 1. The best hit by words counts 1; where both find a message,
-    /// the sum decides.
+    /// the sum decides. One that is offered twice counts as it fits best.
     pub fit: f32,
 }
 
@@ -141,9 +163,9 @@ impl Recall {
             neighbours: 1,
             passage: 600,
             least: 1.0,
-            weights: Weights { k1: 1.2, b: 0.75, near: 0.4 },
-            learned: 8,
-            share: false,
+            least_fit: 0.1,
+            weights: Weights { k1: 1.2, b: 0.75 },
+            keep_free: false,
             candidates: None,
             indexes: Arc::default(),
         }
@@ -153,7 +175,7 @@ impl Recall {
     /// [`Estimate`](crate::token::Estimate) where it has none.
     ///
     /// Where the prompt has a [budget](crate::Budget), only what the window leaves of it is used;
-    /// see [`share`](Self::share).
+    /// see [`keep_free`](Self::keep_free).
     #[must_use]
     pub fn tokens(mut self, tokens: usize) -> Self {
         self.size = Size::Tokens(tokens);
@@ -167,11 +189,16 @@ impl Recall {
         self
     }
 
-    /// Keeps the tokens of recall free in the prompt's budget, at most half of it: the window gets
-    /// the rest, whatever is found.
+    /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it:
+    /// the window gets the rest, whatever is found. Without it a window that fills its budget leaves
+    /// no room.
+    ///
+    /// It says nothing where the prompt has no budget, or where recall is bounded by
+    /// [characters](Self::characters).
     #[must_use]
-    pub fn share(mut self) -> Self {
-        self.share = true;
+    #[doc(alias = "share")]
+    pub fn keep_free(mut self) -> Self {
+        self.keep_free = true;
         self
     }
 
@@ -191,7 +218,8 @@ impl Recall {
     }
 
     /// Recalls tool results too, with their calls. Unless set they are not: what a tool said would
-    /// speak with the user's voice.
+    /// speak with the user's voice. Of a call with no result behind it, or with more than 16, what
+    /// the model said with it is recalled alone.
     #[must_use]
     pub fn tool_results(mut self) -> Self {
         self.tools = true;
@@ -215,10 +243,20 @@ impl Recall {
     }
 
     /// Recalls nothing whose score is below this; 1 unless set. Scores grow with the length of the
-    /// question and of the history: the [report](crate::Report::recalled) shows yours.
+    /// question and of the history: the [report](crate::Report::recalled) shows yours. No number
+    /// (NaN) counts as 0. What candidates fit is another scale: see
+    /// [`least_fit`](Self::least_fit).
     #[must_use]
     pub fn least_score(mut self, score: f32) -> Self {
         self.least = if score.is_nan() { 0.0 } else { score };
+        self
+    }
+
+    /// Recalls no [candidate](Self::candidates) that fits less than this; 0.1 unless set, and no
+    /// number (NaN) counts as that. One that fits 0 or less is never recalled.
+    #[must_use]
+    pub fn least_fit(mut self, fit: f32) -> Self {
+        self.least_fit = if fit.is_nan() { 0.1 } else { fit };
         self
     }
 
@@ -227,18 +265,32 @@ impl Recall {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `k1` is finite and not negative,
-    /// and `b` between 0 and 1.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) unless `k1` is between 0 and 100, and
+    /// `b` between 0 and 1.
     pub fn bm25(mut self, k1: f32, b: f32) -> Result<Self> {
-        if !(k1.is_finite() && k1 >= 0.0 && (0.0..=1.0).contains(&b)) {
-            let text = format!("k1 must be 0 or more and b from 0 to 1, and are {k1} and {b}");
+        if !((0.0..=100.0).contains(&k1) && (0.0..=1.0).contains(&b)) {
+            let text = format!("k1 must be from 0 to 100 and b from 0 to 1, and are {k1} and {b}");
             return Err(Error::invalid("recall", text));
         }
-        self.weights = Weights { k1, b, ..self.weights };
+        self.weights = Weights { k1, b };
         Ok(self)
     }
 
-    /// Recalls what this search finds too.
+    /// Recalls what this search finds too. A list of [`Candidate`]s is one, that finds the same
+    /// whatever is asked:
+    ///
+    /// ```
+    /// use memory_prompt::recall::Candidate;
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Recall};
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
+    /// prompt.add(Message::user("Ada adopted three kittens."))?;
+    /// prompt.add(Message::user("Were there any felines?"))?;
+    /// let found = vec![Candidate { seq: 0, fit: 0.8 }]; // by a search of yours, async perhaps
+    /// let prompt = prompt.recall(Recall::words().candidates(found));
+    /// assert_eq!(prompt.preview()?.report().recalled[0].seq, 0);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
     #[must_use]
     pub fn candidates(mut self, candidates: impl Candidates + 'static) -> Self {
         self.candidates = Some(Arc::new(candidates));
@@ -247,13 +299,20 @@ impl Recall {
 
     /// Bounds the memory that indexes take: the ones that were not used for longest go first. 64
     /// MiB unless set. The one in use stays, however large it is.
+    ///
+    /// It is a bound of the indexes, so it holds for all clones that share them, those made before
+    /// too.
     #[must_use]
     pub fn keep_at_most(self, bytes: usize) -> Self {
-        self.indexes.lock().most = bytes;
+        let mut indexes = self.indexes.lock();
+        indexes.most = bytes;
+        indexes.shrink(None);
+        drop(indexes);
         self
     }
 
-    /// Returns the index of a conversation, where there is one.
+    /// Returns a copy of the index of a conversation, where there is one. It shares most of its
+    /// parts with the index in use, and costs little.
     pub fn index(&self, id: &MemoryId) -> Option<RecallIndex> {
         let index = self.indexes.lock().known.get(id).map(|kept| Arc::clone(&kept.index))?;
         let index = index.lock().clone();
@@ -264,15 +323,22 @@ impl Recall {
     /// made anew when it is needed.
     pub fn set_index(&self, id: &MemoryId, index: RecallIndex) {
         let bytes = index.bytes();
-        let kept = Kept { index: Arc::new(Mutex::new(index)), bytes, used: 0 };
-        self.indexes.lock().known.insert(id.clone(), kept);
+        let mut indexes = self.indexes.lock();
+        indexes.remove(id);
+        indexes.used(id).index = Arc::new(Mutex::new(index));
+        drop(indexes);
         self.keep_within(id, bytes);
     }
 
-    /// Returns whether tokens are kept free for it, and how many.
+    /// Forgets the index of a conversation: for one that was deleted, and is not asked again.
+    pub fn forget(&self, id: &MemoryId) {
+        self.indexes.lock().remove(id);
+    }
+
+    /// Returns how many tokens are kept free for it.
     pub(crate) fn kept_free(&self) -> usize {
         match self.size {
-            Size::Tokens(tokens) if self.share => tokens,
+            Size::Tokens(tokens) if self.keep_free => tokens,
             _ => 0,
         }
     }
@@ -285,7 +351,8 @@ impl Recall {
 
     /// Returns a number for the rules by which words are made: an index of others is of no use.
     fn rules(&self) -> u64 {
-        let name = self.endings.name().bytes().chain([VERSION, u8::from(self.tools)]);
+        let (kind, name) = self.endings.kind();
+        let name = name.bytes().chain([VERSION, u8::from(self.tools), kind]);
         name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         })
@@ -306,27 +373,17 @@ impl Recall {
     }
 
     fn index_of(&self, id: &MemoryId) -> Arc<Mutex<RecallIndex>> {
-        let mut indexes = self.indexes.lock();
-        indexes.clock += 1;
-        let used = indexes.clock;
-        let kept = indexes.known.entry(id.clone()).or_default();
-        kept.used = used;
-        Arc::clone(&kept.index)
+        Arc::clone(&self.indexes.lock().used(id).index)
     }
 
     /// Notes how large an index has become, and lets others go where all are too much.
     fn keep_within(&self, id: &MemoryId, bytes: usize) {
         let mut indexes = self.indexes.lock();
         if let Some(kept) = indexes.known.get_mut(id) {
-            kept.bytes = bytes;
+            let before = std::mem::replace(&mut kept.bytes, bytes);
+            indexes.bytes = indexes.bytes - before + bytes;
         }
-        let mut sum: usize = indexes.known.values().map(|kept| kept.bytes).sum();
-        while sum > indexes.most {
-            let others = indexes.known.iter().filter(|(known, _)| *known != id);
-            let Some(oldest) = others.min_by_key(|(_, kept)| kept.used) else { break };
-            let oldest = oldest.0.clone();
-            sum -= indexes.known.remove(&oldest).map_or(0, |kept| kept.bytes);
-        }
+        indexes.shrink(Some(id));
     }
 }
 
@@ -336,8 +393,34 @@ const VERSION: u8 = 1;
 /// The indexes of conversations.
 struct Indexes {
     known: HashMap<MemoryId, Kept>,
+    /// The bytes of all of them.
+    bytes: usize,
     most: usize,
     clock: u64,
+}
+
+impl Indexes {
+    /// Returns the index of a conversation, that is used now.
+    fn used(&mut self, id: &MemoryId) -> &mut Kept {
+        self.clock += 1;
+        let kept = self.known.entry(id.clone()).or_default();
+        kept.used = self.clock;
+        kept
+    }
+
+    fn remove(&mut self, id: &MemoryId) {
+        self.bytes -= self.known.remove(id).map_or(0, |kept| kept.bytes);
+    }
+
+    /// Lets indexes go, the one that was not used for longest first, until the rest fits.
+    fn shrink(&mut self, but: Option<&MemoryId>) {
+        while self.bytes > self.most {
+            let others = self.known.iter().filter(|(known, _)| Some(*known) != but);
+            let Some((oldest, _)) = others.min_by_key(|(_, kept)| kept.used) else { break };
+            let oldest = oldest.clone();
+            self.remove(&oldest);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -349,7 +432,7 @@ struct Kept {
 
 impl Default for Indexes {
     fn default() -> Self {
-        Self { known: HashMap::new(), most: 64 << 20, clock: 0 }
+        Self { known: HashMap::new(), bytes: 0, most: 64 << 20, clock: 0 }
     }
 }
 
@@ -364,7 +447,8 @@ impl fmt::Debug for Recall {
             .field("neighbours", &self.neighbours)
             .field("passage", &self.passage)
             .field("least_score", &self.least)
-            .field("share", &self.share)
+            .field("least_fit", &self.least_fit)
+            .field("keep_free", &self.keep_free)
             .field("indexes", &self.indexes.lock().known.len())
             .finish_non_exhaustive()
     }

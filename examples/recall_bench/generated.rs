@@ -62,7 +62,7 @@ pub(crate) fn ask(
     let mut prompt = MemoryPrompt::new(memory).max_tokens(budget, Estimate);
     let tail = has_all(&prompt.preview()?, question);
     // Half of the budget is kept for recall, and what the tail leaves of its half.
-    prompt.set_recall(Recall::words().tokens(budget).share());
+    prompt.set_recall(Recall::words().tokens(budget).keep_free());
     Ok([tail, has_all(&prompt.preview()?, question)])
 }
 

@@ -114,6 +114,11 @@ pub struct Report {
     /// The older messages of which a temporary message brings excerpts, oldest first: see
     /// [`Recall`](crate::Recall).
     pub recalled: Vec<Recalled>,
+    /// The reason why nothing is recalled, where it was asked for.
+    pub nothing_recalled: Option<NothingRecalled>,
+    /// The error of the application's own search for what is recalled: the prompt was built without
+    /// it.
+    pub candidates_failed: Option<String>,
 }
 
 /// An older message that is quoted since it fits the question.
@@ -126,6 +131,32 @@ pub struct Recalled {
     pub score: u32,
     /// True where all of its text is quoted, and not a passage.
     pub whole: bool,
+}
+
+/// The reason why nothing is recalled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub enum NothingRecalled {
+    /// Nobody asks anything.
+    NoQuestion,
+    /// No message that is not sent anyway fits the question well enough.
+    NothingFits,
+    /// What fits is longer than the window leaves of the budget, or than recall may send: see
+    /// [`Recall::keep_free`](crate::Recall::keep_free).
+    NoRoom,
+    /// The window would have had to give something up for it.
+    GaveWay,
+}
+
+impl NothingRecalled {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::NoQuestion => "no question",
+            Self::NothingFits => "nothing fits",
+            Self::NoRoom => "no room",
+            Self::GaveWay => "it gave way to the window",
+        }
+    }
 }
 
 /// A result that is sent behind its call and not in its own place.
@@ -339,6 +370,12 @@ impl Report {
             let passage = if *whole { "" } else { ", a passage" };
             let (ones, rest) = (score / 1000, score % 1000 / 10);
             writeln!(f, "  recalled   {seq}: score {ones}.{rest:02}{passage}")?;
+        }
+        if let Some(why) = self.nothing_recalled {
+            writeln!(f, "  recalled   nothing: {}", why.as_str())?;
+        }
+        if let Some(error) = &self.candidates_failed {
+            writeln!(f, "  note       the application's own search failed: {error}")?;
         }
         Ok(())
     }

@@ -92,7 +92,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
                 Wants::Done(found) => break found,
             }
         };
-        self.with_found(prompt, snapshot, found)
+        let told = search.told();
+        Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
     }
 
     /// Pins the message at this position, and with it the whole of its tool group; the positions of

@@ -17,7 +17,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// unless set. See [`recall`](crate::recall) for how, and for an example.
     ///
     /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it, and neither does
-    /// the window, unless recall [shares](Recall::share) its budget.
+    /// the window, unless recall [keeps](Recall::keep_free) a part of its budget free.
     #[must_use]
     pub fn recall(mut self, recall: impl Into<Option<Recall>>) -> Self {
         self.set_recall(recall);
@@ -148,6 +148,7 @@ impl MemoryPrompt<dyn ChatMemory> {
                 Wants::Done(found) => break found,
             }
         };
-        self.with_found(prompt, snapshot, found)
+        let told = search.told();
+        Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
     }
 }

@@ -1,5 +1,7 @@
 //! An index as bytes, for applications that keep one.
 
+use std::sync::Arc;
+
 use super::index::RecallIndex;
 use super::segment::{Segment, read, write};
 use crate::error::{Error, ErrorKind, Result};
@@ -10,6 +12,9 @@ const MARK: &[u8] = b"recall\x01";
 
 impl RecallIndex {
     /// Returns the index as bytes, to be kept and [read](Self::from_bytes) again.
+    ///
+    /// They hold no text, but numbers of words without a salt: who has them can tell whether a word
+    /// that he guesses was said, and where. Keep them as you keep the conversation.
     ///
     /// ```
     /// use memory_prompt::recall::RecallIndex;
@@ -83,7 +88,8 @@ fn read_index(bytes: &[u8]) -> Option<RecallIndex> {
     }
     let past = gone.checked_add(u32::try_from(count).ok()?)?;
     let known = docs.last().map_or(Some(base), |(it, _)| base.checked_add((*it).into()));
-    let is_in_order = start <= end && base <= start && known? <= end;
+    // The newest message that has words stands before the first position that is not indexed.
+    let is_in_order = start <= end && base <= start && (count == 0 || known? < end);
     let mut index = RecallIndex {
         rules,
         incarnation,
@@ -99,7 +105,7 @@ fn read_index(bytes: &[u8]) -> Option<RecallIndex> {
     for _ in 0..read(from)? {
         let segment = read_segment(from).filter(|it| it.first == at && it.end > at)?;
         at = segment.end;
-        index.segments.push(segment);
+        index.segments.push(Arc::new(segment));
     }
     index.open_from = at;
     (is_in_order && at == past && from.is_empty()).then_some(index)

@@ -23,14 +23,19 @@ pub enum Endings {
     Light,
     /// Words stay as they are.
     Kept,
-    /// A rule of the application's own, under a name that tells indexes apart: see
-    /// [`Endings::own`].
+    /// A rule of the application's own, made by [`Endings::own`].
+    #[non_exhaustive]
     Own(&'static str, Arc<dyn Fn(&str) -> String + Send + Sync>),
 }
 
 impl Endings {
     /// Returns a rule of your own, for example a stemmer: a function of a word in lower case.
     /// Change the name when the rule changes, so that no index of the old one is used.
+    ///
+    /// It runs while the index of the conversation is locked: it must not use the [`Recall`] that it
+    /// is set in.
+    ///
+    /// [`Recall`]: super::Recall
     pub fn own(name: &'static str, rule: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self::Own(name, Arc::new(rule))
     }
@@ -44,12 +49,12 @@ impl Endings {
         }
     }
 
-    /// Returns the name of the rule.
-    pub(super) fn name(&self) -> &str {
+    /// Returns the number of the kind of rule, and the name of one of the application's own.
+    pub(super) fn kind(&self) -> (u8, &str) {
         match self {
-            Self::Light => "",
-            Self::Kept => "kept",
-            Self::Own(name, _) => name,
+            Self::Light => (0, ""),
+            Self::Kept => (1, ""),
+            Self::Own(name, _) => (2, name),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::hash::Hasher;
 use std::mem;
+use std::sync::Arc;
 
 use super::endings::Endings;
 use super::segment::{Doc, Open, Postings, Segment};
@@ -32,27 +33,30 @@ pub struct RecallIndex {
     pub(super) gone: Doc,
     /// The position from which those of messages count.
     pub(super) base: u64,
-    pub(super) segments: Vec<Segment>,
+    /// Shared, so that a copy of the index costs little.
+    pub(super) segments: Vec<Arc<Segment>>,
     pub(super) open: Open,
     pub(super) open_from: Doc,
 }
 
 /// The number of newest messages of which a segment is made.
 const SEAL: u32 = 512;
+/// The bytes of newest messages, for those that are very long.
+const SEAL_BYTES: usize = 4 << 20;
 
 impl RecallIndex {
     pub(super) fn new(rules: u64, incarnation: Option<Incarnation>, start: u64) -> Self {
         Self { rules, incarnation, start, end: start, base: start, ..Self::default() }
     }
 
-    /// Returns the position that the next record will have which it does not know yet.
+    /// Returns the position of the first record that is not indexed.
     pub fn end(&self) -> u64 {
         self.end
     }
 
     /// Returns about the bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        let segments: usize = self.segments.iter().map(Segment::bytes).sum();
+        let segments: usize = self.segments.iter().map(|it| it.bytes()).sum();
         size_of::<Self>() + self.docs.len() * size_of::<(u32, u16)>() + segments + self.open.bytes()
     }
 
@@ -67,6 +71,9 @@ impl RecallIndex {
         let mut words = BTreeMap::<Word, u32>::new();
         let mut total = 0_u16;
         each_part(record.message(), |part| {
+            if total == u16::MAX {
+                return;
+            }
             each_word(part, endings, |word, _| {
                 *words.entry(word).or_default() += 1;
                 total = total.saturating_add(1);
@@ -80,7 +87,7 @@ impl RecallIndex {
         for (word, times) in words {
             self.open.push(self.open_from, word, doc, times);
         }
-        if self.docs() - self.open_from >= SEAL {
+        if self.docs() - self.open_from >= SEAL || self.open.bytes() >= SEAL_BYTES {
             self.seal();
         }
     }
@@ -97,7 +104,7 @@ impl RecallIndex {
         while let Some(before) = self.segments.pop_if(|it| it.goes_with(&newest)) {
             newest = before.joined(&newest);
         }
-        self.segments.push(newest);
+        self.segments.push(Arc::new(newest));
     }
 
     /// Forgets what is before this position.

@@ -8,17 +8,17 @@
 
 use std::collections::HashMap;
 
+use super::endings::Endings;
 use super::index::RecallIndex;
 use super::segment::Doc;
-use super::words::Word;
+use super::words::{Word, each_word};
+use crate::text::floor_char_boundary;
 
 /// The numbers of the formula.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Weights {
     pub(super) k1: f32,
     pub(super) b: f32,
-    /// The part of its neighbours' words that counts for a message too.
-    pub(super) near: f32,
 }
 
 /// The words that are asked for, each with its weight.
@@ -30,8 +30,27 @@ pub(super) struct Question {
 
 /// The most different words of a question that are asked for.
 const MOST: usize = 128;
+/// The bytes at either end of a question that are looked at.
+const END: usize = 16 << 10;
 
 impl Question {
+    /// Asks for the words of a text. Of one with very many it is those of both its ends: a page that
+    /// is pasted has its question before or behind it.
+    pub(super) fn ask_all(&mut self, text: &str, endings: &Endings, weight: f32) {
+        let (first, rest) = text.split_at(floor_char_boundary(text, END));
+        let last = floor_char_boundary(rest, rest.len().saturating_sub(END));
+        let mut words = Vec::new();
+        for end in [first, rest.split_at(last).1] {
+            each_word(end, endings, |word, _| words.push(word));
+        }
+        for word in &words {
+            if self.words.len() < MOST / 2 {
+                self.ask(*word, weight);
+            }
+        }
+        words.into_iter().rev().for_each(|word| self.ask(word, weight));
+    }
+
     pub(super) fn ask(&mut self, word: Word, weight: f32) {
         if let Some(place) = self.places.get(&word) {
             let known = &mut self.words[*place].1;
@@ -89,15 +108,14 @@ pub(super) fn score(
     let (first, end) = (index.first(), index.docs());
     let all = (end - first) as usize;
     let mut scores = vec![0.0_f32; all];
-    let near = weights.near;
     let words: u64 = (first..end).map(|doc| u64::from(index.length(doc))).sum();
-    let average = (words as f32 * (1.0 + 2.0 * near) / all.max(1) as f32).max(1.0);
+    let average = (words as f32 * (1.0 + 2.0 * NEAR) / all.max(1) as f32).max(1.0);
     let length = |place: usize| {
         let at = |place: Option<usize>| {
             let place = place.filter(|place| *place < all);
             place.map_or(0.0, |place| f32::from(index.length(first + place as Doc)))
         };
-        at(Some(place)) + near * (at(place.checked_sub(1)) + at(Some(place + 1)))
+        at(Some(place)) + NEAR * (at(place.checked_sub(1)) + at(Some(place + 1)))
     };
     let having =
         |word| index.having(word, first).filter(move |(doc, _)| asks.is_none_or(|it| it != *doc));
@@ -115,12 +133,12 @@ pub(super) fn score(
         spread.clear();
         for (doc, times) in having(word) {
             let (place, times) = ((doc - first) as usize, times as f32);
-            if near > 0.0 && place > 0 {
-                add(&mut spread, place - 1, near * times);
+            if place > 0 {
+                add(&mut spread, place - 1, NEAR * times);
             }
             add(&mut spread, place, times);
-            if near > 0.0 && place + 1 < all {
-                add(&mut spread, place + 1, near * times);
+            if place + 1 < all {
+                add(&mut spread, place + 1, NEAR * times);
             }
         }
         let weight = weight * rarity(count, all) * (weights.k1 + 1.0);
@@ -142,6 +160,8 @@ fn surrounded(scores: &[f32]) -> Vec<f32> {
     (0..scores.len()).map(around).collect()
 }
 
+/// The part of its neighbours' words that counts for a message too.
+const NEAR: f32 = 0.4;
 /// The reach within which others count for a message, and their weight.
 const AROUND: usize = 3;
 const OF_AROUND: f32 = 0.1;

@@ -9,23 +9,25 @@
 )]
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::excerpt::{day, line, words_in, write};
+use super::excerpt::{day, line, words_in};
 use super::index::{RecallIndex, hash_of, is_searched};
+use super::quotes::{Line, Quotes, Unit};
 use super::score::{Question, Scores, score};
 use super::segment::Doc;
-use super::words::{Word, each_word};
-use super::{Recall, Size};
-use crate::composed::Recalled;
+use super::words::Word;
+use super::{Candidate, Recall, Size};
+use crate::composed::{NothingRecalled, Recalled};
 use crate::error::Result;
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Record, Records, Snapshot, places};
-use crate::token::{Estimate, TokenCounter};
+use crate::token::TokenCounter;
 
 /// The facts of a prompt that recall needs.
 pub(crate) struct Asked {
@@ -66,28 +68,40 @@ pub(crate) struct Search<'a> {
     index: Arc<Mutex<RecallIndex>>,
     question: Question,
     stage: Stage,
+    /// The number of pages that came too late: another search had changed the index.
+    late: u32,
+    told: Told,
+}
+
+/// What a search tells of itself when it is done.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    /// The reason why it found nothing.
+    pub(crate) nothing: Option<NothingRecalled>,
+    /// The error of the application's own search.
+    pub(crate) failed: Option<String>,
 }
 
 enum Stage {
     /// The index lacks what is new.
     Grow,
-    /// The page before this position was asked for.
-    Page(u64),
+    /// The records of these positions were asked for.
+    Page(Range<u64>),
     /// The best hits were asked for, to learn of what they speak.
     Learn(Vec<u64>),
     Rank,
     /// What is to be recalled was asked for.
-    Quote(Vec<Hit>),
+    Quote(Vec<Hit>, Quotes),
     Done(Option<Found>),
 }
 
 /// A message that may be recalled.
 #[derive(Clone, Copy, Debug)]
-struct Hit {
-    seq: u64,
+pub(super) struct Hit {
+    pub(super) seq: u64,
     /// The score that decides which give way.
-    rank: f32,
-    score: f32,
+    pub(super) rank: f32,
+    pub(super) score: f32,
 }
 
 /// The records of a page that is indexed.
@@ -98,39 +112,45 @@ impl<'a> Search<'a> {
         let index = recall.index_of(&asked.id);
         let mut question = Question::default();
         let query = recall.query.as_deref().unwrap_or(&asked.question);
-        each_word(query, &recall.endings, |word, _| question.ask(word, 1.0));
+        question.ask_all(query, &recall.endings, 1.0);
         if recall.query.is_none() {
             let goes_on = question.words().count() < FEW;
             let before = if goes_on { asked.before.as_str() } else { "" };
-            each_word(before, &recall.endings, |word, _| question.ask(word, CONTEXT));
+            question.ask_all(before, &recall.endings, CONTEXT);
         }
-        Self { recall, asked, index, question, stage: Stage::Grow }
+        let told = Told::default();
+        Self { recall, asked, index, question, stage: Stage::Grow, late: 0, told }
+    }
+
+    /// Tells of a search that is done.
+    pub(crate) fn told(self) -> Told {
+        self.told
+    }
+
+    fn query(&self) -> &str {
+        self.recall.query.as_deref().unwrap_or(&self.asked.question)
     }
 
     /// Says what is to be read next, or what was found.
     pub(crate) fn next(&mut self) -> Result<Wants> {
         loop {
             match &mut self.stage {
-                Stage::Grow => match self.grow() {
-                    Some(read) => return Ok(Wants::Read(read)),
-                    None => self.learn(),
-                },
+                Stage::Grow => self.grow(),
+                Stage::Page(Range { start, end }) => {
+                    // One more, to tell whether the conversation is still the same.
+                    return Ok(Wants::Read(Read::newest(places(*end - *start) + 1).before(*end)));
+                }
                 Stage::Learn(positions) => {
                     return Ok(Wants::Read(Read::newest(0).positions(positions.clone())));
                 }
                 Stage::Rank => self.rank()?,
-                Stage::Quote(hits) => {
+                Stage::Quote(hits, _) => {
                     let mut positions = BTreeSet::new();
                     let around = if self.recall.tools { GROUP } else { 0 };
-                    for hit in hits {
-                        positions.extend(hit.seq.saturating_sub(around)..=hit.seq + around);
+                    for Hit { seq, .. } in hits.iter().take(CHUNK) {
+                        positions.extend(seq.saturating_sub(around)..=seq.saturating_add(around));
                     }
                     return Ok(Wants::Read(Read::newest(0).positions(positions)));
-                }
-                Stage::Page(before) => {
-                    let before = *before;
-                    let n = places(before - self.index.lock().end.min(before)) + 1;
-                    return Ok(Wants::Read(Read::newest(n).before(before)));
                 }
                 Stage::Done(found) => return Ok(Wants::Done(found.take())),
             }
@@ -139,32 +159,39 @@ impl<'a> Search<'a> {
 
     /// Takes what was read.
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
-        match std::mem::replace(&mut self.stage, Stage::Grow) {
-            Stage::Page(before) => self.index_page(before, snapshot),
+        match mem::replace(&mut self.stage, Stage::Grow) {
+            Stage::Page(page) => self.index_page(&page, snapshot),
             Stage::Learn(_) => {
                 self.expand(snapshot.picked());
                 self.stage = Stage::Rank;
             }
-            Stage::Quote(hits) => {
-                let found = self.quote(&hits, snapshot)?;
-                self.stage = Stage::Done(found);
-            }
+            Stage::Quote(hits, quotes) => self.quote(hits, quotes, snapshot)?,
             other => self.stage = other,
         }
         Ok(())
     }
 
-    /// Brings the index to what the memory holds; returns what is to be read for that.
-    fn grow(&mut self) -> Option<Read> {
+    /// Ends with nothing, and the reason for it.
+    fn nothing(&mut self, why: NothingRecalled) {
+        self.told.nothing = Some(why);
+        self.stage = Stage::Done(None);
+    }
+
+    /// Brings the index to what the memory holds, or asks for a page of it.
+    fn grow(&mut self) {
+        if self.recall.candidates.is_none() && self.query().trim().is_empty() {
+            return self.nothing(NothingRecalled::NoQuestion);
+        }
         let asked = &self.asked;
         let mut index = self.index.lock();
         let last = index.end.checked_sub(1).filter(|_| index.last != 0);
         let last = last.and_then(|last| asked.newest.find(last));
         let is_other = index.rules != self.recall.rules()
             || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
-            // Another prompt may have seen more of the same conversation.
-            || (index.end > asked.held.end && asked.incarnation.is_none())
-            || index.start > asked.held.start
+            // Another prompt may have seen more of the same conversation. Where nothing tells
+            // which one it is, it may as well be another that was begun anew.
+            || (index.incarnation.is_none()
+                && (index.end > asked.held.end || index.start > asked.held.start))
             || last.is_some_and(|record| hash_of(record.message()) != index.last);
         if is_other {
             *index = RecallIndex::new(self.recall.rules(), asked.incarnation, asked.held.start);
@@ -176,20 +203,26 @@ impl<'a> Search<'a> {
         if known.is_some_and(|record| record.seq() == index.end) {
             self.recall.add(&mut index, asked.newest.iter(), asked.held.end);
         }
-        if index.end >= asked.held.end {
-            let bytes = index.bytes();
-            drop(index);
-            self.recall.keep_within(&self.asked.id, bytes);
-            return None;
-        }
-        let before = asked.held.end.min(index.end.saturating_add(PAGE));
-        let n = places(before - index.end) + 1;
+        let from = index.end;
+        let bytes = index.bytes();
         drop(index);
-        self.stage = Stage::Page(before);
-        Some(Read::newest(n).before(before))
+        if from < asked.held.end {
+            self.stage = Stage::Page(from..asked.held.end.min(from.saturating_add(PAGE)));
+        } else {
+            self.recall.keep_within(&asked.id, bytes);
+            self.learn();
+        }
     }
 
-    fn index_page(&mut self, before: u64, page: &Snapshot) {
+    fn index_page(&mut self, asked: &Range<u64>, page: &Snapshot) {
+        if self.index.lock().end != asked.start {
+            // Another search has changed it meanwhile: a page in the wrong place leaves a hole.
+            self.late += 1;
+            if self.late >= MOST_LATE {
+                self.index = Arc::default();
+            }
+            return;
+        }
         let mut index = self.index.lock();
         let last = index.end.checked_sub(1).filter(|_| index.last != 0);
         let last = last.and_then(|last| page.records.find(last));
@@ -202,17 +235,21 @@ impl<'a> Search<'a> {
             );
             return;
         }
-        self.recall.add(&mut index, page.records.iter(), before);
+        self.recall.add(&mut index, page.records.iter(), asked.end);
         // Rows that can't be read are passed over.
-        if index.end < before {
-            (index.end, index.last) = (before, 0);
+        if index.end < asked.end {
+            (index.end, index.last) = (asked.end, 0);
         }
+        let bytes = index.bytes();
+        drop(index);
+        // Should this search fail, what it has made is counted.
+        self.recall.keep_within(&self.asked.id, bytes);
     }
 
     /// Asks for the best hits, to learn other words for what they speak of.
     fn learn(&mut self) {
         self.stage = Stage::Rank;
-        if self.recall.learned == 0 || self.question.is_empty() {
+        if self.question.is_empty() {
             return;
         }
         let index = self.index.lock();
@@ -236,11 +273,14 @@ impl<'a> Search<'a> {
                 }
             });
         }
-        let rare = words.into_iter().map(|word| (index.having(word, first).count(), word));
+        // Those of a quarter of all messages do not count: nothing is gained by counting on.
+        let enough = (index.docs() - first) as usize / 4 + 2;
+        let having = |word| index.having(word, first).take(enough).count();
+        let rare = words.into_iter().map(|word| (having(word), word));
         // A word of one message alone leads to no other.
         let mut rare: Vec<_> = rare.filter(|(having, _)| *having > 1).collect();
         rare.sort_unstable();
-        for (_, word) in rare.into_iter().take(self.recall.learned) {
+        for (_, word) in rare.into_iter().take(LEARNED) {
             self.question.ask(word, LEARNED_WEIGHT);
         }
     }
@@ -272,6 +312,8 @@ impl<'a> Search<'a> {
     /// Decides what to quote: the best hits, and what stands around them.
     fn rank(&mut self) -> Result<()> {
         let most = self.most_hits();
+        // Before the index is locked: a search of the application's own may look at it, or wait.
+        let offered = self.offered(most);
         let index = self.index.lock();
         let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
         let mut hits: BTreeMap<u64, Hit> = BTreeMap::new();
@@ -280,7 +322,7 @@ impl<'a> Search<'a> {
             known.rank = known.rank.max(hit.rank);
         };
         let mut best = self.best(&index, &scores, most);
-        self.add_candidates(&mut best, most)?;
+        self.add_offered(&mut best, offered, most);
         let (first, end) = (index.first(), index.docs());
         for hit in best {
             put(hit);
@@ -304,28 +346,50 @@ impl<'a> Search<'a> {
         let mut hits: Vec<_> = hits.into_values().collect();
         hits.sort_unstable_by(|a, b| b.rank.total_cmp(&a.rank).then(b.seq.cmp(&a.seq)));
         hits.truncate(most);
-        self.stage = if hits.is_empty() { Stage::Done(None) } else { Stage::Quote(hits) };
+        if hits.is_empty() {
+            self.nothing(NothingRecalled::NothingFits);
+        } else {
+            self.stage = Stage::Quote(hits, Quotes::new(self.recall.size, &self.asked)?);
+        }
         Ok(())
     }
 
-    /// Adds what the application's own search offers.
-    fn add_candidates(&self, best: &mut Vec<Hit>, most: usize) -> Result<()> {
-        let Some(candidates) = &self.recall.candidates else { return Ok(()) };
-        let query = self.recall.query.as_deref().unwrap_or(&self.asked.question);
-        let top = best.first().map_or_else(|| self.recall.least.max(1.0), |hit| hit.score);
-        for offered in candidates.candidates(&self.asked.id, query, most)?.into_iter().take(most) {
-            let seq = offered.seq;
-            if !self.asked.held.contains(&seq) || self.asked.not_these.contains(&seq) {
-                continue;
+    /// Returns what the application's own search offers, each message once. Should it fail, what
+    /// words find is sent without it.
+    fn offered(&mut self, most: usize) -> BTreeMap<u64, f32> {
+        let mut offered = BTreeMap::new();
+        let Some(candidates) = &self.recall.candidates else { return offered };
+        // What is sent anyway takes no place.
+        let n = most.saturating_add(self.asked.not_these.len());
+        match candidates.candidates(&self.asked.id, self.query(), n) {
+            Ok(found) => {
+                for Candidate { seq, fit } in found {
+                    if fit.is_finite() && fit > 0.0 && fit >= self.recall.least_fit {
+                        let known: &mut f32 = offered.entry(seq).or_default();
+                        *known = known.max(fit.min(1.0));
+                    }
+                }
             }
-            let more =
-                top * if offered.fit.is_finite() { offered.fit.clamp(0.0, 1.0) } else { 0.0 };
+            Err(error) => self.told.failed = Some(error.to_string()),
+        }
+        offered
+    }
+
+    /// Adds the best of what was offered.
+    fn add_offered(&self, best: &mut Vec<Hit>, offered: BTreeMap<u64, f32>, most: usize) {
+        let top = best.first().map_or(1.0, |hit| hit.score);
+        let Asked { held, not_these, .. } = &self.asked;
+        let offered = offered.into_iter();
+        let mut offered: Vec<(u64, f32)> =
+            offered.filter(|(seq, _)| held.contains(seq) && !not_these.contains(seq)).collect();
+        offered.sort_by(|a, b| b.1.total_cmp(&a.1));
+        for (seq, fit) in offered.into_iter().take(most) {
+            let more = top * fit;
             match best.iter_mut().find(|hit| hit.seq == seq) {
                 Some(hit) => (hit.rank, hit.score) = (hit.rank + more, hit.score + more),
                 None => best.push(Hit { seq, rank: more, score: more }),
             }
         }
-        Ok(())
     }
 
     /// Returns the most messages that can fit.
@@ -337,74 +401,74 @@ impl<'a> Search<'a> {
         lines.clamp(4, 256)
     }
 
-    /// Writes as many of the hits as fit.
-    fn quote(&self, hits: &[Hit], snapshot: &Snapshot) -> Result<Option<Found>> {
+    /// Quotes the best of the hits, and asks for more of them as long as there is room.
+    fn quote(&mut self, mut hits: Vec<Hit>, mut quotes: Quotes, snapshot: &Snapshot) -> Result<()> {
         if self.asked.incarnation.is_some() && snapshot.incarnation != self.asked.incarnation {
-            return Ok(None); // it was deleted just now
+            self.nothing(NothingRecalled::NothingFits); // it was deleted just now
+            return Ok(());
         }
-        let records = snapshot.picked();
-        let mut room = Space::new(self.recall.size, &self.asked)?;
-        let mut lines = BTreeMap::new();
-        let mut taken: Vec<Vec<u64>> = Vec::new();
-        let mut recalled = BTreeMap::new();
-        for pass in 0..2 {
-            for hit in hits {
-                if lines.contains_key(&hit.seq) {
-                    continue;
-                }
-                let unit = self.unit(hit.seq, records).into_iter().map(|it| self.line(&it));
-                let unit: Vec<_> = unit.collect();
-                if unit.is_empty() || !room.take(&unit)? {
-                    continue;
-                }
-                taken.push(unit.iter().map(|line| line.seq).collect());
-                for Line { seq, day, text, whole } in unit {
-                    let score = if seq == hit.seq { hit.score } else { 0.0 };
-                    lines.insert(seq, (day, text));
-                    recalled.insert(seq, Recalled { seq, score: thousandths(score), whole });
-                }
-            }
-            if pass == 0 {
-                // Together they may be less than one by one, and leave room for another.
-                room.weigh(&write(&lines))?;
+        let rest = hits.split_off(hits.len().min(CHUNK));
+        for hit in &hits {
+            if !quotes.has(hit.seq) {
+                quotes.offer(self.unit(*hit, snapshot.picked()))?;
             }
         }
-        // Together they may be a little more than one by one.
-        loop {
-            if lines.is_empty() {
-                return Ok(None);
-            }
-            let message = Message::user(write(&lines));
-            if room.fits(&message)? {
-                let recalled = recalled.into_values().collect();
-                return Ok(Some(Found { message, recalled }));
-            }
-            for seq in taken.pop().unwrap_or_default() {
-                lines.remove(&seq);
-                recalled.remove(&seq);
-            }
+        if !rest.is_empty() && !quotes.is_full() {
+            self.stage = Stage::Quote(rest, quotes);
+            return Ok(());
         }
+        let why = if quotes.is_empty() {
+            NothingRecalled::NothingFits // it was forgotten just now, or is half a tool group
+        } else {
+            NothingRecalled::NoRoom
+        };
+        let found = quotes.finish()?;
+        match found {
+            None => self.nothing(why),
+            found => self.stage = Stage::Done(found),
+        }
+        Ok(())
     }
 
-    fn line(&self, record: &Record<'_>) -> Line {
-        let Recall { endings, passage, tools, .. } = self.recall;
-        let (text, whole) = line(record, &self.question, endings, *passage, *tools);
-        Line { seq: record.seq(), day: day(record), text, whole }
+    /// Returns the lines that are quoted together with the one at this position.
+    fn unit(&self, hit: Hit, records: &Records) -> Unit {
+        let Recall { endings, passage, .. } = self.recall;
+        let group = self.group(hit.seq, records);
+        let with_calls = group.len() > 1;
+        let line = |record: &Record<'_>| {
+            let (text, whole) = line(record, &self.question, endings, *passage, with_calls);
+            let score = if record.seq() == hit.seq { hit.score } else { 0.0 };
+            let seq = record.seq();
+            let recalled = Recalled { seq, score: thousandths(score), whole };
+            Line { day: day(record), text, recalled }
+        };
+        group.iter().map(line).collect()
     }
 
     /// Returns the records that are quoted together with the one at this position: a tool group,
-    /// or it alone; none where a group is not whole.
-    fn unit<'r>(&self, seq: u64, records: &'r Records) -> Vec<Record<'r>> {
-        let quoted = |record: &Record<'_>| {
-            is_searched(record.message(), self.recall.tools)
-                && !self.asked.not_these.contains(&record.seq())
+    /// or it alone; none where it is a result of a group that is not whole.
+    fn group<'r>(&self, seq: u64, records: &'r Records) -> Vec<Record<'r>> {
+        let Some(record) = records.find(seq).filter(|it| self.is_quoted(it)) else {
+            return Vec::new();
         };
-        let Some(record) = records.find(seq).filter(quoted) else { return Vec::new() };
-        let is_part = record.message().is_tool() || record.message().has_tool_calls();
-        if !self.recall.tools || !is_part {
-            let has_text = record.message().texts().any(|text| !text.trim().is_empty());
-            return if has_text { vec![record] } else { Vec::new() };
+        let message = record.message();
+        if self.recall.tools && (message.is_tool() || message.has_tool_calls()) {
+            let group = self.tool_group(seq, records);
+            if !group.is_empty() {
+                return group;
+            }
         }
+        let has_text = message.texts().any(|text| !text.trim().is_empty());
+        if has_text && !message.is_tool() { vec![record] } else { Vec::new() }
+    }
+
+    fn is_quoted(&self, record: &Record<'_>) -> bool {
+        is_searched(record.message(), self.recall.tools)
+            && !self.asked.not_these.contains(&record.seq())
+    }
+
+    /// Returns the calls and results around this position; none where they are not whole.
+    fn tool_group<'r>(&self, seq: u64, records: &'r Records) -> Vec<Record<'r>> {
         let before = (0..=GROUP).map_while(|away| records.find(seq.checked_sub(away)?));
         let mut calls = before.skip_while(|record| record.message().is_tool());
         let Some(call) = calls.next().filter(|it| it.message().has_tool_calls()) else {
@@ -419,78 +483,8 @@ impl<'a> Search<'a> {
         };
         let is_whole = call.message().tool_calls().all(|call| answers(&call.id))
             && group.len() == call.message().tool_calls().count() + 1
-            && group.iter().all(quoted);
+            && group.iter().all(|record| self.is_quoted(record));
         if is_whole { group } else { Vec::new() }
-    }
-}
-
-/// The line of a message.
-struct Line {
-    seq: u64,
-    day: Option<u64>,
-    text: String,
-    /// True where all of its text is there.
-    whole: bool,
-}
-
-/// The room that is left for excerpts.
-struct Space {
-    tokens: usize,
-    characters: usize,
-    counter: Arc<dyn TokenCounter>,
-    used: (usize, usize),
-    days: BTreeSet<u64>,
-}
-
-impl Space {
-    fn new(size: Size, asked: &Asked) -> Result<Self> {
-        let counter = asked.counter.clone().unwrap_or_else(|| Arc::new(Estimate));
-        let left = asked.left.unwrap_or(usize::MAX);
-        let (tokens, characters) = match size {
-            Size::Tokens(tokens) => (tokens.min(left), usize::MAX),
-            Size::Characters(characters) => (left, characters),
-        };
-        let head = super::excerpt::HEAD;
-        let mut space = Self { tokens, characters, counter, used: (0, 0), days: BTreeSet::new() };
-        space.used = (space.tokens_of(head)? + space.counter.overhead().message, head.len());
-        Ok(space)
-    }
-
-    fn tokens_of(&self, text: &str) -> Result<usize> {
-        if self.tokens == usize::MAX { Ok(0) } else { self.counter.count_text(text) }
-    }
-
-    /// Takes the lines of a unit, where there is room for all of them.
-    fn take(&mut self, unit: &[Line]) -> Result<bool> {
-        let (mut tokens, mut characters) = self.used;
-        let mut days = Vec::new();
-        for Line { day, text: line, .. } in unit {
-            if let Some(day) = day.filter(|day| !self.days.contains(day) && !days.contains(day)) {
-                tokens = tokens.saturating_add(self.tokens_of("2000-12-30")? + 1);
-                characters += 11;
-                days.push(day);
-            }
-            tokens = tokens.saturating_add(self.tokens_of(line)?.saturating_add(1));
-            characters += line.chars().count() + 1;
-        }
-        let fits = tokens <= self.tokens && characters <= self.characters;
-        if fits {
-            self.used = (tokens, characters);
-            self.days.extend(days);
-        }
-        Ok(fits)
-    }
-
-    /// Counts what is taken as a whole.
-    fn weigh(&mut self, text: &str) -> Result<()> {
-        let tokens = self.tokens_of(text)?.saturating_add(self.counter.overhead().message);
-        self.used = (tokens, text.chars().count());
-        Ok(())
-    }
-
-    fn fits(&self, message: &Message) -> Result<bool> {
-        Ok((self.tokens == usize::MAX || self.counter.count(message)? <= self.tokens)
-            && message.text().chars().count() <= self.characters)
     }
 }
 
@@ -499,9 +493,14 @@ fn thousandths(score: f32) -> u32 {
 }
 
 /// The records around a hit among which its tool group is looked for.
-const GROUP: u64 = 8;
-/// The number of best hits whose words are asked for too, and the weight of these.
+const GROUP: u64 = 16;
+/// The hits that are read at once: more are read where these leave room.
+const CHUNK: usize = 64;
+/// The pages that may come too late before a search makes an index for itself alone.
+const MOST_LATE: u32 = 8;
+/// The number of best hits whose rarest words are asked for too, how many, and their weight.
 const LEARNED_FROM: usize = 5;
+const LEARNED: usize = 8;
 const LEARNED_WEIGHT: f32 = 0.15;
 /// The most words among which the rarest are looked for.
 const MOST_LEARNED: usize = 1024;

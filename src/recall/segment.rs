@@ -44,12 +44,18 @@ impl List {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Open {
     lists: BTreeMap<Word, List>,
+    bytes: usize,
 }
 
 impl Open {
     pub(super) fn push(&mut self, first: Doc, word: Word, doc: Doc, times: u32) {
         let new = || List { last: first, bytes: Vec::new() };
-        self.lists.entry(word).or_insert_with(new).push(doc, times);
+        let list = self.lists.entry(word).or_insert_with(new);
+        let before = list.bytes.capacity();
+        // A list that is new takes its place in the tree too.
+        self.bytes += if before == 0 { size_of::<(Word, List)>() + 16 } else { 0 };
+        list.push(doc, times);
+        self.bytes += list.bytes.capacity() - before;
     }
 
     pub(super) fn list(&self, word: Word) -> &[u8] {
@@ -57,9 +63,8 @@ impl Open {
     }
 
     /// Returns about the bytes that it takes.
-    pub(super) fn bytes(&self) -> usize {
-        let lists = self.lists.values().map(|list| list.bytes.capacity());
-        lists.sum::<usize>() + self.lists.len() * (size_of::<(Word, List)>() + 16)
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Makes a segment of these messages.

@@ -7,11 +7,11 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::endings::Endings;
 
-/// A word as the index knows it. Two words in four billion share a number: that costs a hit its
-/// rank at worst.
+/// A word as the index knows it. Two words share a number by a chance of one in four billion:
+/// that costs a hit its rank at worst.
 pub(super) type Word = u32;
 
-/// The most words of a message that are looked at.
+/// The most words of a text that are looked at.
 pub(super) const MOST_WORDS: usize = u16::MAX as usize;
 
 /// Hands out the words of a text with their places, up to [`MOST_WORDS`].
