@@ -154,7 +154,7 @@ fn a_pinned_result_is_not_cleared() {
     };
     let history = [Message::user("Which of these files is the oldest?")];
     let memory = Arc::new(DefaultChatMemory::new());
-    memory.append_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
+    memory.add_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
     let mut prompt = MemoryPrompt::new(memory)
         .max_messages(20)
         .clear(Clear::tool_results().step(8))
