@@ -16,15 +16,10 @@ fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     let stub = Stub::start([says("Hello, Ada."), says("Ada, you said.")])?;
     let folder = std::env::temp_dir().join(format!("remember-{}", std::process::id()));
     std::fs::create_dir_all(&folder)?;
-    let file = folder.join("chat.db");
+    std::env::set_current_dir(&folder)?;
     // Two processes' worth: what the first was told, the second still knows.
     for line in ["I am Ada.", "Who am I?"] {
-        remember::chat(
-            &stub.url,
-            "key",
-            &file.display().to_string(),
-            &mut [line.to_owned()].into_iter(),
-        )?;
+        remember::chat(&stub.url, "key", &mut [line.to_owned()].into_iter())?;
     }
     let (first, second) = (stub.asked(), stub.asked());
     assert_eq!(first.body["messages"].as_array().map(Vec::len), Some(2));
