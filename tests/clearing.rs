@@ -275,7 +275,9 @@ proptest! {
                     moves += usize::from(!new.is_empty());
                 }
                 let shared = now.shared_prefix(&then);
-                if new.is_empty() && kept {
+                // Where the window has moved, what was cleared and what comes in its place may be alike.
+                let stays = sent(&then).first() == sent(&now).first();
+                if new.is_empty() && kept && stays {
                     // What breaks it breaks it without clearing too.
                     prop_assert_eq!(shared.messages, plain.shared_prefix(&plain_then).messages);
                     prop_assert_eq!(shared.broken_by, plain.shared_prefix(&plain_then).broken_by);
