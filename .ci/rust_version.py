@@ -12,27 +12,23 @@ def number(text):
     return tuple(map(int, ((text or "0") + ".0").split(".")))[:2]
 
 
+def output(*command):
+    return subprocess.run(["cargo", *command], capture_output=True, check=True, text=True).stdout
+
+
+every = json.loads(output("metadata", "--format-version", "1", "--all-features"))["packages"]
+known = {f"{package['name']} v{package['version']}": package for package in every}
+
+
 def asked(features):
     """Returns the latest Rust that the crate's build with these features asks for, and who does."""
-    command = ["cargo", "metadata", "--format-version", "1", "--no-default-features"]
-    command += ["--features", ",".join(features)]
-    found = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    packages = {package["id"]: package for package in found["packages"]}
-    needs = {node["id"]: node["deps"] for node in found["resolve"]["nodes"]}
-    seen, todo = set(), [found["resolve"]["root"]]
-    while todo:
-        one = todo.pop()
-        if one in seen:
-            continue
-        seen.add(one)
-        built = [dep for dep in needs[one] if any(kind["kind"] != "dev" for kind in dep["dep_kinds"])]
-        todo += [dep["pkg"] for dep in built]
-    return max((number(packages[one]["rust_version"]), packages[one]["name"]) for one in seen)
+    command = ["tree", "--package", "memory-prompt", "--edges", "normal,build", "--prefix", "none"]
+    command += ["--no-default-features", "--features", ",".join(features)]
+    names = {" ".join(line.split()[:2]) for line in output(*command).splitlines() if line.strip()}
+    return max((number(known[name]["rust_version"]), known[name]["name"]) for name in names)
 
 
-root = json.loads(subprocess.run(["cargo", "metadata", "--format-version", "1", "--no-deps"],
-                                 capture_output=True, check=True).stdout)
-root = next(package for package in root["packages"] if package["name"] == "memory-prompt")
+root = next(package for package in every if package["name"] == "memory-prompt")
 ours, wrong = number(root["rust_version"]), False
 for feature in sorted(root["features"]):
     most = max(ours, LATER.get(feature, ours))
