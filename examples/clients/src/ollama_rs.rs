@@ -57,7 +57,7 @@ pub fn messages(view: &ollama::Messages<'_>) -> Result<Vec<ChatMessage>> {
 /// [`ErrorKind::Codec`] where it is none, as for [`ollama::answer`].
 pub fn answer(message: &ChatMessage, created_at: &str) -> Result<Message> {
     let body = json!({"message": message, "created_at": created_at});
-    ollama::answer(&body.to_string()).map(Message::from)
+    ollama::answer(body.to_string()).map(Message::from)
 }
 
 /// A prompt as the history that ollama-rs keeps a conversation in.
@@ -108,7 +108,7 @@ impl History {
                 answer(message, &end.to_string())?
             }
             MessageRole::System | MessageRole::User => {
-                let mut read = ollama::history(&json!([message]).to_string())?;
+                let mut read = ollama::history(json!([message]).to_string())?;
                 let Some(message) = read.pop() else { return Ok(()) };
                 message
             }
