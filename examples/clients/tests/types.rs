@@ -31,7 +31,7 @@ mod async_openai {
                 continue;
             }
             if golden["request"].is_array() {
-                let read = openai::history(&golden["request"].to_string()).unwrap();
+                let read = openai::history(golden["request"].to_string()).unwrap();
                 let view = Messages::of(&read);
                 let typed = messages(&view).unwrap();
                 let there = serde_json::to_value(&typed).unwrap();
@@ -43,7 +43,7 @@ mod async_openai {
             if golden["response"].is_object() {
                 let message = &golden["response"]["choices"][0]["message"];
                 let typed = serde_json::from_value(message.clone()).unwrap();
-                let ours = openai::answer(&golden["response"].to_string()).unwrap().into();
+                let ours = openai::answer(golden["response"].to_string()).unwrap().into();
                 let view = |message| serde_json::to_value(Messages::of([message])).unwrap();
                 assert_eq!(view(&answer(&typed).unwrap()), view(&ours), "{name}");
                 seen += 1;
@@ -113,7 +113,7 @@ mod async_openai {
                 without_nulls(&serde_json::to_value(&view).unwrap())
             );
             let there = history(&typed).unwrap();
-            let ours = openai::history(&serde_json::to_string(&view).unwrap()).unwrap();
+            let ours = openai::history(serde_json::to_string(&view).unwrap()).unwrap();
             prop_assert_eq!(there, ours);
         }
     }
@@ -138,7 +138,7 @@ mod ollama_rs {
                 let typed = serde_json::from_value(response["message"].clone()).unwrap();
                 let at = response["created_at"].as_str().unwrap_or_default();
                 let (ours, theirs) = (
-                    Message::from(ollama::answer(&response.to_string()).unwrap()),
+                    Message::from(ollama::answer(response.to_string()).unwrap()),
                     answer(&typed, at).unwrap(),
                 );
                 assert_eq!(theirs.text(), ours.text(), "{name}");

@@ -33,7 +33,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let built = prompt.build()?;
     let request = Request { model: "m", messages: wire::openai::messages(&built) };
     let answer: Value = openai.chat().create_byot(request).await?;
-    prompt.add(wire::openai::answer(&answer.to_string())?)?;
+    prompt.add(wire::openai::answer(answer.to_string())?)?;
     println!("came back: {answer}");
 
     // Its types: what they have no place for is an error.

@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target = target(AdapterKind::OpenAI, &stub.url);
     let answer = client.exec_chat(target, request, Some(&options)).await?;
     let body = answer.captured_raw_body.ok_or("an answer without its body")?;
-    prompt.add(wire::openai::answer(&body.to_string())?)?;
+    prompt.add(wire::openai::answer(body.to_string())?)?;
     println!("came back: {body}");
 
     prompt.add(Message::tool("call_1", "weather", "sunny, 21 °C"))?;
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let target = self::target(AdapterKind::Anthropic, &stub.url);
     let answer = client.exec_chat(target, request, Some(&options)).await?;
     let body = answer.captured_raw_body.ok_or("an answer without its body")?;
-    prompt.add(wire::anthropic::answer(&body.to_string())?)?;
+    prompt.add(wire::anthropic::answer(body.to_string())?)?;
     println!("came back: {body}");
 
     let asked = stub.asked();

@@ -34,7 +34,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let answer = model.call(request).await?;
         println!("came back: {}", answer.raw);
 
-        let answer = wire::openai::answer(&answer.raw.to_string())?.message;
+        let answer = wire::openai::answer(answer.raw.to_string())?.message;
         prompt.add(answer.clone())?;
         if !answer.has_tool_calls() {
             break;
