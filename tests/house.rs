@@ -65,6 +65,16 @@ fn rooms() -> Vec<(String, String, String)> {
 }
 
 #[test]
+fn contributing_names_the_floors() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("CONTRIBUTING.md");
+    let page = fs::read_to_string(page).unwrap();
+    for (i, rooms) in FLOORS.iter().enumerate() {
+        let line = format!("{}. `{}`", i + 1, rooms.join("`, `"));
+        assert!(page.lines().any(|it| it == line), "not in CONTRIBUTING.md: {line}");
+    }
+}
+
+#[test]
 fn imports_go_down() {
     let mut upwards = Vec::new();
     for (room, path, code) in rooms() {
