@@ -133,12 +133,8 @@ impl Pieces {
 
 impl<'a> Walk<'a> {
     /// Passes the next message and returns it, where that is no record; else sees to it that the
-    /// cursor stands on the next record.
-    #[inline]
+    /// cursor stands on the next record. Called where a piece begins.
     fn own(&mut self) -> Option<Item<'a>> {
-        if self.in_piece > 0 {
-            return None;
-        }
         let piece = self.pieces.get(self.next_piece)?;
         self.next_piece += 1;
         let places = match piece {
@@ -160,7 +156,10 @@ impl<'a> Iterator for Walk<'a> {
     #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
         self.left = self.left.checked_sub(1)?;
-        if let Some(own) = self.own() {
+        // Apart from `own`, so that the way of most messages is short enough to stand in a loop.
+        if self.in_piece == 0
+            && let Some(own) = self.own()
+        {
             return Some(own);
         }
         self.in_piece -= 1;
@@ -172,7 +171,8 @@ impl<'a> Iterator for Walk<'a> {
         let mut skip = n.min(self.left);
         self.left -= skip;
         while skip > 0 {
-            let passed = if self.own().is_some() { 1 } else { skip.min(self.in_piece) };
+            let is_own = self.in_piece == 0 && self.own().is_some();
+            let passed = if is_own { 1 } else { skip.min(self.in_piece) };
             let records = passed.min(self.in_piece);
             self.cursor.advance(records);
             self.in_piece -= records;
