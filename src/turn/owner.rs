@@ -14,7 +14,9 @@ impl Turn {
     /// Takes the answer of the model, and counts what it cost.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
-    /// `turn:broken`, and what it called is not run.
+    /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
+    /// [withheld](Stop::Filtered), its last call may be half and is not run either; the model is
+    /// told so.
     ///
     /// # Errors
     ///
@@ -58,6 +60,9 @@ impl Turn {
             self.end(Ended::Rounds);
         } else {
             self.document.rounds += 1;
+            if matches!(self.stop, Some(Stop::Length | Stop::Filtered)) {
+                self.close_cut();
+            }
             self.refuse_unknown();
         }
         Ok(())
@@ -212,6 +217,17 @@ impl Turn {
     fn close(&mut self, text: &str) {
         for (_, call) in self.open_calls() {
             self.document.messages.push(not_run(&call, text));
+        }
+    }
+
+    /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
+    fn close_cut(&mut self) {
+        let mut calls = self.open_calls();
+        let Some((_, last)) = calls.pop() else { return };
+        // A result goes to the first call of its id.
+        let before = calls.into_iter().map(|(_, call)| call).filter(|call| call.id == last.id);
+        for call in before.chain([last.clone()]) {
+            self.document.messages.push(not_run(&call, "Not run: the answer was cut."));
         }
     }
 
