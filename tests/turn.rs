@@ -882,3 +882,31 @@ fn a_cut_call_is_not_run_under_the_id_of_another() {
     turn.answer(reply).unwrap();
     ask(&mut turn, &prompt);
 }
+
+/// A tool that takes nothing was handed `{}`, as models write it, and never ran.
+#[test]
+fn a_tool_that_takes_nothing_is_handed_nothing() {
+    #[derive(serde::Deserialize)]
+    struct Nothing;
+    #[derive(Debug, serde::Deserialize)]
+    struct Something {
+        #[serde(rename = "n")]
+        _n: u32,
+    }
+    for arguments in ["{}", "", " { } ", "null"] {
+        let (_, mut prompt) = shared();
+        let mut turn = prompt.turn(Message::user("What is it o'clock?"));
+        ask(&mut turn, &prompt);
+        turn.answer(Message::ai_calls([ToolCall::new("c1", "now", arguments)])).unwrap();
+        let now = call(&mut turn, &prompt).remove(0);
+        now.parse::<()>().unwrap();
+        now.parse::<Nothing>().unwrap();
+        let error = now.parse::<Something>().unwrap_err().to_string();
+        let wanted = if arguments == "null" { "invalid type: null" } else { "missing field `n`" };
+        assert!(error.contains(wanted), "{error}");
+    }
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    let book = call(&mut turn, &prompt).remove(0);
+    assert!(book.parse::<()>().is_err(), "it was handed something");
+}
