@@ -18,6 +18,8 @@ mod folder;
 mod kills;
 #[path = "conversation/many.rs"]
 mod many;
+#[path = "common/odd.rs"]
+mod odd;
 #[path = "provider/setups.rs"]
 mod setups;
 #[path = "provider/validators.rs"]
@@ -34,11 +36,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
+use memory_prompt::memory::Limits;
 use memory_prompt::turn::{Ended, OnInterrupt, Tool, ToolError, Turn};
 use memory_prompt::wire::Event;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
+    ToolCall,
 };
+use odd::Odd;
 use serde_json::json;
 
 fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
@@ -181,7 +186,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
 fn calls_of_one_answer_run_at_once_where_they_may() {
     let (memory, prompt) = shared();
     let meet = Arc::new(std::sync::Barrier::new(2));
-    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "meet", "{}"));
     let model = Scripted::new().says(Message::ai_calls(calls)).says("Met.");
     let conversation = Conversation::new(prompt, model).parallel().tool_call(
         Tool::new("meet", "Waits for the other one."),
@@ -280,4 +285,20 @@ fn a_turn_can_be_run_again() {
     assert!(conversation.run(&mut turn, |_| {}).is_err());
     assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
+}
+
+/// One payment was approved and another was to wait, over a memory that keeps no such turn. The first one had
+/// not been made, and was stored as one that may have been.
+#[test]
+fn what_was_only_approved_has_not_happened() {
+    let memory = Odd::new(Limits::default());
+    let calls = ["yes", "later"].map(|id| ToolCall::new(id, "pay", "{}"));
+    let conversation = Conversation::new(
+        MemoryPrompt::new(Arc::clone(&memory)),
+        Scripted::new().says(Message::ai_calls(calls)),
+    )
+    .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+    .approve(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
+    assert_eq!(conversation.say("Pay.").unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(memory.next_position().unwrap(), 0);
 }

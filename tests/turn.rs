@@ -910,3 +910,61 @@ fn a_tool_that_takes_nothing_is_handed_nothing() {
     let book = call(&mut turn, &prompt).remove(0);
     assert!(book.parse::<()>().is_err(), "it was handed something");
 }
+
+/// A turn of which a payment waits for approval, and somebody says that it may be made.
+fn approved(prompt: &mut MemoryPrompt) -> Turn {
+    let pay = Tool::new("pay", "Pays.").needing_approval();
+    let mut turn = prompt.turn(Message::user("Pay.")).tools([pay]);
+    ask(&mut turn, prompt);
+    turn.answer(calls([("c1", "pay")])).unwrap();
+    assert!(call(&mut turn, prompt)[0].needs_approval());
+    drop(turn);
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    turn.approve("c1").unwrap();
+    turn
+}
+
+/// Somebody approved of a payment, and the turn was handed to a worker, who took it for one that may
+/// have been made: it never was.
+#[test]
+fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
+    let (_, mut prompt) = shared();
+    let bytes = serde_json::to_string(&approved(&mut prompt)).unwrap();
+    let mut turn: Turn = serde_json::from_str(&bytes).unwrap();
+    let pay = call(&mut turn, &prompt).remove(0);
+    assert!(!pay.may_have_run() && !pay.needs_approval() && pay.is_kept());
+    // Now it may have run: for who is handed this turn, and for who was handed the same one before.
+    let moved = serde_json::to_string(&turn).unwrap();
+    for bytes in [&moved, &bytes] {
+        let mut turn: Turn = serde_json::from_str(bytes).unwrap();
+        assert!(call(&mut turn, &prompt)[0].may_have_run());
+    }
+
+    let (_, mut prompt) = shared();
+    let mut turn = approved(&mut prompt);
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(turn.messages()[2].text(), "Not run: the turn was interrupted.");
+}
+
+/// A turn failed as it was written down, and came to nothing. Its slot stayed for ever, and each later
+/// model was told of a booking that was never handed out.
+#[test]
+fn a_turn_that_is_forgotten_leaves_no_slot() {
+    for (is_written, is_lost_again) in [(false, false), (true, false), (true, true)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt);
+        let wrong = if is_written { &memory.loses } else { &memory.fails };
+        wrong.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        turn.interrupt(OnInterrupt::Forget);
+        if is_lost_again {
+            memory.loses.store(true, Ordering::Relaxed);
+            assert!(turn.next(&prompt).is_err());
+        }
+        let done = done(&mut turn, &prompt);
+        assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
+        assert!(memory.slots().unwrap().is_empty(), "{is_written}, {is_lost_again}");
+        assert_eq!(memory.next_position().unwrap(), 0);
+    }
+}

@@ -42,6 +42,7 @@ impl Turn {
         self.document.unapproved =
             asked.filter(|(_, call)| needs_approval(call)).map(|(i, _)| i).collect();
         self.document.begun_before = BTreeSet::new();
+        self.document.approved = BTreeSet::new();
         self.document.is_called = false;
         self.document.usage += usage;
         self.stop = stop;
@@ -81,6 +82,7 @@ impl Turn {
             return Err(Error::invalid("approve", text));
         };
         self.document.unapproved.remove(&place);
+        self.document.approved.insert(place);
         self.document.is_stale = true;
         Ok(())
     }
@@ -109,6 +111,7 @@ impl Turn {
                 ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
             }
         };
+        self.document.approved.remove(&place); // it was run without being handed out once more
         self.stage_result(result);
         Ok(())
     }
@@ -129,7 +132,8 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let (_, call) = self.open_call(call_id)?;
+        let (place, call) = self.open_call(call_id)?;
+        self.document.approved.remove(&place);
         self.document.messages.push(outcome_unknown(&call, why));
         Ok(())
     }
@@ -160,7 +164,7 @@ impl Turn {
             return;
         }
         for (place, call) in self.open_calls() {
-            let message = if self.document.is_called && !self.is_unapproved(place) {
+            let message = if self.document.is_handed_out(place) {
                 outcome_unknown(&call, "")
             } else {
                 not_run(&call, "Not run: the turn was interrupted.")
@@ -176,8 +180,7 @@ impl Turn {
         let newest = messages.iter().rposition(Message::has_tool_calls);
         let may_have_run = |(at, message): (usize, &Message)| {
             message.tool_calls().enumerate().any(|(i, call)| {
-                let is_waiting =
-                    Some(at) == newest && (!self.document.is_called || self.is_unapproved(i));
+                let is_waiting = Some(at) == newest && !self.document.is_handed_out(i);
                 !self.is_repeatable(call) && !is_waiting
             })
         };
