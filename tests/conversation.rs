@@ -30,15 +30,18 @@ mod waiting;
 #[path = "provider/wrong.rs"]
 mod wrong;
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
+use memory_prompt::conversation::{
+    Approval, Asking, AtOnce, Conversation, ModelError, Scripted, Stopper,
+};
 use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, OnInterrupt, Tool, ToolError, Turn};
-use memory_prompt::wire::Event;
+use memory_prompt::turn::{Ended, OnInterrupt, Reply, Tool, ToolError, Turn};
+use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
     ToolCall,
@@ -301,4 +304,119 @@ fn what_was_only_approved_has_not_happened() {
     .approve(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
     assert_eq!(conversation.say("Pay.").unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// What stops a conversation that is made later.
+type Later = Arc<OnceLock<Stopper>>;
+
+fn stop(later: &Later) {
+    later.get().unwrap().stop();
+}
+
+/// The user stopped a model that tells nothing on the way. It answered with a payment, which was made.
+#[test]
+fn what_a_stopped_model_calls_is_not_run() {
+    for (on_interrupt, stored) in [(OnInterrupt::Keep, 3), (OnInterrupt::Forget, 0)] {
+        let (memory, prompt) = shared();
+        let stopper = Later::default();
+        let stops = Arc::clone(&stopper);
+        let model = move |_: &Asking<'_>| {
+            stop(&stops);
+            Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+        };
+        let conversation = Conversation::new(prompt, model)
+            .on_interrupt(on_interrupt)
+            .tool(Tool::new("pay", "Pays."), |_: serde_json::Value| -> Result<&str, ToolError> {
+                panic!("it is run")
+            });
+        stopper.set(conversation.stopper()).unwrap();
+        assert_eq!(conversation.say("Pay.").unwrap().ended, Ended::Interrupted);
+        assert_eq!(memory.next_position().unwrap(), stored);
+        if let Some(result) = memory.all().unwrap().messages().nth(2) {
+            assert_eq!(result.text(), "Not run: the turn was interrupted.");
+        }
+        assert!(memory.slots().unwrap().is_empty());
+    }
+}
+
+/// The user stopped the first of three calls. The second one ran, and somebody was asked about the third.
+#[test]
+fn a_stop_while_one_call_runs_stops_the_next_ones() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = [("c1", "book"), ("c2", "book"), ("c3", "pay")];
+    let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+        .tool_call(Tool::new("book", "Books."), move |call| {
+            stop(&stops);
+            Ok(format!("{} is booked", call.id()))
+        })
+        .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+        .approve(|_| panic!("somebody is asked"));
+    stopper.set(conversation.stopper()).unwrap();
+    assert_eq!(conversation.say("Book, book and pay.").unwrap().ended, Ended::Interrupted);
+    let not_run = "Not run: the turn was interrupted.";
+    assert_eq!(texts(&memory)[2..], ["c1 is booked", not_run, not_run]);
+}
+
+/// The user stopped while somebody thought about the first of two payments, and was asked about the second too.
+#[test]
+fn a_stop_while_somebody_is_asked_stops_the_next_question() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "pay", "{}"));
+    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+        .tool(
+            Tool::new("pay", "Pays.").needing_approval(),
+            |_: serde_json::Value| -> Result<&str, ToolError> { panic!("it is run") },
+        )
+        .approve(move |call| {
+            assert_eq!(call.id(), "c1");
+            stop(&stops);
+            Approval::Yes
+        });
+    stopper.set(conversation.stopper()).unwrap();
+    assert_eq!(conversation.say("Pay twice.").unwrap().ended, Ended::Interrupted);
+    let not_run = "Not run: the turn was interrupted.";
+    assert_eq!(texts(&memory)[2..], [not_run, not_run]);
+}
+
+/// The same over an async memory.
+#[cfg(feature = "async")]
+#[test]
+fn a_stop_while_one_async_call_runs_stops_the_next_ones() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "book", "{}"));
+    let inner = faults::Slow(Arc::clone(&memory));
+    let conversation = Conversation::new_async(
+        MemoryPrompt::new_async(inner),
+        Scripted::new().says(Message::ai_calls(calls)),
+    )
+    .tool(Tool::new("book", "Books."), move |_: serde_json::Value| {
+        stop(&stops);
+        Ok("booked")
+    });
+    stopper.set(conversation.stopper()).unwrap();
+    let done = faults::polled(conversation.say("Book twice."), 200).unwrap().unwrap();
+    assert_eq!(done.ended, Ended::Interrupted);
+    assert_eq!(texts(&memory)[2..], ["booked", "Not run: the turn was interrupted."]);
+}
+
+/// What was said of an answer that broke off could not be stored at first, and then was. `say` failed all the
+/// same, and the question was asked and stored twice.
+#[test]
+fn a_broken_answer_that_is_stored_at_the_second_try_is_no_failure() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut broken = Reply::from("one two");
+    broken.stop = Some(Stop::Broken);
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let conversation = Conversation::new(prompt, Scripted::new().says(broken));
+    memory.fails.store(true, Ordering::Relaxed);
+    let done = conversation.say("Count.").unwrap();
+    assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..2));
+    assert_eq!(memory.next_position().unwrap(), 2);
 }

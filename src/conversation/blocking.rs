@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::model::{Asking, Heard, Model};
 use super::tools::{Running, run, timed_out};
-use super::{AtOnce, Conversation, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::ChatMemory;
 use crate::message::Content;
@@ -95,7 +95,10 @@ impl Conversation {
             let mut begun = self.begin(question);
             match self.drive(&mut begun.turn, on_event) {
                 Ok(done) => Ok(begun.spend(done)),
-                Err(error) => ended(begun.fail().next(&self.prompt), error),
+                Err(error) => {
+                    let was_over = begun.turn.is_over();
+                    ended(was_over, begun.fail().next(&self.prompt), error)
+                }
             }
         })
     }
@@ -127,20 +130,20 @@ impl Conversation {
         let before = self.stops.load(Ordering::Relaxed);
         let mut late = Vec::new();
         let done = loop {
+            self.stop(turn, before);
             match turn.next(&self.prompt)? {
                 Next::Ask(ask) => {
                     let asking = Asking::new(ask, &heard, &self.stops, before);
                     if asking.is_stopped() {
-                        turn.interrupt(self.settings.on_interrupt);
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
                     let reply = span.ask(|| self.model.ask(&asking));
                     self.asked(turn, &asking, reply)?;
                 }
-                Next::Call(calls) => match self.to_run(turn, calls)? {
+                Next::Call(calls) => match self.to_run(turn, calls, before)? {
                     ToRun::Parked => break turn.outcome(Ended::Parked),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs, &mut late)?,
+                    ToRun::Jobs(jobs) => self.call(turn, jobs, before, &mut late)?,
                 },
                 Next::Done(done) => break done,
             }
@@ -153,10 +156,20 @@ impl Conversation {
 
     /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
     /// this one or run at once.
-    fn call(&self, turn: &mut Turn, jobs: Jobs, late: &mut Vec<Running>) -> Result<()> {
+    fn call(
+        &self,
+        turn: &mut Turn,
+        jobs: Jobs,
+        before: u64,
+        late: &mut Vec<Running>,
+    ) -> Result<()> {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
         for (call, handler) in jobs {
+            if self.is_stopped(before) {
+                turn.error(call.id(), NOT_RUN)?;
+                continue;
+            }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
                 turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
