@@ -154,6 +154,8 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
     stops: Arc<AtomicU64>,
+    /// The calls that run on, of turns that are not stored yet.
+    late: M::Late,
     gate: M::Gate,
 }
 
@@ -225,6 +227,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
             temporaries,
             settings: Settings::default(),
             stops: Arc::default(),
+            late: M::Late::default(),
             gate: M::Gate::default(),
         }
     }

@@ -372,6 +372,11 @@ impl Turn {
         &self.document.id
     }
 
+    /// Returns the name of its slot, which it keeps in the hands of whoever adopts it.
+    pub(crate) fn slot(&self) -> &str {
+        &self.document.slot
+    }
+
     /// Returns what was said so far, the question first.
     pub fn messages(&self) -> &[Message] {
         &self.document.messages

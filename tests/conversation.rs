@@ -420,3 +420,79 @@ fn a_broken_answer_that_is_stored_at_the_second_try_is_no_failure() {
     assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..2));
     assert_eq!(memory.next_position().unwrap(), 2);
 }
+
+/// A tool that ends when this channel says so.
+fn held() -> (
+    impl Fn(serde_json::Value) -> Result<&'static str, ToolError> + Send + Sync,
+    std::sync::mpsc::Sender<()>,
+) {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let run = move |_| {
+        wait.lock().unwrap().recv()?;
+        Ok("paid")
+    };
+    (run, go)
+}
+
+/// A payment took too long, and then the model failed. What came of the payment was thrown away.
+#[test]
+fn a_late_result_outlives_the_failure_of_the_model() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .timeout(Duration::from_millis(5));
+    assert!(conversation.say("Pay.").is_err());
+    assert_eq!(memory.next_position().unwrap(), 3);
+    go.send(()).unwrap();
+    until(|| memory.next_position().unwrap() == 4);
+    assert_eq!(texts(&memory)[3], "paid");
+}
+
+/// One call took too long, and another one waited for approval. What came of the first was stored at once,
+/// before the question.
+#[test]
+fn a_late_result_of_a_parked_turn_waits_for_it() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Booked.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+        .timeout(Duration::from_millis(200));
+    assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+    go.send(()).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(memory.next_position().unwrap(), 0);
+    let waits = conversation.prompt().unfinished().unwrap().remove(0);
+    let mut turn = conversation.prompt().adopt(&waits).unwrap();
+    turn.approve("c2").unwrap();
+    assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..5);
+    until(|| memory.next_position().unwrap() == 6);
+    assert_eq!(texts(&memory)[5], "paid");
+}
+
+/// A search took too long, and the user stopped and forgot the turn. Its result was stored without its call.
+#[test]
+fn a_late_result_of_a_forgotten_turn_is_not_stored() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let (look, go) = held();
+    let model = Scripted::new().calls("look", json!({}));
+    let conversation = Conversation::new(prompt, model)
+        .on_interrupt(OnInterrupt::Forget)
+        .tool(Tool::new("look", "Looks.").repeatable(), move |it| {
+            stop(&stops);
+            look(it)
+        })
+        .timeout(Duration::from_millis(20));
+    stopper.set(conversation.stopper()).unwrap();
+    assert!(conversation.say("Look.").unwrap().messages.is_empty());
+    go.send(()).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(memory.next_position().unwrap(), 0);
+}

@@ -29,6 +29,7 @@ impl Kind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
+    type Late = (); // a future that took too long is dropped
 }
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.

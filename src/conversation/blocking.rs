@@ -93,11 +93,19 @@ impl Conversation {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
             let mut begun = self.begin(question);
-            match self.drive(&mut begun.turn, on_event) {
-                Ok(done) => Ok(begun.spend(done)),
+            let mut late = Vec::new();
+            match self.drive(&mut begun.turn, on_event, &mut late) {
+                Ok(done) => {
+                    self.settle(begun.turn.slot(), late, &done);
+                    Ok(begun.spend(done))
+                }
                 Err(error) => {
                     let was_over = begun.turn.is_over();
-                    ended(was_over, begun.fail().next(&self.prompt), error)
+                    let next = begun.fail().next(&self.prompt);
+                    if let Ok(Next::Done(done)) = &next {
+                        self.settle(begun.turn.slot(), late, done);
+                    }
+                    ended(was_over, next, error)
                 }
             }
         })
@@ -112,8 +120,27 @@ impl Conversation {
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
-            self.drive(turn, on_event)
+            let mut late = Vec::new();
+            let done = self.drive(turn, on_event, &mut late);
+            match &done {
+                Ok(done) => self.settle(turn.slot(), late, done),
+                // The turn can be run again.
+                Err(_) => self.late.put(turn.slot(), late),
+            }
+            done
         })
+    }
+
+    /// Appends the late results of a turn that is stored, when they come. Those of one that is
+    /// parked wait until it is.
+    fn settle(&self, slot: &str, mut late: Vec<Running>, done: &Done) {
+        late.extend(self.late.take(slot));
+        if done.ended == Ended::Parked {
+            return self.late.put(slot, late);
+        }
+        for running in late.into_iter().filter(|it| it.is_of(&done.messages)) {
+            running.append_late(Arc::clone(self.prompt.memory()));
+        }
     }
 
     fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
@@ -124,12 +151,16 @@ impl Conversation {
         }
     }
 
-    fn drive(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
+    fn drive(
+        &self,
+        turn: &mut Turn,
+        on_event: impl FnMut(Event) + Send,
+        late: &mut Vec<Running>,
+    ) -> Result<Done> {
         self.equip(turn);
         let heard: Arc<Mutex<Heard<'_>>> = Heard::by(on_event);
         let before = self.stops.load(Ordering::Relaxed);
-        let mut late = Vec::new();
-        let done = loop {
+        loop {
             self.stop(turn, before);
             match turn.next(&self.prompt)? {
                 Next::Ask(ask) => {
@@ -142,16 +173,12 @@ impl Conversation {
                     self.asked(turn, &asking, reply)?;
                 }
                 Next::Call(calls) => match self.to_run(turn, calls, before)? {
-                    ToRun::Parked => break turn.outcome(Ended::Parked),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs, before, &mut late)?,
+                    ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
+                    ToRun::Jobs(jobs) => self.call(turn, jobs, before, late)?,
                 },
-                Next::Done(done) => break done,
+                Next::Done(done) => return Ok(done),
             }
-        };
-        for running in late {
-            running.append_late(Arc::clone(self.prompt.memory()));
         }
-        Ok(done)
     }
 
     /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
