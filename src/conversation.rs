@@ -106,9 +106,16 @@
 //!
 //! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
 //! error for the model, and the turn goes on. Where the model fails the turn comes to nothing, and
-//! nothing is stored but what [has happened](crate::turn#what-happened-is-never-denied): the same
-//! question can be asked again. Whoever wants to go on in the middle keeps the [`Turn`] and
-//! [runs](Conversation::run) it again.
+//! nothing is stored, so that the same question can be asked again: unless a tool
+//! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
+//! the calls and their results are stored, and to ask again stores the question twice, or nothing
+//! where the turn has an [id of its own](Turn::with_id). Whoever wants to try again in any case keeps
+//! the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
+//!
+//! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
+//! owners for a while. What the first one finds out is stored as a late result only if the adopter
+//! has ended the turn by then; before, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt what
+//! nobody runs any more.
 
 #[cfg(feature = "async")]
 mod asynchronous;
