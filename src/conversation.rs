@@ -106,9 +106,16 @@
 //!
 //! A tool that fails, panics, is not there, is handed what it can't read or is too slow becomes an
 //! error for the model, and the turn goes on. Where the model fails the turn comes to nothing, and
-//! nothing is stored but what [has happened](crate::turn#what-happened-is-never-denied): the same
-//! question can be asked again. Whoever wants to go on in the middle keeps the [`Turn`] and
-//! [runs](Conversation::run) it again.
+//! nothing is stored, so that the same question can be asked again: unless a tool
+//! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
+//! the calls and their results are stored, and to ask again stores the question twice, or nothing
+//! where the turn has an [id of its own](Turn::with_id). Whoever wants to try again in any case keeps
+//! the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
+//!
+//! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
+//! owners for a while. What the first one finds out is stored as a late result only if the adopter
+//! has ended the turn by then; before, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt what
+//! nobody runs any more.
 
 #[cfg(feature = "async")]
 mod asynchronous;
@@ -132,7 +139,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
+use crate::turn::{Call, Done, Next, OnInterrupt, Reply, Tool, Turn};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -154,6 +161,8 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
     stops: Arc<AtomicU64>,
+    /// The calls that run on, of turns that are not stored yet.
+    late: M::Late,
     gate: M::Gate,
 }
 
@@ -197,7 +206,7 @@ pub enum Approval {
     Yes,
     /// It may not, and the model is told so in these words.
     No(String),
-    /// Nobody knows yet. The turn is [parked](Ended::Parked): whoever has the answer
+    /// Nobody knows yet. The turn is [parked](crate::turn::Ended::Parked): whoever has the answer
     /// [adopts](MemoryPrompt::adopt) it, [approves](Turn::approve) and [runs](Conversation::run) it.
     Later,
 }
@@ -225,6 +234,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
             temporaries,
             settings: Settings::default(),
             stops: Arc::default(),
+            late: M::Late::default(),
             gate: M::Gate::default(),
         }
     }
@@ -317,22 +327,37 @@ impl<M: ?Sized + Kind> Conversation<M> {
         }
     }
 
+    /// Returns true where somebody has stopped what ran at this number of stops.
+    fn is_stopped(&self, before: u64) -> bool {
+        self.stops.load(Ordering::Relaxed) != before
+    }
+
+    /// Ends the turn where somebody has stopped it: what was not begun is not run.
+    fn stop(&self, turn: &mut Turn, before: u64) {
+        if self.is_stopped(before) {
+            turn.interrupt(self.settings.on_interrupt);
+        }
+    }
+
     fn handler(&self, call: &Call) -> Option<&Arc<M::Handler>> {
         let place = self.tools.iter().position(|tool| tool.name() == call.name())?;
         self.handlers.get(place)
     }
 
     /// Takes apart what the turn hands out: answers what is not to be run, and returns what is.
-    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>) -> Result<ToRun<M>> {
+    /// After a stop nothing of it is run, and nobody is asked.
+    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<ToRun<M>> {
         let (waiting, mut ready): (Vec<_>, Vec<_>) =
             calls.into_iter().partition(Call::needs_approval);
         if ready.is_empty() {
-            return self.ask_approval(turn, &waiting);
+            return self.ask_approval(turn, &waiting, before);
         }
         let mut jobs = Vec::new();
         for call in ready.drain(..) {
             if call.may_have_run() {
                 turn.unknown(call.id(), "")?;
+            } else if self.is_stopped(before) {
+                turn.error(call.id(), NOT_RUN)?;
             } else if let Some(handler) = self.handler(&call) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
@@ -342,9 +367,12 @@ impl<M: ?Sized + Kind> Conversation<M> {
         Ok(ToRun::Jobs(jobs))
     }
 
-    fn ask_approval(&self, turn: &mut Turn, waiting: &[Call]) -> Result<ToRun<M>> {
+    fn ask_approval(&self, turn: &mut Turn, waiting: &[Call], before: u64) -> Result<ToRun<M>> {
         let mut is_parked = true;
         for call in waiting {
+            if self.is_stopped(before) {
+                return Ok(ToRun::Jobs(Vec::new()));
+            }
             let approver = self.settings.approver.as_ref();
             match approver.map_or(Approval::Later, |approver| approver(call)) {
                 Approval::Yes => turn.approve(call.id())?,
@@ -429,11 +457,14 @@ enum ToRun<M: ?Sized + Kind> {
     Parked,
 }
 
-/// Returns the outcome of a turn whose loop failed and that was ended for it.
-fn ended(next: Result<Next>, error: Error) -> Result<Done> {
+/// The text for the model about a call that a stop came before.
+const NOT_RUN: &str = "Not run: the turn was interrupted.";
+
+/// Returns the outcome of a turn whose loop failed and that was ended for it, unless it was over.
+fn ended(was_over: bool, next: Result<Next>, error: Error) -> Result<Done> {
     match next {
         // Only its last append had failed, and now it is stored.
-        Ok(Next::Done(done)) if matches!(done.ended, Ended::Answered | Ended::Rounds) => Ok(done),
+        Ok(Next::Done(done)) if was_over => Ok(done),
         _ => Err(error),
     }
 }

@@ -372,6 +372,11 @@ impl Turn {
         &self.document.id
     }
 
+    /// Returns the name of its slot, which it keeps in the hands of whoever adopts it.
+    pub(crate) fn slot(&self) -> &str {
+        &self.document.slot
+    }
+
     /// Returns what was said so far, the question first.
     pub fn messages(&self) -> &[Message] {
         &self.document.messages
@@ -394,7 +399,8 @@ impl Turn {
         self.limits = limits;
     }
 
-    fn is_over(&self) -> bool {
+    /// Returns true where nothing is left but to store it.
+    pub(crate) fn is_over(&self) -> bool {
         self.document.ended.is_some() || self.done.is_some()
     }
 
@@ -460,10 +466,11 @@ impl Serialize for Turn {
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(from)?;
-        // Whoever wrote it may have run what it was handed.
-        if document.is_called || document.is_saving {
-            document.calls_may_have_run();
+        // Whoever wrote it may have run what it was handed, or was about to be.
+        if document.is_saving {
+            document.hand_out();
         }
+        document.calls_may_have_run();
         let is_committing = document.ended.is_some();
         Ok(Self { is_committing, ..Self::of(document) })
     }

@@ -18,6 +18,8 @@ mod folder;
 mod kills;
 #[path = "conversation/many.rs"]
 mod many;
+#[path = "common/odd.rs"]
+mod odd;
 #[path = "provider/setups.rs"]
 mod setups;
 #[path = "provider/validators.rs"]
@@ -28,17 +30,23 @@ mod waiting;
 #[path = "provider/wrong.rs"]
 mod wrong;
 
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
-use memory_prompt::turn::{Ended, OnInterrupt, Tool, ToolError, Turn};
-use memory_prompt::wire::Event;
+use memory_prompt::conversation::{
+    Approval, Asking, AtOnce, Conversation, ModelError, Scripted, Stopper,
+};
+use memory_prompt::memory::Limits;
+use memory_prompt::turn::{Ended, OnInterrupt, Reply, Tool, ToolError, Turn};
+use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
+    ToolCall,
 };
+use odd::Odd;
 use serde_json::json;
 
 fn shared() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
@@ -181,7 +189,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
 fn calls_of_one_answer_run_at_once_where_they_may() {
     let (memory, prompt) = shared();
     let meet = Arc::new(std::sync::Barrier::new(2));
-    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "meet", "{}"));
     let model = Scripted::new().says(Message::ai_calls(calls)).says("Met.");
     let conversation = Conversation::new(prompt, model).parallel().tool_call(
         Tool::new("meet", "Waits for the other one."),
@@ -280,4 +288,211 @@ fn a_turn_can_be_run_again() {
     assert!(conversation.run(&mut turn, |_| {}).is_err());
     assert_eq!(memory.next_position().unwrap(), 0);
     assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
+}
+
+/// One payment was approved and another was to wait, over a memory that keeps no such turn. The first one had
+/// not been made, and was stored as one that may have been.
+#[test]
+fn what_was_only_approved_has_not_happened() {
+    let memory = Odd::new(Limits::default());
+    let calls = ["yes", "later"].map(|id| ToolCall::new(id, "pay", "{}"));
+    let conversation = Conversation::new(
+        MemoryPrompt::new(Arc::clone(&memory)),
+        Scripted::new().says(Message::ai_calls(calls)),
+    )
+    .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+    .approve(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
+    assert_eq!(conversation.say("Pay.").unwrap_err().kind(), ErrorKind::Unsupported);
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// What stops a conversation that is made later.
+type Later = Arc<OnceLock<Stopper>>;
+
+fn stop(later: &Later) {
+    later.get().unwrap().stop();
+}
+
+/// The user stopped a model that tells nothing on the way. It answered with a payment, which was made.
+#[test]
+fn what_a_stopped_model_calls_is_not_run() {
+    for (on_interrupt, stored) in [(OnInterrupt::Keep, 3), (OnInterrupt::Forget, 0)] {
+        let (memory, prompt) = shared();
+        let stopper = Later::default();
+        let stops = Arc::clone(&stopper);
+        let model = move |_: &Asking<'_>| {
+            stop(&stops);
+            Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+        };
+        let conversation = Conversation::new(prompt, model)
+            .on_interrupt(on_interrupt)
+            .tool(Tool::new("pay", "Pays."), |_: serde_json::Value| -> Result<&str, ToolError> {
+                panic!("it is run")
+            });
+        stopper.set(conversation.stopper()).unwrap();
+        assert_eq!(conversation.say("Pay.").unwrap().ended, Ended::Interrupted);
+        assert_eq!(memory.next_position().unwrap(), stored);
+        if let Some(result) = memory.all().unwrap().messages().nth(2) {
+            assert_eq!(result.text(), "Not run: the turn was interrupted.");
+        }
+        assert!(memory.slots().unwrap().is_empty());
+    }
+}
+
+/// The user stopped the first of three calls. The second one ran, and somebody was asked about the third.
+#[test]
+fn a_stop_while_one_call_runs_stops_the_next_ones() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = [("c1", "book"), ("c2", "book"), ("c3", "pay")];
+    let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+        .tool_call(Tool::new("book", "Books."), move |call| {
+            stop(&stops);
+            Ok(format!("{} is booked", call.id()))
+        })
+        .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+        .approve(|_| panic!("somebody is asked"));
+    stopper.set(conversation.stopper()).unwrap();
+    assert_eq!(conversation.say("Book, book and pay.").unwrap().ended, Ended::Interrupted);
+    let not_run = "Not run: the turn was interrupted.";
+    assert_eq!(texts(&memory)[2..], ["c1 is booked", not_run, not_run]);
+}
+
+/// The user stopped while somebody thought about the first of two payments, and was asked about the second too.
+#[test]
+fn a_stop_while_somebody_is_asked_stops_the_next_question() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "pay", "{}"));
+    let conversation = Conversation::new(prompt, Scripted::new().says(Message::ai_calls(calls)))
+        .tool(
+            Tool::new("pay", "Pays.").needing_approval(),
+            |_: serde_json::Value| -> Result<&str, ToolError> { panic!("it is run") },
+        )
+        .approve(move |call| {
+            assert_eq!(call.id(), "c1");
+            stop(&stops);
+            Approval::Yes
+        });
+    stopper.set(conversation.stopper()).unwrap();
+    assert_eq!(conversation.say("Pay twice.").unwrap().ended, Ended::Interrupted);
+    let not_run = "Not run: the turn was interrupted.";
+    assert_eq!(texts(&memory)[2..], [not_run, not_run]);
+}
+
+/// The same over an async memory.
+#[cfg(feature = "async")]
+#[test]
+fn a_stop_while_one_async_call_runs_stops_the_next_ones() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "book", "{}"));
+    let inner = faults::Slow(Arc::clone(&memory));
+    let conversation = Conversation::new_async(
+        MemoryPrompt::new_async(inner),
+        Scripted::new().says(Message::ai_calls(calls)),
+    )
+    .tool(Tool::new("book", "Books."), move |_: serde_json::Value| {
+        stop(&stops);
+        Ok("booked")
+    });
+    stopper.set(conversation.stopper()).unwrap();
+    let done = faults::polled(conversation.say("Book twice."), 200).unwrap().unwrap();
+    assert_eq!(done.ended, Ended::Interrupted);
+    assert_eq!(texts(&memory)[2..], ["booked", "Not run: the turn was interrupted."]);
+}
+
+/// What was said of an answer that broke off could not be stored at first, and then was. `say` failed all the
+/// same, and the question was asked and stored twice.
+#[test]
+fn a_broken_answer_that_is_stored_at_the_second_try_is_no_failure() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut broken = Reply::from("one two");
+    broken.stop = Some(Stop::Broken);
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let conversation = Conversation::new(prompt, Scripted::new().says(broken));
+    memory.fails.store(true, Ordering::Relaxed);
+    let done = conversation.say("Count.").unwrap();
+    assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..2));
+    assert_eq!(memory.next_position().unwrap(), 2);
+}
+
+/// A tool that ends when this channel says so.
+fn held() -> (
+    impl Fn(serde_json::Value) -> Result<&'static str, ToolError> + Send + Sync,
+    std::sync::mpsc::Sender<()>,
+) {
+    let (go, wait) = channel::<()>();
+    let wait = Mutex::new(wait);
+    let run = move |_| {
+        wait.lock().unwrap().recv()?;
+        Ok("paid")
+    };
+    (run, go)
+}
+
+/// A payment took too long, and then the model failed. What came of the payment was thrown away.
+#[test]
+fn a_late_result_outlives_the_failure_of_the_model() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .timeout(Duration::from_millis(5));
+    assert!(conversation.say("Pay.").is_err());
+    assert_eq!(memory.next_position().unwrap(), 3);
+    go.send(()).unwrap();
+    until(|| memory.next_position().unwrap() == 4);
+    assert_eq!(texts(&memory)[3], "paid");
+}
+
+/// One call took too long, and another one waited for approval. What came of the first was stored at once,
+/// before the question.
+#[test]
+fn a_late_result_of_a_parked_turn_waits_for_it() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Booked.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+        .timeout(Duration::from_millis(200));
+    assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+    go.send(()).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(memory.next_position().unwrap(), 0);
+    let waits = conversation.prompt().unfinished().unwrap().remove(0);
+    let mut turn = conversation.prompt().adopt(&waits).unwrap();
+    turn.approve("c2").unwrap();
+    assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..5);
+    until(|| memory.next_position().unwrap() == 6);
+    assert_eq!(texts(&memory)[5], "paid");
+}
+
+/// A search took too long, and the user stopped and forgot the turn. Its result was stored without its call.
+#[test]
+fn a_late_result_of_a_forgotten_turn_is_not_stored() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let (look, go) = held();
+    let model = Scripted::new().calls("look", json!({}));
+    let conversation = Conversation::new(prompt, model)
+        .on_interrupt(OnInterrupt::Forget)
+        .tool(Tool::new("look", "Looks.").repeatable(), move |it| {
+            stop(&stops);
+            look(it)
+        })
+        .timeout(Duration::from_millis(20));
+    stopper.set(conversation.stopper()).unwrap();
+    assert!(conversation.say("Look.").unwrap().messages.is_empty());
+    go.send(()).unwrap();
+    thread::sleep(Duration::from_millis(50));
+    assert_eq!(memory.next_position().unwrap(), 0);
 }

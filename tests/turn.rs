@@ -4,21 +4,23 @@
 
 #[path = "common/counted.rs"]
 mod counted;
+#[path = "common/odd.rs"]
+mod odd;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use counted::{cases, counted};
-use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
-use memory_prompt::record::{SlotVersion, Snapshot};
+use memory_prompt::memory::{Limits, MemoryId};
 use memory_prompt::turn::{
-    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Tool, ToolError, Turn,
+    Ask, Call, Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
 };
 use memory_prompt::wire::{Stop, anthropic, ollama};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind, InMemoryStore,
     MemoryPrompt, Message, Provider, Result, ToolCall, Window,
 };
+use odd::Odd;
 use proptest::prelude::*;
 
 fn calls<const N: usize>(named: [(&str, &str); N]) -> Message {
@@ -357,60 +359,6 @@ fn a_tool_that_there_is_not_is_an_error_for_the_model() {
     assert_eq!(sent.prompt()[2].text(), "There is no tool \"fly\".");
     assert!(sent.prompt()[3].text().contains("missing field `place`"));
     assert!(sent.prompt()[3].as_tool().unwrap().is_error());
-}
-
-/// A memory that fails as it is told, with limits as it is told.
-#[derive(Debug)]
-struct Odd {
-    inner: DefaultChatMemory,
-    limits: Limits,
-    /// The next append is made, and its answer is lost.
-    loses: AtomicBool,
-}
-
-impl Odd {
-    fn new(limits: Limits) -> Arc<Self> {
-        let inner = DefaultChatMemory::new();
-        Arc::new(Self { inner, limits, loses: AtomicBool::new(false) })
-    }
-}
-
-impl ChatMemory for Odd {
-    fn id(&self) -> &MemoryId {
-        self.inner.id()
-    }
-    fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> Result<std::ops::Range<u64>> {
-        self.inner.append(batch, expected)
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.inner.read(before, n)
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.inner.evict(before)
-    }
-    fn clear(&self) -> Result<()> {
-        self.inner.clear()
-    }
-    fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        let appended = self.inner.append_with(append)?;
-        if self.loses.swap(false, Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
-        }
-        Ok(appended)
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.inner.read_with(read)
-    }
-    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.inner.slots()
-    }
-    fn limits(&self) -> Limits {
-        self.limits
-    }
 }
 
 #[test]
@@ -900,5 +848,123 @@ counted! {
         prop_assert!(built.report().repaired.is_empty());
         prop_assert!(built.report().left_out.is_empty());
         prop_assert!(ran.values().all(|times| *times == 1), "{ran:?}");
+    }
+}
+
+/// The tokens ran out right behind the name of a call, and it ran without its filter, as if it took nothing.
+#[test]
+fn a_call_at_which_the_answer_was_cut_is_not_run() {
+    for stop in [Stop::Length, Stop::Filtered] {
+        let (_, mut prompt) = shared();
+        let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
+        ask(&mut turn, &prompt);
+        let asked = [ToolCall::new("c1", "look", "{}"), ToolCall::new("c2", "book", "")];
+        let mut reply = Reply::from(Message::ai_calls(asked));
+        reply.stop = Some(stop);
+        turn.answer(reply).unwrap();
+        let handed_out = call(&mut turn, &prompt);
+        assert_eq!(handed_out.iter().map(Call::id).collect::<Vec<_>>(), ["c1"]);
+        assert_eq!(turn.messages()[2].text(), "Not run: the answer was cut.");
+        turn.result("c1", ok("x")).unwrap();
+        ask(&mut turn, &prompt);
+    }
+}
+
+/// The last call had the id of the first one. The first was closed in its place, and the cut one ran.
+#[test]
+fn a_cut_call_is_not_run_under_the_id_of_another() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Purge the drafts.")).tools(tools());
+    ask(&mut turn, &prompt);
+    let asked = [ToolCall::new("c", "book", "{}"), ToolCall::new("c", "book", "")];
+    let mut reply = Reply::from(Message::ai_calls(asked));
+    reply.stop = Some(Stop::Length);
+    turn.answer(reply).unwrap();
+    ask(&mut turn, &prompt);
+}
+
+/// A tool that takes nothing was handed `{}`, as models write it, and never ran.
+#[test]
+fn a_tool_that_takes_nothing_is_handed_nothing() {
+    #[derive(serde::Deserialize)]
+    struct Nothing;
+    #[derive(Debug, serde::Deserialize)]
+    struct Something {
+        #[serde(rename = "n")]
+        _n: u32,
+    }
+    for arguments in ["{}", "", " { } ", "null"] {
+        let (_, mut prompt) = shared();
+        let mut turn = prompt.turn(Message::user("What is it o'clock?"));
+        ask(&mut turn, &prompt);
+        turn.answer(Message::ai_calls([ToolCall::new("c1", "now", arguments)])).unwrap();
+        let now = call(&mut turn, &prompt).remove(0);
+        now.parse::<()>().unwrap();
+        now.parse::<Nothing>().unwrap();
+        let error = now.parse::<Something>().unwrap_err().to_string();
+        let wanted = if arguments == "null" { "invalid type: null" } else { "missing field `n`" };
+        assert!(error.contains(wanted), "{error}");
+    }
+    let (_, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    let book = call(&mut turn, &prompt).remove(0);
+    assert!(book.parse::<()>().is_err(), "it was handed something");
+}
+
+/// A turn of which a payment waits for approval, and somebody says that it may be made.
+fn approved(prompt: &mut MemoryPrompt) -> Turn {
+    let pay = Tool::new("pay", "Pays.").needing_approval();
+    let mut turn = prompt.turn(Message::user("Pay.")).tools([pay]);
+    ask(&mut turn, prompt);
+    turn.answer(calls([("c1", "pay")])).unwrap();
+    assert!(call(&mut turn, prompt)[0].needs_approval());
+    drop(turn);
+    let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    turn.approve("c1").unwrap();
+    turn
+}
+
+/// Somebody approved of a payment, and the turn was handed to a worker, who took it for one that may
+/// have been made: it never was.
+#[test]
+fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
+    let (_, mut prompt) = shared();
+    let bytes = serde_json::to_string(&approved(&mut prompt)).unwrap();
+    let mut turn: Turn = serde_json::from_str(&bytes).unwrap();
+    let pay = call(&mut turn, &prompt).remove(0);
+    assert!(!pay.may_have_run() && !pay.needs_approval() && pay.is_kept());
+    // Now it may have run: for who is handed this turn, and for who was handed the same one before.
+    let moved = serde_json::to_string(&turn).unwrap();
+    for bytes in [&moved, &bytes] {
+        let mut turn: Turn = serde_json::from_str(bytes).unwrap();
+        assert!(call(&mut turn, &prompt)[0].may_have_run());
+    }
+
+    let (_, mut prompt) = shared();
+    let mut turn = approved(&mut prompt);
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(turn.messages()[2].text(), "Not run: the turn was interrupted.");
+}
+
+/// A turn failed as it was written down, and came to nothing. Its slot stayed for ever, and each later
+/// model was told of a booking that was never handed out.
+#[test]
+fn a_turn_that_is_forgotten_leaves_no_slot() {
+    for (is_written, is_lost_again) in [(false, false), (true, false), (true, true)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut turn = booking(&mut prompt);
+        let wrong = if is_written { &memory.loses } else { &memory.fails };
+        wrong.store(true, Ordering::Relaxed);
+        assert!(turn.next(&prompt).is_err());
+        turn.interrupt(OnInterrupt::Forget);
+        if is_lost_again {
+            memory.loses.store(true, Ordering::Relaxed);
+            assert!(turn.next(&prompt).is_err());
+        }
+        let done = done(&mut turn, &prompt);
+        assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
+        assert!(memory.slots().unwrap().is_empty(), "{is_written}, {is_lost_again}");
+        assert_eq!(memory.next_position().unwrap(), 0);
     }
 }

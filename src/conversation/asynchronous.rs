@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::gate::{Gate, Place};
 use super::model::{Asking, AsyncModel, Heard};
 use super::tools::{Kind, Outcome, panicked, timed_out};
-use super::{AtOnce, Conversation, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::message::Content;
@@ -29,6 +29,7 @@ impl Kind for dyn AsyncChatMemory + '_ {
     type Model = dyn AsyncModel;
     type Handler = dyn Fn(&Call) -> BoxFuture<'static, Outcome> + Send + Sync;
     type Gate = Gate;
+    type Late = (); // a future that took too long is dropped
 }
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.
@@ -141,8 +142,9 @@ impl Conversation<dyn AsyncChatMemory> {
             match self.drive(&mut begun.turn, on_event).await {
                 Ok(done) => Ok(begun.spend(done)),
                 Err(error) => {
-                    let turn = begun.fail();
-                    ended(turn.next_async(&self.prompt).await, error)
+                    let was_over = begun.turn.is_over();
+                    let next = begun.fail().next_async(&self.prompt).await;
+                    ended(was_over, next, error)
                 }
             }
         };
@@ -184,35 +186,39 @@ impl Conversation<dyn AsyncChatMemory> {
         let heard: Arc<Mutex<Heard<'static>>> = Heard::by(on_event);
         let before = self.stops.load(Ordering::Relaxed);
         loop {
+            self.stop(turn, before);
             match turn.next_async(&self.prompt).await? {
                 Next::Ask(ask) => {
                     let asking = Asking::new(ask, &heard, &self.stops, before);
                     if asking.is_stopped() {
-                        turn.interrupt(self.settings.on_interrupt);
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
                     let reply = span.ask_async(self.model.ask(asking.clone())).await;
                     self.asked(turn, &asking, reply)?;
                 }
-                Next::Call(calls) => match self.to_run(turn, calls)? {
+                Next::Call(calls) => match self.to_run(turn, calls, before)? {
                     ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs).await?,
+                    ToRun::Jobs(jobs) => self.call(turn, jobs, before).await?,
                 },
                 Next::Done(done) => return Ok(done),
             }
         }
     }
 
-    async fn call(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
-        let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
+    async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         if self.settings.is_parallel {
+            let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
             for (call, outcome) in all(runs.map(|run| Box::pin(run) as _).collect()).await {
                 take(turn, &call, outcome)?;
             }
         } else {
-            for run in runs {
-                let (call, outcome) = run.await;
+            for (call, handler) in jobs {
+                if self.is_stopped(before) {
+                    turn.error(call.id(), NOT_RUN)?;
+                    continue;
+                }
+                let (call, outcome) = self.run_one(call, handler).await;
                 take(turn, &call, outcome)?;
             }
         }

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::model::{Asking, Heard, Model};
 use super::tools::{Running, run, timed_out};
-use super::{AtOnce, Conversation, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::ChatMemory;
 use crate::message::Content;
@@ -93,9 +93,20 @@ impl Conversation {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
             let mut begun = self.begin(question);
-            match self.drive(&mut begun.turn, on_event) {
-                Ok(done) => Ok(begun.spend(done)),
-                Err(error) => ended(begun.fail().next(&self.prompt), error),
+            let mut late = Vec::new();
+            match self.drive(&mut begun.turn, on_event, &mut late) {
+                Ok(done) => {
+                    self.settle(begun.turn.slot(), late, &done);
+                    Ok(begun.spend(done))
+                }
+                Err(error) => {
+                    let was_over = begun.turn.is_over();
+                    let next = begun.fail().next(&self.prompt);
+                    if let Ok(Next::Done(done)) = &next {
+                        self.settle(begun.turn.slot(), late, done);
+                    }
+                    ended(was_over, next, error)
+                }
             }
         })
     }
@@ -109,8 +120,27 @@ impl Conversation {
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
-            self.drive(turn, on_event)
+            let mut late = Vec::new();
+            let done = self.drive(turn, on_event, &mut late);
+            match &done {
+                Ok(done) => self.settle(turn.slot(), late, done),
+                // The turn can be run again.
+                Err(_) => self.late.put(turn.slot(), late),
+            }
+            done
         })
+    }
+
+    /// Appends the late results of a turn that is stored, when they come. Those of one that is
+    /// parked wait until it is.
+    fn settle(&self, slot: &str, mut late: Vec<Running>, done: &Done) {
+        late.extend(self.late.take(slot));
+        if done.ended == Ended::Parked {
+            return self.late.put(slot, late);
+        }
+        for running in late.into_iter().filter(|it| it.is_of(&done.messages)) {
+            running.append_late(Arc::clone(self.prompt.memory()));
+        }
     }
 
     fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
@@ -121,42 +151,52 @@ impl Conversation {
         }
     }
 
-    fn drive(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
+    fn drive(
+        &self,
+        turn: &mut Turn,
+        on_event: impl FnMut(Event) + Send,
+        late: &mut Vec<Running>,
+    ) -> Result<Done> {
         self.equip(turn);
         let heard: Arc<Mutex<Heard<'_>>> = Heard::by(on_event);
         let before = self.stops.load(Ordering::Relaxed);
-        let mut late = Vec::new();
-        let done = loop {
+        loop {
+            self.stop(turn, before);
             match turn.next(&self.prompt)? {
                 Next::Ask(ask) => {
                     let asking = Asking::new(ask, &heard, &self.stops, before);
                     if asking.is_stopped() {
-                        turn.interrupt(self.settings.on_interrupt);
                         continue;
                     }
                     let span = self.settings.watch.model(&asking);
                     let reply = span.ask(|| self.model.ask(&asking));
                     self.asked(turn, &asking, reply)?;
                 }
-                Next::Call(calls) => match self.to_run(turn, calls)? {
-                    ToRun::Parked => break turn.outcome(Ended::Parked),
-                    ToRun::Jobs(jobs) => self.call(turn, jobs, &mut late)?,
+                Next::Call(calls) => match self.to_run(turn, calls, before)? {
+                    ToRun::Parked => return Ok(turn.outcome(Ended::Parked)),
+                    ToRun::Jobs(jobs) => self.call(turn, jobs, before, late)?,
                 },
-                Next::Done(done) => break done,
+                Next::Done(done) => return Ok(done),
             }
-        };
-        for running in late {
-            running.append_late(Arc::clone(self.prompt.memory()));
         }
-        Ok(done)
     }
 
     /// Runs these calls: on this thread, or on threads of their own where they may be too slow for
     /// this one or run at once.
-    fn call(&self, turn: &mut Turn, jobs: Jobs, late: &mut Vec<Running>) -> Result<()> {
+    fn call(
+        &self,
+        turn: &mut Turn,
+        jobs: Jobs,
+        before: u64,
+        late: &mut Vec<Running>,
+    ) -> Result<()> {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
         for (call, handler) in jobs {
+            if self.is_stopped(before) {
+                turn.error(call.id(), NOT_RUN)?;
+                continue;
+            }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
                 turn.result(call.id(), span.call(|| run(&*handler, &call)))?;

@@ -1,6 +1,7 @@
 //! The differences between blocking and async conversations, and the run of blocking tools.
 
 use std::any::Any;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -24,6 +25,9 @@ pub trait Kind: sealed::Sealed {
     /// The lock that lets one turn run at a time.
     #[doc(hidden)]
     type Gate: Default;
+    /// The calls that took too long, while their turns are not stored.
+    #[doc(hidden)]
+    type Late: Default;
 }
 
 mod sealed {
@@ -40,6 +44,7 @@ impl Kind for dyn ChatMemory + '_ {
     type Model = dyn Model;
     type Handler = dyn Fn(&Call) -> Outcome + Send + Sync;
     type Gate = parking_lot::Mutex<()>;
+    type Late = Late;
 }
 
 type Handler = <dyn ChatMemory as Kind>::Handler;
@@ -94,6 +99,12 @@ impl Running {
         }
     }
 
+    /// Returns true where one of these messages has made the call.
+    pub(super) fn is_of(&self, messages: &[Message]) -> bool {
+        let mut calls = messages.iter().flat_map(Message::tool_calls);
+        calls.any(|it| it.id == self.call.id() && it.name == self.call.name())
+    }
+
     /// Appends what comes of it when it comes, if the conversation is still there by then.
     pub(super) fn append_late(self, memory: Arc<dyn ChatMemory>) {
         let Ok(seen) = memory.read(None, 0) else { return };
@@ -113,6 +124,36 @@ impl Running {
         };
         // Without a thread for it the outcome stays unknown too.
         let _ = thread::Builder::new().name("late result".to_owned()).spawn(wait);
+    }
+}
+
+/// The calls that took too long, of turns that are parked or may be run again, with the slots of
+/// those: a result is stored behind its call or not at all.
+#[derive(Default)]
+pub struct Late(parking_lot::Mutex<Vec<(String, Running)>>);
+
+/// So many are kept. Nobody says when a turn is given up.
+const MOST_LATE: usize = 256;
+
+impl Late {
+    /// Keeps these; the oldest go where there are too many.
+    pub(super) fn put(&self, slot: &str, late: Vec<Running>) {
+        let mut kept = self.0.lock();
+        kept.extend(late.into_iter().map(|running| (slot.to_owned(), running)));
+        let too_many = kept.len().saturating_sub(MOST_LATE);
+        kept.drain(..too_many);
+    }
+
+    /// Takes out those of the turn with this slot.
+    pub(super) fn take(&self, slot: &str) -> Vec<Running> {
+        let mut kept = self.0.lock();
+        kept.extract_if(.., |(it, _)| it == slot).map(|(_, running)| running).collect()
+    }
+}
+
+impl fmt::Debug for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Late").finish_non_exhaustive()
     }
 }
 

@@ -65,6 +65,9 @@ pub(super) struct Document {
     /// The places, among the newest calls, of those that wait for somebody's approval.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) unapproved: BTreeSet<usize>,
+    /// The places of those that somebody has approved of and that were not handed out since.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) approved: BTreeSet<usize>,
     /// The places of those that were handed out to an earlier owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) begun_before: BTreeSet<usize>,
@@ -115,6 +118,7 @@ impl Document {
             repeatable: BTreeSet::new(),
             is_called: false,
             unapproved: BTreeSet::new(),
+            approved: BTreeSet::new(),
             begun_before: BTreeSet::new(),
             is_stale: false,
             usage: Usage::default(),
@@ -137,11 +141,22 @@ impl Document {
         calls
     }
 
-    /// Notes that an earlier owner may have run the calls that wait, but for those that nobody has
-    /// approved of.
+    /// Returns true where the call at this place may have been run by whoever it was handed to.
+    pub(super) fn is_handed_out(&self, place: usize) -> bool {
+        self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
+    }
+
+    /// Notes that an earlier owner may have run the calls that were handed out and wait.
     pub(super) fn calls_may_have_run(&mut self) {
         let places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
-        self.begun_before.extend(places.into_iter().filter(|i| !self.unapproved.contains(i)));
+        let begun: Vec<usize> = places.into_iter().filter(|i| self.is_handed_out(*i)).collect();
+        self.begun_before.extend(begun);
+    }
+
+    /// Notes that the calls that wait are handed out, but for those that nobody has approved of.
+    pub(super) fn hand_out(&mut self) {
+        self.is_called = true;
+        self.approved.clear();
     }
 }
 

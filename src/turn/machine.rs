@@ -164,7 +164,7 @@ impl Turn {
                 return Err(Error::new(ErrorKind::Unsupported, "turn", text));
             }
         }
-        self.document.is_called = true;
+        self.document.hand_out();
         let begun_before = &self.document.begun_before;
         let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
@@ -194,9 +194,10 @@ impl Turn {
     }
 
     /// The same once more, where the outcome is not known. If it was done this is a conflict, and a look at
-    /// the slot tells.
+    /// the slot tells. A turn that was forgotten meanwhile is not written any more.
     fn save_again(&mut self) -> Result<Step> {
-        if let Some(save) = self.save()? {
+        let is_forgotten = self.document.messages.is_empty();
+        if !is_forgotten && let Some(save) = self.save()? {
             return Ok(save);
         }
         self.document.is_saving = true;
@@ -209,7 +210,7 @@ impl Turn {
             return Ok(None);
         }
         let mut document = self.document.clone();
-        document.is_called = true; // whoever reads it can't know better
+        document.hand_out(); // whoever reads it can't know better
         (document.is_saving, document.is_stale) = (false, false);
         let content = serde_json::to_vec(&document).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
@@ -225,8 +226,11 @@ impl Turn {
     /// The append of the whole turn.
     fn commit(&mut self) -> Step {
         if self.document.messages.is_empty() {
-            // Nothing has happened, and nothing is kept.
-            return Step::Done(self.outcome(Ended::Interrupted));
+            // Nothing has happened, and nothing is kept, but its slot may be there.
+            return match self.document.kept {
+                None => Step::Done(self.outcome(Ended::Interrupted)),
+                Some(kept) => Step::Append(self.without_slot(Append::default(), kept)),
+            };
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
         append.id = Some(format!("{PREFIX}{}", self.document.id));
@@ -234,9 +238,13 @@ impl Turn {
             append.expected = self.seen().map(|seen| seen.end);
         }
         if let Some(version) = self.document.kept {
-            append = append.remove_slot(self.document.slot.as_str(), Expected::Is(version));
+            append = self.without_slot(append, version);
         }
         Step::Append(self.on_what_was_seen(append))
+    }
+
+    fn without_slot(&self, append: Append, kept: SlotVersion) -> Append {
+        append.remove_slot(self.document.slot.as_str(), Expected::Is(kept))
     }
 
     /// The outcome of a turn that has appended nothing.
@@ -366,6 +374,7 @@ impl Turn {
             let own = own.ok_or_else(adopted_error)?;
             // A save was done though its answer got lost; or by somebody who was given the same turn.
             if !self.is_again {
+                self.document.hand_out();
                 self.document.calls_may_have_run();
             }
             if self.document.ended.is_some() && self.document.kept == Some(own.version) {
@@ -379,8 +388,10 @@ impl Turn {
             (self.document.is_saving, self.is_lost) = (false, false);
             return Ok(());
         }
-        if self.document.kept.is_none() {
-            (self.document.is_saving, self.is_lost) = (false, false); // it was never done
+        if self.document.kept.is_none() || self.document.messages.is_empty() {
+            // It was never done, or what was forgotten is gone.
+            self.document.kept = None;
+            (self.document.is_saving, self.is_lost) = (false, false);
             return Ok(());
         }
         // Whoever has ended the turn has stored what its slot showed.

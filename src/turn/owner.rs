@@ -14,7 +14,9 @@ impl Turn {
     /// Takes the answer of the model, and counts what it cost.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
-    /// `turn:broken`, and what it called is not run.
+    /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
+    /// [withheld](Stop::Filtered), its last call may be half and is not run either; the model is
+    /// told so.
     ///
     /// # Errors
     ///
@@ -40,6 +42,7 @@ impl Turn {
         self.document.unapproved =
             asked.filter(|(_, call)| needs_approval(call)).map(|(i, _)| i).collect();
         self.document.begun_before = BTreeSet::new();
+        self.document.approved = BTreeSet::new();
         self.document.is_called = false;
         self.document.usage += usage;
         self.stop = stop;
@@ -58,6 +61,9 @@ impl Turn {
             self.end(Ended::Rounds);
         } else {
             self.document.rounds += 1;
+            if matches!(self.stop, Some(Stop::Length | Stop::Filtered)) {
+                self.close_cut();
+            }
             self.refuse_unknown();
         }
         Ok(())
@@ -76,6 +82,7 @@ impl Turn {
             return Err(Error::invalid("approve", text));
         };
         self.document.unapproved.remove(&place);
+        self.document.approved.insert(place);
         self.document.is_stale = true;
         Ok(())
     }
@@ -104,6 +111,7 @@ impl Turn {
                 ToolMessage::new(&call.id, &call.name, error.into_content()).with_error(true)
             }
         };
+        self.document.approved.remove(&place); // it was run without being handed out once more
         self.stage_result(result);
         Ok(())
     }
@@ -124,7 +132,8 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
-        let (_, call) = self.open_call(call_id)?;
+        let (place, call) = self.open_call(call_id)?;
+        self.document.approved.remove(&place);
         self.document.messages.push(outcome_unknown(&call, why));
         Ok(())
     }
@@ -155,7 +164,7 @@ impl Turn {
             return;
         }
         for (place, call) in self.open_calls() {
-            let message = if self.document.is_called && !self.is_unapproved(place) {
+            let message = if self.document.is_handed_out(place) {
                 outcome_unknown(&call, "")
             } else {
                 not_run(&call, "Not run: the turn was interrupted.")
@@ -171,8 +180,7 @@ impl Turn {
         let newest = messages.iter().rposition(Message::has_tool_calls);
         let may_have_run = |(at, message): (usize, &Message)| {
             message.tool_calls().enumerate().any(|(i, call)| {
-                let is_waiting =
-                    Some(at) == newest && (!self.document.is_called || self.is_unapproved(i));
+                let is_waiting = Some(at) == newest && !self.document.is_handed_out(i);
                 !self.is_repeatable(call) && !is_waiting
             })
         };
@@ -212,6 +220,17 @@ impl Turn {
     fn close(&mut self, text: &str) {
         for (_, call) in self.open_calls() {
             self.document.messages.push(not_run(&call, text));
+        }
+    }
+
+    /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
+    fn close_cut(&mut self) {
+        let mut calls = self.open_calls();
+        let Some((_, last)) = calls.pop() else { return };
+        // A result goes to the first call of its id.
+        let before = calls.into_iter().map(|(_, call)| call).filter(|call| call.id == last.id);
+        for call in before.chain([last.clone()]) {
+            self.document.messages.push(not_run(&call, "Not run: the answer was cut."));
         }
     }
 

@@ -45,7 +45,8 @@ impl Call {
         &self.made.arguments
     }
 
-    /// Reads what the model hands to the tool.
+    /// Reads what the model hands to the tool. A type that takes nothing, as `()` does, is read from
+    /// an empty object too.
     ///
     /// # Errors
     ///
@@ -56,7 +57,14 @@ impl Call {
             "" => "{}",
             text => text,
         };
-        serde_json::from_str(text).map_err(|error| ToolError::new(format!("arguments: {error}")))
+        let read = serde_json::from_str(text).or_else(|error| {
+            // `()` and unit structs are written `null`, and models write `{}`.
+            let is_empty = text.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
+            let is_empty = is_empty.is_some_and(|inside| inside.trim().is_empty());
+            let nothing = is_empty.then(|| serde_json::from_str("null").ok()).flatten();
+            nothing.ok_or(error)
+        });
+        read.map_err(|error| ToolError::new(format!("arguments: {error}")))
     }
 
     /// Returns true where somebody must approve of it before it runs. Until then the turn can be

@@ -153,7 +153,7 @@ fn async_calls_run_at_once_where_they_may() {
         })
     };
     let memory = Arc::new(DefaultChatMemory::new());
-    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "null"));
+    let calls = ["c1", "c2"].map(|id| memory_prompt::ToolCall::new(id, "meet", "{}"));
     let model = memory_prompt::conversation::Scripted::new();
     let model = model.says(Message::ai_calls(calls)).says("Met.");
     let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory)));
