@@ -51,7 +51,8 @@
 //! of status 200, and one that never left: up to [two times](Transport::retries), after a pause that
 //! grows, or after what the server asks for in `retry-after`. One that may have been answered is
 //! [not](Transport::repeat_unanswered): where the connection breaks or the time is up after it was
-//! sent, or a gateway's time was up (504). Nor is one of which something was shown.
+//! sent, or somebody's time was up (504, 520, 524, `timeout_error`, `DEADLINE_EXCEEDED`). Nor is one of
+//! which something was shown.
 //!
 //! # What goes wrong
 //!
@@ -68,6 +69,8 @@
 //!
 //! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`, the HTTP
 //! client writes down every byte in hexadecimal. Keep that target at `debug`.
+//!
+//! Unless a [total time](Transport::total_timeout) is set, an answer may take as long as something comes.
 //!
 //! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the next
 //! bytes come on it, or its time is up.
@@ -131,6 +134,7 @@ struct Settings {
     connect: Duration,
     first_byte: Duration,
     stall: Duration,
+    total: Option<Duration>,
     retries: u32,
     longest_wait: Duration,
     repeats_unanswered: bool,
@@ -146,6 +150,7 @@ impl Default for Settings {
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(300),
             stall: Duration::from_secs(60),
+            total: None,
             retries: 2,
             longest_wait: Duration::from_secs(60),
             repeats_unanswered: false,
@@ -332,11 +337,31 @@ impl Transport {
     }
 
     /// Sets the time after which an answer of which nothing more comes is given up; a minute unless
-    /// set.
+    /// set. A comment that says that the server still works is something, so an answer may take longer
+    /// than any time but the [total](Self::total_timeout).
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.settings.stall = timeout;
         self.changed()
+    }
+
+    /// Sets the time in which an answer has to be whole, with all that is sent
+    /// [again](self#what-it-sends-again); there is no such limit unless set. No pause is begun that ends
+    /// behind it. An answer that was not whole by then is an [`Unfinished`](ErrorKind::Unfinished) one,
+    /// and [kept](Self::keep_broken) like any other.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use memory_prompt::{Provider, Transport};
+    ///
+    /// let model = Transport::new(Provider::OpenAi, "gpt-5-mini")
+    ///     .total_timeout(Duration::from_secs(600));
+    /// ```
+    #[must_use]
+    pub fn total_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.total = Some(timeout);
+        self
     }
 
     /// Sets how often a request is sent [again](self#what-it-sends-again); twice unless set.
@@ -425,12 +450,12 @@ impl Transport {
                 .max_redirects(0)
                 .max_redirects_will_error(false)
                 .user_agent(concat!("memory-prompt/", env!("CARGO_PKG_VERSION")))
-                .timeout_resolve(Some(settings.connect))
-                .timeout_connect(Some(settings.connect))
-                .timeout_per_write(Some(settings.stall))
-                .timeout_recv_response(Some(settings.first_byte))
+                .timeout_resolve(limit(settings.connect))
+                .timeout_connect(limit(settings.connect))
+                .timeout_per_write(limit(settings.stall))
+                .timeout_recv_response(limit(settings.first_byte))
                 // Whoever waits gives up earlier; this ends what nobody waits for.
-                .timeout_per_read(Some(settings.first_byte.max(settings.stall)))
+                .timeout_per_read(limit(settings.first_byte.max(settings.stall)))
                 // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and
                 // a request that meets that is lost.
                 .max_idle_age(Duration::from_millis(1_500))
@@ -509,10 +534,20 @@ impl Transport {
     }
 
     /// Sends the request once.
-    fn once(&self, ask: &Asking<'_>, url: &str, body: &Arc<[u8]>) -> Result<Answer, Failed> {
-        let headers = self.headers(&self.server()?);
-        let sending =
-            Sending { agent: self.agent(), url: url.to_owned(), headers, body: Arc::clone(body) };
+    fn once(
+        &self,
+        ask: &Asking<'_>,
+        url: &str,
+        body: &Arc<[u8]>,
+        until: Option<Instant>,
+    ) -> Result<Answer, Failed> {
+        let sending = Sending {
+            agent: self.agent(),
+            url: url.to_owned(),
+            headers: self.headers(&self.server()?),
+            body: Arc::clone(body),
+            until,
+        };
         let is_stopped = || ask.is_stopped();
         let (head, response) = sending.send(&is_stopped)?;
         self.read(&head, &response, ask).map_err(|failed| Failed {
@@ -537,15 +572,18 @@ impl Transport {
 impl Model for Transport {
     fn ask(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
         let (url, body) = (self.url()?, Arc::from(self.body(ask)?));
+        let until = self.settings.total.and_then(|total| Instant::now().checked_add(total));
         let mut tries = 0;
         loop {
-            let failed = match self.once(ask, &url, &body) {
+            let failed = match self.once(ask, &url, &body, until) {
                 Ok(answer) => return Ok(answer.into()),
                 Err(failed) => failed,
             };
-            let Some(pause) = self.pause(tries, &failed) else { return Err(failed.told().into()) };
-            let until = Instant::now() + pause;
-            while let Some(left) = until.checked_duration_since(Instant::now()) {
+            let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+            let pause = self.pause(tries, &failed).filter(|it| left.is_none_or(|left| *it < left));
+            let Some(pause) = pause else { return Err(failed.told().into()) };
+            let since = Instant::now();
+            while let Some(left) = pause.checked_sub(since.elapsed()) {
                 if ask.is_stopped() {
                     return Err(failed.told().into());
                 }
@@ -568,6 +606,12 @@ impl Failed {
             _ => self.error,
         }
     }
+}
+
+/// Returns a time as the HTTP client takes it: of what no clock counts, none.
+fn limit(time: Duration) -> Option<Duration> {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 86_400);
+    (time < CENTURY).then_some(time)
 }
 
 fn missing(what: &str, provider: Provider, names: &[&str]) -> Error {

@@ -20,6 +20,16 @@ fn found() -> Option<Transport> {
     ];
     let named = std::env::var("MODEL").ok();
     usual.into_iter().find_map(|(provider, usual)| {
-        Transport::from_env(provider, named.as_deref().unwrap_or(usual)).ok()
+        match Transport::from_env(provider, named.as_deref().unwrap_or(usual)) {
+            Ok(server) => Some(server),
+            Err(error) => {
+                let error = error.to_string();
+                // Most have a key for one of them; one that can't be used is worth a word.
+                if !error.starts_with("transport: no key ") {
+                    eprintln!("{provider} is not asked: {error}");
+                }
+                None
+            }
+        }
     })
 }

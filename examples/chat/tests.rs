@@ -59,6 +59,24 @@ fn it_goes_on_behind_what_is_no_text() {
     assert!(said.contains("UTF-8") && said.contains("The calculator says 42."), "{said}");
 }
 
+/// With an address or a key that can't be used the toy answered, and nobody knew why.
+#[test]
+fn it_says_why_no_server_answers() {
+    let folder = Folder::new();
+    let said = |variables: &[(&str, &str)]| {
+        let mut chat = chat_alone();
+        chat.arg(folder.file("chat.db")).envs(variables.iter().copied()).stdin(Stdio::null());
+        let output = chat.output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert_eq!(said(&[]), "");
+    let address = said(&[("OPENAI_API_KEY", "sk-1"), ("OPENAI_BASE_URL", "localhost:8080")]);
+    assert!(address.contains("base URL") && !address.contains("8080"), "{address}");
+    let key = said(&[("ANTHROPIC_API_KEY", "sk-\n1")]);
+    assert!(key.contains("the key can't stand in a header"), "{key}");
+}
+
 /// The chat in a pseudo-terminal.
 fn terminal(file: &Path, keep: &str) -> PtySession {
     let mut command = chat_alone();

@@ -1,6 +1,7 @@
 //! The models of the web example: a server by reqwest, or a toy.
 
 use std::env::var;
+use std::error::Error as _;
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, AsyncModel, ModelError};
@@ -8,14 +9,21 @@ use memory_prompt::memory::BoxFuture;
 use memory_prompt::report::Origin;
 use memory_prompt::turn::Reply;
 use memory_prompt::wire::{Event, Frames, Request, openai};
-use memory_prompt::{Message, Prompt, ToolCall};
+use memory_prompt::{Error, Message, Prompt, ToolCall};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout, timeout_at};
+
+/// So long what an answer cost may come behind its end.
+const USAGE: Duration = Duration::from_secs(2);
 
 /// Answers what it is asked.
 #[derive(Clone)]
 pub(crate) enum Speaker {
     /// A server that speaks OpenAI's language.
     Server {
-        client: reqwest::Client,
+        client: Client,
         url: String,
         key: String,
         model: String,
@@ -24,13 +32,21 @@ pub(crate) enum Speaker {
 }
 
 impl Speaker {
-    pub(crate) fn new() -> Self {
-        let Ok(key) = var("OPENAI_API_KEY") else { return Self::Toy };
+    pub(crate) fn new() -> Result<Self, reqwest::Error> {
+        let Ok(key) = var("OPENAI_API_KEY") else { return Ok(Self::Toy) };
         let base = var("OPENAI_BASE_URL").unwrap_or_else(|_| "https://api.openai.com/v1".into());
         let model = var("MODEL").unwrap_or_else(|_| "gpt-5-mini".into());
         #[cfg(feature = "tls")]
         let _ = rustls::crypto::ring::default_provider().install_default();
-        Self::Server { client: reqwest::Client::new(), url: base + "/chat/completions", key, model }
+        // A redirect would carry the messages to somebody else.
+        let client = Client::builder().redirect(Policy::none()).build()?;
+        let url = format!("{}/chat/completions", base.trim_end_matches('/'));
+        Ok(Self::Server { client, url, key, model })
+    }
+
+    /// The same, which answers within this time or not at all.
+    pub(crate) fn within(&self, time: Duration) -> Timed {
+        Timed { speaker: self.clone(), until: Instant::now() + time }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -49,28 +65,62 @@ impl AsyncModel for Speaker {
             let body = serde_json::to_vec(&request.max_tokens(2_000).stream(true))?;
             let request = client.post(url).bearer_auth(key).body(body);
             let request = request.header("content-type", "application/json");
-            let mut response = request.send().await?.error_for_status()?;
-            let (mut frames, mut stream) = (Frames::sse(), openai::Stream::new());
-            loop {
-                match response.chunk().await {
-                    Ok(Some(bytes)) => {
-                        for data in frames.push(&bytes) {
-                            stream.push(&data?)?.into_iter().try_for_each(|it| ask.tell(it))?;
-                        }
+            let response = request.send().await?.error_for_status()?;
+            if !response.status().is_success() {
+                return Err("the server redirects: its address is another".into());
+            }
+            read(response, &ask).await
+        })
+    }
+}
+
+/// Reads an answer to its end, which is not always the end of its connection.
+async fn read(mut response: Response, ask: &Asking<'static>) -> Result<Reply, ModelError> {
+    let (mut frames, mut stream) = (Frames::sse(), openai::Stream::new());
+    loop {
+        // Behind the end comes what it cost, and of many servers nothing else for a long time.
+        let most = if stream.has_ended() { USAGE } else { Duration::MAX };
+        match timeout(most, response.chunk()).await {
+            Ok(Ok(Some(bytes))) => {
+                for data in frames.push(&bytes) {
+                    let data = data?;
+                    if data == "[DONE]" && stream.has_ended() {
+                        return Ok(stream.finish()?.into());
                     }
-                    Ok(None) => break,
-                    Err(error) => {
-                        let broken = stream.broken(); // what was said is kept, marked
-                        let is_empty = broken.message.text().is_empty();
-                        return if is_empty { Err(error.into()) } else { Ok(broken.into()) };
-                    }
+                    stream.push(&data)?.into_iter().try_for_each(|it| ask.tell(it))?;
                 }
             }
-            if let Some(data) = frames.finish()? {
-                stream.push(&data)?.into_iter().try_for_each(|it| ask.tell(it))?;
+            Ok(Ok(None)) => break,
+            _ if stream.has_ended() => return Ok(stream.finish()?.into()),
+            Ok(Err(error)) => {
+                let broken = stream.broken(); // what was said is kept, marked
+                let is_empty = broken.message.text().is_empty();
+                return if is_empty { Err(error.into()) } else { Ok(broken.into()) };
             }
-            Ok(stream.finish()?.into())
-        })
+            Err(late) => return Err(late.into()),
+        }
+    }
+    if let Some(data) = frames.finish()? {
+        stream.push(&data)?.into_iter().try_for_each(|it| ask.tell(it))?;
+    }
+    Ok(stream.finish()?.into())
+}
+
+/// Returns whether a turn failed because the [time](Timed) was up.
+pub(crate) fn is_late(error: &Error) -> bool {
+    error.source().is_some_and(|source| source.is::<Elapsed>())
+}
+
+/// A model with a time for all that it is asked. What is stored is not timed: whoever gives that up does
+/// not know whether it was.
+pub(crate) struct Timed {
+    speaker: Speaker,
+    until: Instant,
+}
+
+impl AsyncModel for Timed {
+    fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>> {
+        Box::pin(async move { timeout_at(self.until, self.speaker.ask(ask)).await? })
     }
 }
 

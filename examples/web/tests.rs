@@ -378,11 +378,16 @@ async fn idle_conversations_are_deleted() {
     assert!(!web.history("active").await.is_empty());
 }
 
+/// What an answer ends in behind which the connection stays open.
+const HELD: &str = ": held open\n\n";
+
 /// Answers one request after the other in these words, byte for byte.
-fn serve(answers: &'static [&'static str]) -> String {
+fn serve(answers: impl IntoIterator<Item = String>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
+    let answers: Vec<_> = answers.into_iter().collect();
     thread::spawn(move || {
+        let mut held = Vec::new();
         for answer in answers {
             let (mut stream, _) = listener.accept().unwrap();
             let mut asked = Vec::new();
@@ -391,8 +396,13 @@ fn serve(answers: &'static [&'static str]) -> String {
                 let n = stream.read(&mut bytes).unwrap();
                 asked.extend(&bytes[..n]);
             }
-            write!(stream, "{answer}").unwrap();
+            let is_right = asked.starts_with(b"POST /chat/completions ");
+            write!(stream, "{}", if is_right { &answer } else { MISSING }).unwrap();
+            if answer.ends_with(HELD) {
+                held.push(stream);
+            }
         }
+        thread::park();
     });
     url
 }
@@ -407,12 +417,13 @@ const CUT: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent
     data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"half\"}}]}\n\n";
 const BUSY: &str =
     "HTTP/1.1 429 Too Many Requests\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const MISSING: &str = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// The same with a server in the place of the toy.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_of_models_is_asked_by_the_same_parts() {
     let folder = Folder::new();
-    let (place, url) = (folder.file("web.db"), serve(&[WHOLE, BUSY, CUT]));
+    let (place, url) = (folder.file("web.db"), serve([WHOLE, BUSY, CUT].map(str::to_owned)));
     let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", url.as_str())];
     let web = Web::start(place.to_str().unwrap(), &folder, &settings);
     let events = web.ask("ada", "hello").await;
@@ -424,6 +435,101 @@ async fn a_server_of_models_is_asked_by_the_same_parts() {
     assert_eq!(web.ask("ada", "once more").await.last().unwrap().1["ended"], "interrupted");
     assert_eq!(web.history("ada").await[3].1, "half");
     assert!(!web.log().contains("secret"), "{}", web.log());
+}
+
+/// An answer was read to the end of its connection: a server that stayed open behind `[DONE]` took all the
+/// time of the turn, and then the answer that was paid for was lost; one that cut it there made of a whole
+/// answer a broken one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_ends_where_it_says_so() {
+    let folder = Folder::new();
+    let undone = WHOLE.replace("data: [DONE]\n\n", "");
+    let cut = WHOLE.replace("connection: close", "content-length: 9999");
+    let late = WHOLE[..WHOLE.find("data:").unwrap()].to_owned() + HELD;
+    let answers = [WHOLE.to_owned() + HELD, undone.clone() + HELD, undone, cut, late];
+    // Written with a stroke at its end, an address went to `//chat/completions`.
+    let (place, url) = (folder.file("web.db"), serve(answers) + "/");
+    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", &url), ("TURN_SECONDS", "9")];
+    let web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    for user in ["held", "undone and held", "undone", "cut"] {
+        let events = web.ask(user, "hello").await;
+        assert_eq!(text(&events), "You said: hello", "{user}");
+        assert_eq!(events.last().unwrap().1["ended"], "answered", "{user}: {events:?}");
+        assert_eq!(events.last().unwrap().1["usage"]["input"], json!(9), "{user}");
+        assert_eq!(pairs(&web.history(user).await), ["hello"]);
+    }
+    assert_eq!(web.status("late", "hello").await, 504);
+    assert_eq!(web.history("late").await, []);
+}
+
+/// A redirect carried the messages to whomever it named.
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_go_nowhere_else() {
+    let folder = Folder::new();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_nonblocking(true).unwrap();
+    let elsewhere = format!(
+        "HTTP/1.1 307 Elsewhere\r\nlocation: http://{}/\r\ncontent-length: 0\r\n\r\n",
+        other.local_addr().unwrap()
+    );
+    let (place, url) = (folder.file("web.db"), serve([elsewhere]));
+    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", &url), ("TURN_SECONDS", "2")];
+    let web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    assert_eq!(web.status("ada", "hello").await, 502);
+    assert!(other.accept().is_err(), "the messages went to another server");
+    assert_eq!(web.history("ada").await, []);
+}
+
+/// The time of a turn was that of its commit too: where a store took long, the tab was told that the time
+/// is up, the turn was stored all the same, and who asked again had it twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_long_to_store_is_waited_for() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
+    web.ask("ada", "hello").await;
+    let other = rusqlite::Connection::open(&place).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let writing = thread::spawn(move || {
+        thread::sleep(Duration::from_secs(2));
+        other.execute_batch("COMMIT").unwrap();
+    });
+    let events = web.ask("ada", "and now").await;
+    assert_eq!(events.last().unwrap().0, "done", "{events:?}");
+    assert_eq!(pairs(&web.history("ada").await), ["and now", "hello"]);
+    writing.join().unwrap();
+}
+
+/// One turn of a process that died, which could not be stored, failed each later question.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_turn_that_can_not_be_stored_keeps_nobody_from_asking() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let mut web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
+    let (client, url) = (web.client.clone(), format!("{}/ada", web.url));
+    let question = "book a and b and c and d and e and f";
+    let asking = tokio::spawn(async move { client.post(url).body(question).send().await });
+    web.wait_for("booked");
+    web.kill();
+    drop(asking.await);
+    let other = rusqlite::Connection::open(&place).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER refused BEFORE INSERT ON message
+             WHEN instr(NEW.payload, CAST('book a and b' AS BLOB)) > 0
+             BEGIN SELECT RAISE(ABORT, 'no'); END",
+        )
+        .unwrap();
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
+    web.ask("ada", "hello").await;
+    assert_eq!(pairs(&web.history("ada").await), ["hello"]);
+    // As soon as it can be stored, it is.
+    other.execute_batch("DROP TRIGGER refused").unwrap();
+    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    web.ask("ada", "and now").await;
+    let history = web.history("ada").await;
+    assert!(history.iter().any(|(_, text)| text == question), "{history:?}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ use memory_prompt::{
 use model::Speaker;
 use serde_json::{Value, json};
 use tokio::sync::mpsc::{UnboundedSender as Sender, unbounded_channel};
-use tokio::time::{interval, timeout};
+use tokio::time::interval;
 use tokio_util::task::TaskTracker;
 use tracing::{Instrument, info, info_span};
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -40,7 +40,7 @@ struct App {
     store: Arc<dyn AsyncChatMemoryStore>,
     speaker: Speaker,
     turns: TaskTracker,
-    /// The longest that a turn may take.
+    /// The longest that the model may take for a turn.
     longest: Duration,
 }
 
@@ -56,6 +56,7 @@ fn failed(error: Error) -> Failed {
         ErrorKind::Invalid => StatusCode::BAD_REQUEST,
         ErrorKind::Budget { .. } => StatusCode::PAYLOAD_TOO_LARGE,
         ErrorKind::Forgotten => StatusCode::CONFLICT, // deleted in another tab meanwhile
+        ErrorKind::Model if model::is_late(&error) => StatusCode::GATEWAY_TIMEOUT,
         ErrorKind::Model | ErrorKind::Refused { .. } => StatusCode::BAD_GATEWAY,
         ErrorKind::Storage | ErrorKind::Unacknowledged => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
@@ -72,7 +73,7 @@ impl App {
             .for_provider(Provider::OpenAi)
             .max_tokens(4_000, Estimate);
         let what = json!({"type": "object", "properties": {"what": {"type": "string"}}});
-        let chat = Conversation::new_async(prompt, self.speaker.clone())
+        let chat = Conversation::new_async(prompt, self.speaker.within(self.longest))
             .model_name(self.speaker.name())
             .tool(Tool::new("book", "Books it.").parameters(what), |asked: Value| {
                 info!("booked"); // where a real one would book
@@ -84,9 +85,7 @@ impl App {
                 let _ = to.send(Ok(("text", json!(piece)))); // the tab may be closed: the turn goes on
             }
         };
-        let is_late = |_| (StatusCode::GATEWAY_TIMEOUT, "the time is up".to_owned());
-        let turn = chat.stream(Turn::from(asks).max_rounds(8), show);
-        let done = timeout(self.longest, turn).await.map_err(is_late)?.map_err(failed)?;
+        let done = chat.stream(Turn::from(asks).max_rounds(8), show).await.map_err(failed)?;
         Ok(("done", json!({"ended": done.ended, "positions": done.positions, "usage": done.usage})))
     }
 
@@ -101,7 +100,8 @@ impl App {
         for dead in prompt.unfinished().await? {
             let Ok(mut turn) = prompt.adopt(&dead).await else { continue }; // another tab was faster
             turn.interrupt(OnInterrupt::Keep);
-            chat.run(&mut turn, |_| {}).await?;
+            let ended = chat.run(&mut turn, |_| {}).await; // one that can't be stored waits on
+            info!(?ended, "a dead turn");
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     tokio::spawn(delete_idle(Arc::clone(&store), seconds("IDLE_SECONDS", 30 * 86_400)));
     let (turns, longest) = (TaskTracker::new(), seconds("TURN_SECONDS", 120));
-    let app = App { store, speaker: Speaker::new(), turns: turns.clone(), longest };
+    let app = App { store, speaker: Speaker::new()?, turns: turns.clone(), longest };
     let user = routing::post(say).get(history).delete(forget); // a real one asks its login who it is
     let routes = Router::new().route("/{user}", user).layer(DefaultBodyLimit::max(64 << 10));
     let address = var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());

@@ -44,11 +44,10 @@ fn ollama_host(host: &str) -> String {
 pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> String {
     let (base, query) = base.split_once('?').unwrap_or((base, ""));
     let base = base.trim_end_matches('/');
-    let has_path = base.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
     let mut url = if base.ends_with(path) {
         base.to_owned()
-    } else if has_path && (server.is_versioned || ends_in_version(base)) {
-        format!("{base}{path}")
+    } else if server.is_versioned || ends_in_version(base) {
+        format!("{base}{}{path}", missing(base, server.version))
     } else {
         format!("{base}{}{path}", server.version)
     };
@@ -59,6 +58,14 @@ pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> 
         url.push_str(query);
     }
     url
+}
+
+/// Returns what an address lacks of its version: all of it where it has no path, and `/v1` of
+/// `/openai/v1` where its path is `/openai`. Another path is that of a gateway, and lacks nothing.
+fn missing<'a>(base: &str, version: &'a str) -> &'a str {
+    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
+    let path = host.find('/').map_or("", |at| &host[at..]);
+    version.strip_prefix(path).filter(|rest| rest.starts_with('/')).unwrap_or_default()
 }
 
 /// Returns whether the last part of a path is `v1`, `v1beta` or another version.
@@ -112,6 +119,27 @@ mod tests {
             url(Provider::OpenAi, "https://gateway/team/openai?api-version=1").unwrap(),
             "https://gateway/team/openai/chat/completions?api-version=1"
         );
+    }
+
+    /// Groq's and OpenRouter's version stands behind a path of their own: with that path and without the
+    /// version, requests went to `/openai/chat/completions`, which is a 404.
+    #[test]
+    fn a_version_of_two_parts_may_be_given_by_half() {
+        let chat = "/chat/completions";
+        for (provider, half, version) in [
+            (Provider::Groq, "https://api.groq.com/openai", "/v1"),
+            (Provider::OpenRouter, "https://openrouter.ai/api/", "v1"),
+            (Provider::Azure, "https://me.openai.azure.com/openai", "/v1"),
+            (Provider::GoogleOpenAi, "https://generativelanguage.googleapis.com/v1beta", "/openai"),
+        ] {
+            let whole = format!("{half}{version}{chat}");
+            assert_eq!(url(provider, half).unwrap(), whole);
+            assert_eq!(url(provider, &format!("{half}{version}")).unwrap(), whole);
+        }
+        // Another path says all that there is to say.
+        for base in ["https://gateway/groq", "https://gateway/open", "https://gateway/a/openai"] {
+            assert_eq!(url(Provider::Groq, base).unwrap(), format!("{base}{chat}"));
+        }
     }
 
     #[test]

@@ -37,22 +37,31 @@ impl From<Error> for Failed {
     /// What was found in an answer: only an error in its place can be repeated.
     fn from(error: Error) -> Self {
         let again = match error.kind() {
-            _ if is_refusal(&error) => Again::Yes,
             ErrorKind::Unfinished => Again::IfAllowed,
-            _ => Again::No,
+            _ => after_refusal(&error),
         };
         Self::new(error, again)
     }
 }
 
-/// Returns whether a request that was answered with an error of this status may be sent again.
-pub(super) fn after_status(status: u16, error: &Error, headers: &HeaderMap) -> Again {
-    let is_told_not_to = headers.get("x-should-retry").is_some_and(|it| it == "false");
-    if !is_refusal(error) || is_told_not_to {
+/// Returns whether a request that was answered with this error may be sent again, wherever the error
+/// stood.
+fn after_refusal(error: &Error) -> Again {
+    let ErrorKind::Refused { code, status, .. } = error.kind() else { return Again::No };
+    if !is_refusal(error) {
         return Again::No;
     }
-    // A gateway's time was up: the server behind it may be answering.
-    if matches!(status, 504 | 524) { Again::IfAllowed } else { Again::Yes }
+    // Somebody's time was up, or a gateway did not get what it waited for: the server behind it may have
+    // answered, or be answering.
+    let is_late = matches!(status, Some(504 | 520 | 524))
+        || matches!(code, Some("DEADLINE_EXCEEDED" | "timeout_error"));
+    if is_late { Again::IfAllowed } else { Again::Yes }
+}
+
+/// The same for the error of a response with these headers.
+pub(super) fn after_response(error: &Error, headers: &HeaderMap) -> Again {
+    let is_told_not_to = headers.get("x-should-retry").is_some_and(|it| it == "false");
+    if is_told_not_to { Again::No } else { after_refusal(error) }
 }
 
 /// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter more or
@@ -88,14 +97,16 @@ fn date(text: &str) -> Option<SystemTime> {
     let year: u64 = words.next()?.parse().ok().filter(|year| (1970..10_000).contains(year))?;
     let mut clock = words.next()?.split(':').map(|part| part.parse::<u64>().ok());
     let (hour, minute, second) = (clock.next()??, clock.next()??, clock.next()??);
-    if words.next() != Some("GMT") || !(1..=31).contains(&day) || hour > 23 || minute > 59 {
+    let is_time = hour <= 23 && minute <= 59 && second <= 60; // a leap second
+    if words.next() != Some("GMT") || !(1..=31).contains(&day) || !is_time {
         return None;
     }
     // Years begin in March, so that the leap day is the last of one.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let days = year * 365 + year / 4 - year / 100 + year / 400 + (month * 153 + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;
-    Some(UNIX_EPOCH + Duration::from_secs(days * 86_400 + hour * 3_600 + minute * 60 + second))
+    let seconds = days * 86_400 + hour * 3_600 + minute * 60 + second;
+    UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 
 #[cfg(test)]
@@ -121,9 +132,17 @@ mod tests {
         assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:49:37 GMT"), Some(seconds(7.0)));
         // In the past: now.
         assert_eq!(wait("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT"), Some(seconds(0.0)));
-        for nothing in
-            ["", "soon", "-1", "NaN", "inf", "Sun, 06 Nov 1994", "Sun, 99 Foo 1994 1:1:1 GMT"]
-        {
+        for nothing in [
+            "",
+            "soon",
+            "-1",
+            "NaN",
+            "inf",
+            "Sun, 06 Nov 1994",
+            "Sun, 99 Foo 1994 1:1:1 GMT",
+            "Sun, 06 Nov 1994 08:49:61 GMT",
+            "Sun, 06 Nov 1994 08:49:10000000000000000000 GMT",
+        ] {
             assert_eq!(wait("retry-after", nothing), None, "{nothing}");
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Sending {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Arc<[u8]>,
+    /// When nobody waits any longer.
+    pub(super) until: Option<Instant>,
 }
 
 /// The beginning of a response.
@@ -49,6 +51,7 @@ struct Broken {
 pub(super) struct Response<'a> {
     pieces: Receiver<Piece>,
     is_stopped: &'a dyn Fn() -> bool,
+    until: Option<Instant>,
 }
 
 /// What came while somebody waited.
@@ -70,16 +73,18 @@ impl Sending {
     ) -> Result<(Head, Response<'_>), Failed> {
         // A bound, so that a fast server waits for a slow reader.
         let (to, pieces) = sync_channel(16);
+        let until = self.until;
         let run = move || self.run(&to);
         if let Err(error) = thread::Builder::new().name("transport".to_owned()).spawn(run) {
             let kind = ErrorKind::Unanswered { sent: false };
             let error = Error::new(kind, OPERATION, "no thread for the request").with_source(error);
             return Err(Failed::new(error, Again::No));
         }
-        let response = Response { pieces, is_stopped };
+        let response = Response { pieces, is_stopped, until };
         match response.wait(None)? {
             Some(Piece::Head(head)) => Ok((head, response)),
             Some(Piece::Failed(broken)) => Err(broken.failed()),
+            None => Err(Broken::of("the time for the whole of it is up", true).failed()),
             _ => Err(Broken::of("the request ended", true).failed()),
         }
     }
@@ -141,11 +146,19 @@ impl Response<'_> {
         })
     }
 
+    /// Returns whether the time for the whole of it is up.
+    pub(super) fn is_late(&self) -> bool {
+        self.until.is_some_and(|until| until <= Instant::now())
+    }
+
     fn wait(&self, most: Option<Duration>) -> Result<Option<Piece>, Failed> {
         let since = Instant::now();
         loop {
             if (self.is_stopped)() {
                 return Err(stopped());
+            }
+            if self.is_late() {
+                return Ok(None);
             }
             let left = most.map_or(LOOK, |most| most.saturating_sub(since.elapsed()).min(LOOK));
             match self.pieces.recv_timeout(left) {

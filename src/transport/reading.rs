@@ -49,14 +49,16 @@ impl Transport {
     }
 
     fn error(&self, status: u16, head: &Head, response: &Response<'_>) -> Failed {
-        let mut body = Vec::new();
+        // One time for all of it: what matters stands at the front.
+        let (mut body, since) = (Vec::new(), Instant::now());
         while body.len() < ERROR_LIMIT
-            && let Ok(Came::Bytes(bytes)) = response.next(self.settings.stall)
+            && let Some(left) = self.settings.stall.checked_sub(since.elapsed())
+            && let Ok(Came::Bytes(bytes)) = response.next(left)
         {
             body.extend_from_slice(&bytes);
         }
         let error = refused_with(OPERATION, status, &String::from_utf8_lossy(&body));
-        let again = super::again::after_status(status, &error, &head.headers);
+        let again = super::again::after_response(&error, &head.headers);
         Failed::new(error, again)
     }
 
@@ -66,7 +68,7 @@ impl Transport {
             match response.next(self.settings.stall)? {
                 Came::Bytes(bytes) => start.extend_from_slice(&bytes),
                 Came::End => return Err(unfinished("the server answered nothing").into()),
-                Came::Nothing => return Err(stalled().into()),
+                Came::Nothing => return Err(stalled(response).into()),
             }
             match self.shape(&start) {
                 _ if start.len() > LIMIT => return Err(too_long().into()),
@@ -102,7 +104,7 @@ impl Transport {
                 Came::Nothing if serde_json::from_slice::<serde::de::IgnoredAny>(&body).is_ok() => {
                     break;
                 }
-                Came::Nothing => return Err(stalled().into()),
+                Came::Nothing => return Err(stalled(response).into()),
             }
             if body.len() > LIMIT {
                 return Err(too_long().into());
@@ -179,7 +181,7 @@ impl Reading<'_, '_> {
         loop {
             let outcome = match came {
                 Came::Bytes(bytes) => self.push(&bytes),
-                Came::Nothing => Err(stalled().into()),
+                Came::Nothing => Err(stalled(response).into()),
                 Came::End => return self.end(),
             };
             // What goes wrong behind the end does not matter.
@@ -237,8 +239,13 @@ fn unfinished(text: &'static str) -> Error {
     Error::new(ErrorKind::Unfinished, OPERATION, text)
 }
 
-fn stalled() -> Error {
-    unfinished("the answer stopped coming")
+/// The error where nothing came in time.
+fn stalled(response: &Response<'_>) -> Error {
+    unfinished(if response.is_late() {
+        "the time for the whole of it is up"
+    } else {
+        "the answer stopped coming"
+    })
 }
 
 fn too_long() -> Error {

@@ -44,6 +44,8 @@ pub enum Fault {
     CutBefore,
     /// Nothing more comes when this part of the body was sent.
     Stall(f64),
+    /// With this status a comment ten times a second, for ten seconds, and nothing else.
+    Drip(u16),
     /// Nothing comes at all.
     StallBefore,
     /// The body is no JSON in the middle.
@@ -257,6 +259,8 @@ enum Delivery {
     NotHttp,
     /// For ever.
     Endless,
+    /// Again and again, with a pause between.
+    Drip,
 }
 
 impl Plan {
@@ -298,6 +302,10 @@ impl Plan {
             }
             Fault::Page(status) => Self::page(*status),
             Fault::HugePage(status) => delivery(Self::page(*status), Delivery::Endless),
+            Fault::Drip(status) => {
+                let plan = Self::new(*status, "text/event-stream", b": keep-alive\n\n".to_vec());
+                delivery(plan, Delivery::Drip)
+            }
             Fault::Body(status, body) => {
                 Self::new(*status, "application/json", body.as_bytes().to_vec())
             }
@@ -399,6 +407,14 @@ impl Plan {
                 let most = (self.body.len() as f64 * part) as usize;
                 chunks(to, &self.body[..most], |_| 64)?;
                 hold(to, ends, is_over)
+            }
+            Delivery::Drip => {
+                to.write_all(head.as_bytes())?;
+                for _ in 0..100 {
+                    chunks(to, &self.body, |_| 64)?;
+                    thread::sleep(Duration::from_millis(100));
+                }
+                to.write_all(b"0\r\n\r\n")
             }
             Delivery::Endless => {
                 to.write_all(head.as_bytes())?;

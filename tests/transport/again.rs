@@ -1,6 +1,7 @@
 //! What is sent again, when, and what never is.
 
 use std::net::TcpListener;
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use memory_prompt::transport::RetryAfter;
@@ -86,6 +87,75 @@ fn who_is_to_wait_too_long_is_told_so_at_once() {
     assert_eq!(source.downcast_ref(), Some(&RetryAfter(Duration::from_secs(90))));
     let code = Some("rate_limit_exceeded");
     assert_eq!(error.kind(), ErrorKind::Refused { code, status: Some(429), retryable: true });
+}
+
+/// A `retry-after` of `1e19`, or a date with a second of twenty digits, ended the thread of the caller:
+/// no clock counts so far.
+#[test]
+fn no_header_of_a_server_panics_its_caller() {
+    let stub = Stub::start();
+    let model = to(&stub, Provider::OpenAi).longest_wait(Duration::MAX);
+    let date = "Mon, 01 Jan 2026 00:00:10000000000000000000 GMT";
+    stub.then([Fault::Status(503, vec![("retry-after", date.to_owned())]), Fault::None]);
+    chat(model.clone()).say("hi").unwrap();
+    assert_eq!(stub.asked().len(), 2);
+
+    stub.then([Fault::Status(503, vec![("retry-after", "1e19".to_owned())])]);
+    let chat = chat(model);
+    let stopper = chat.stopper();
+    let stopping = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(500));
+        stopper.stop();
+    });
+    let since = Instant::now();
+    chat.say("hi").map_or_else(drop, |done| assert_eq!(done.text(), ""));
+    assert!(since.elapsed() >= Duration::from_millis(400), "it waits until it is stopped");
+    stopping.join().unwrap();
+    assert_eq!(stub.asked().len(), 1);
+}
+
+/// `Duration::MAX`, meant as "no limit", panicked on the thread of the request: each of them ended as
+/// one that may have been answered.
+#[test]
+fn times_that_no_clock_can_count_are_no_limit() {
+    let stub = Stub::start();
+    let model = to(&stub, Provider::OpenAi)
+        .connect_timeout(Duration::MAX)
+        .first_byte_timeout(Duration::MAX)
+        .stall_timeout(Duration::MAX);
+    stub.then([Step::says("Yes.")]);
+    assert_eq!(chat(model).say("hi").unwrap().text(), "Yes.");
+}
+
+/// That the time was up was looked for in the status of a response alone. The same in the body of a 200,
+/// or in a stream, was sent again, though it may have been answered and paid.
+#[test]
+fn a_time_that_was_up_is_one_however_it_is_told() {
+    let anthropic = r#"{"type": "error", "error": {"type": "timeout_error", "message": "late"}}"#;
+    let event =
+        "event: error\ndata: {\"type\": \"error\", \"error\": {\"type\": \"timeout_error\"}}\n\n";
+    let gemini = r#"{"error": {"code": 504, "status": "DEADLINE_EXCEEDED"}}"#;
+    let gateway = r#"{"error": {"code": 524, "message": "Provider returned error"}}"#;
+    for (provider, status, body) in [
+        (Provider::Anthropic, 200, anthropic),
+        (Provider::Anthropic, 200, event),
+        (Provider::Gemini, 200, gemini),
+        (Provider::OpenAi, 200, gateway),
+        (Provider::Anthropic, 504, anthropic),
+        (Provider::Gemini, 503, gemini),
+        (Provider::OpenAi, 524, ""),
+        (Provider::OpenAi, 520, "<html>520: Web server is returning an unknown error</html>"),
+    ] {
+        let stub = Stub::start();
+        stub.then([Fault::Body(status, body), Fault::None]);
+        let error = chat(to(&stub, provider)).say("hi").unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Refused { .. }), "{error}");
+        assert_eq!(stub.asked().len(), 1, "{status} {body}");
+        stub.forget();
+        stub.then([Fault::Body(status, body), Fault::None]);
+        chat(to(&stub, provider).repeat_unanswered()).say("hi").unwrap();
+        assert_eq!(stub.asked().len(), 2, "{status} {body}");
+    }
 }
 
 /// A request that may have been answered is paid twice where it is sent twice.

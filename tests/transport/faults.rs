@@ -310,3 +310,55 @@ fn an_error_says_what_kind_it_is() {
     assert_eq!(told(Fault::StallBefore), "ask: no answer began in time");
     assert_eq!(told(Fault::Empty), "ask: the server answered nothing");
 }
+
+/// The body of an error was read for as long as each piece of it came in time: a server that sent a few
+/// bytes now and then held its caller for an hour.
+#[test]
+fn an_error_that_never_ends_is_one_at_once() {
+    let stub = Stub::start();
+    stub.then([Fault::Drip(503)]);
+    let since = Instant::now();
+    let error = chat(to(&stub, Provider::OpenAi).retries(0)).say("Question").unwrap_err();
+    assert!(matches!(kind(&error), ErrorKind::Refused { status: Some(503), .. }), "{error}");
+    assert!(since.elapsed() < STALL * 4, "{:?}", since.elapsed());
+}
+
+/// A server that said every second that it still works, and nothing else, held thread and turn for as long
+/// as it liked: each comment began the time for the next piece anew.
+#[test]
+fn the_whole_of_an_answer_may_have_a_limit() {
+    let total = Duration::from_secs(2);
+    let late = vec![("retry-after", "3".to_owned())];
+    for (fault, comes) in [
+        (Fault::Drip(200), ErrorKind::Unfinished),
+        (Fault::StallBefore, ErrorKind::Unanswered { sent: true }),
+        (
+            Fault::Status(429, late),
+            ErrorKind::Refused {
+                code: Some("rate_limit_exceeded"),
+                status: Some(429),
+                retryable: true,
+            },
+        ),
+    ] {
+        let stub = Stub::start();
+        stub.then([fault.clone(), Fault::None]);
+        let model = to(&stub, Provider::OpenAi).repeat_unanswered().total_timeout(total);
+        let since = Instant::now();
+        let error = chat(model).say("Question").unwrap_err();
+        assert_eq!(kind(&error), comes, "{error}");
+        assert!(since.elapsed() < total * 2, "{fault:?}: {:?}", since.elapsed());
+        assert_eq!(stub.asked().len(), 1, "{fault:?}");
+    }
+    // The time is that of one answer, and what came of it can be kept.
+    let stub = Stub::start();
+    let patient = Duration::from_secs(30);
+    let model = to(&stub, Provider::OpenAi).stall_timeout(patient).total_timeout(total);
+    let chat = chat(model.keep_broken());
+    stub.then([Fault::None, Fault::Stall(0.6)]);
+    assert_eq!(chat.say("Question").unwrap().text(), "This is what the model says.");
+    let since = Instant::now();
+    let done = chat.say("Question").unwrap();
+    assert!(done.text().starts_with("This is"), "{}", done.text());
+    assert!(since.elapsed() < total * 2, "{:?}", since.elapsed());
+}
