@@ -40,11 +40,13 @@ struct Taking<'a> {
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
+    /// True where a message of the user is sent as a pin before the window.
+    has_pinned_user: bool,
     /// In a turn that has gone on behind its temporaries: the places where they stand for good.
     halted: Option<Halt>,
     /// The places of the question that is not cut.
     spared: Row,
-    /// The number of records from before the window that are sent.
+    /// The number of records from before the window that are sent, or dropped.
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
     /// among the temporaries.
@@ -117,6 +119,7 @@ impl<'a> Taking<'a> {
             draft,
             history_at,
             last_user: None,
+            has_pinned_user: false,
             halted: None,
             spared: question,
             earlier: 0,
@@ -148,8 +151,9 @@ impl<'a> Taking<'a> {
                 self.group(group)?;
             } else {
                 self.close_calls()?;
-                self.draft.report.question.push(record.seq());
-                self.message(place, record)?;
+                if self.message(place, record)? {
+                    self.draft.report.question.push(record.seq());
+                }
             }
         }
         self.beside_before(&mut pins, u64::MAX)?;
@@ -276,7 +280,7 @@ impl<'a> Taking<'a> {
             }
             _ => {
                 self.close_calls()?;
-                self.message(place, record)
+                self.message(place, record).map(drop)
             }
         }
     }
@@ -294,13 +298,14 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Sends one record that belongs to no group.
-    fn message(&mut self, place: usize, record: Record<'a>) -> Result<()> {
-        match self.judge(place, record)? {
-            Some(member) => self.send(&member),
-            None => self.leave_out(record, Why::Dropped),
+    /// Sends one record that belongs to no group; false where the processor dropped it.
+    fn message(&mut self, place: usize, record: Record<'a>) -> Result<bool> {
+        let member = self.judge(place, record)?;
+        match &member {
+            Some(member) => self.send(member),
+            None => self.drop_at(place, record, Why::Dropped),
         }
-        Ok(())
+        Ok(member.is_some())
     }
 
     /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
@@ -347,6 +352,13 @@ impl<'a> Taking<'a> {
             self.last_user = Some(self.draft.pieces.len() - 1);
         }
         self.draft.report.sent += 1;
+    }
+
+    /// Leaves out what was chosen, for the processor dropped it or a part of its group. From before
+    /// the window it is none of the older ones that were never looked at.
+    fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
+        self.earlier += u64::from(place < self.choice.covers);
+        self.leave_out(record, why);
     }
 
     fn leave_out(&mut self, record: Record<'_>, why: Why) {
