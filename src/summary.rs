@@ -3,7 +3,10 @@
 //! What a summary covers is not sent; the history stays untouched, and what it covers can still be
 //! [recalled](crate::recall). The library says what is [due](crate::MemoryPrompt::compaction),
 //! somebody's model writes the text, and
-//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did:
+//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did.
+//! That model is given what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts
+//! or drops messages of a prompt does not see it.
+//!
 //!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;

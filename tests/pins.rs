@@ -737,7 +737,7 @@ fn what_is_dropped_before_the_window_is_counted_once() {
     prompt.add_all(chatter(4)).unwrap();
     prompt.add(Message::ai("Well.")).unwrap();
     prompt.add(Message::user("secret")).unwrap();
-    prompt.add_all((0..4).map(|i| Message::ai(format!("answer {i}")))).unwrap();
+    prompt.add_all(["a", "b", "c"].iter().flat_map(|id| group(id))).unwrap();
     let built = prompt.build().unwrap();
     told(&built);
     assert!(built.report().question.is_empty(), "{}", built.report());
