@@ -142,8 +142,11 @@ impl<'a> Taking<'a> {
             None => snapshot.end,
         };
         let mut pins = self.passed_pins();
-        self.notice(first);
-        for place in mem::take(&mut self.choice.front) {
+        let front = mem::take(&mut self.choice.front);
+        let opening = front.first().and_then(|place| records.get(*place));
+        self.beside_before(&mut pins, opening.map_or(u64::MAX, |record| record.seq()))?;
+        self.notice(first, &front)?;
+        for place in front {
             let Some(record) = records.get(place) else { continue };
             self.beside_before(&mut pins, record.seq())?;
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
@@ -206,16 +209,23 @@ impl<'a> Taking<'a> {
     }
 
     /// Says how much before the window, which opens at this position, is not shown.
-    fn notice(&mut self, first: u64) {
+    fn notice(&mut self, first: u64, front: &[usize]) -> Result<()> {
         let oldest = self.snapshot.start.max(self.covered());
         let pins = &self.passed;
         let pins = pins.partition_point(|it| *it < first) - pins.partition_point(|it| *it < oldest);
         let not_shown = first.saturating_sub(oldest).saturating_sub(pins as u64);
-        let notice = self.composer.notice_of(&self.choice, not_shown);
+        let matches = &self.choice.matches;
+        let chosen = |place: &usize| {
+            1 + matches.group_at(*place).map_or(0, |group| matches.answered(group) as u64)
+        };
+        let in_front: u64 = front.iter().map(chosen).sum(); // at the most
+        let notice = self.composer.notice_of(not_shown.saturating_sub(in_front));
         if let Some((count, message)) = notice {
+            self.close_calls()?;
             self.draft.report.notice = Some(count);
             self.draft.pieces.push(Arc::new(message), Origin::Notice);
         }
+        Ok(())
     }
 
     fn checks_groups(&self) -> bool {
