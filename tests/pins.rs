@@ -713,6 +713,18 @@ fn temporaries_do_not_stand_before_an_old_pin() {
     assert!(!built.report().no_user_message);
 }
 
+/// Drops what is secret.
+struct Secret;
+impl TruncateProcessor for Secret {
+    fn process(
+        &self,
+        message: &Message,
+        _: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(if message.text() == "secret" { Verdict::Drop } else { Verdict::Keep })
+    }
+}
+
 /// What the processor dropped of the question or of the calls before the window was left out, and
 /// counted once more among the older messages.
 #[test]
@@ -722,16 +734,6 @@ fn what_is_dropped_before_the_window_is_counted_once() {
         assert_eq!(report.older + (report.sent + report.left_out.len()) as u64, report.stored);
         assert!(!report.left_out.is_empty(), "{report}");
     };
-    struct Secret;
-    impl TruncateProcessor for Secret {
-        fn process(
-            &self,
-            message: &Message,
-            _: &TruncateContext,
-        ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-            Ok(if message.text() == "secret" { Verdict::Drop } else { Verdict::Keep })
-        }
-    }
     let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
     prompt.configure(|composer| composer.truncate(Truncate::default().processor(Secret)));
     prompt.add_all(chatter(4)).unwrap();
