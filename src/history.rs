@@ -5,6 +5,10 @@
 //! anything, and whatever a model asks of them is answered: a position that is not there, or
 //! arguments that nobody can read, become a text that says so.
 //!
+//! They quote what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
+//! messages of a prompt does not see what they read. Give a model that must not see something
+//! neither of them.
+//!
 //! ```
 //! use memory_prompt::history::{ReadBack, SearchHistory};
 //! use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, ToolCall};

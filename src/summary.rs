@@ -3,7 +3,10 @@
 //! What a summary covers is not sent; the history stays untouched, and what it covers can still be
 //! [recalled](crate::recall). The library says what is [due](crate::MemoryPrompt::compaction),
 //! somebody's model writes the text, and
-//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did:
+//! [`commit`](crate::MemoryPrompt::commit) keeps it in a slot of the memory, if nobody else did.
+//! That model is given what is stored: a [processor](crate::truncate::TruncateProcessor) that cuts
+//! or drops messages of a prompt does not see it.
+//!
 //!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;
@@ -87,11 +90,19 @@ where
     }
 }
 
-/// The content of the slot: the summary that holds, and those before it, oldest first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// The summary that holds, and those before it, oldest first.
+#[derive(Clone, Debug)]
 pub(crate) struct Summaries {
-    version: u32,
     pub(crate) current: Summary,
+    earlier: Vec<Summary>,
+}
+
+/// The content of the slot. A slot that was emptied stays: who saw none in it before somebody's
+/// summary was stored and taken back would find it as it was.
+#[derive(Serialize, Deserialize)]
+struct Document {
+    version: u32,
+    current: Option<Summary>,
     #[serde(default)]
     earlier: Vec<Summary>,
 }
@@ -120,15 +131,17 @@ impl Summaries {
     /// Returns what the slot of this snapshot holds.
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(None) };
-        let summaries: Self = serde_json::from_slice(slot.content()).map_err(|error| {
+        let document: Document = serde_json::from_slice(slot.content()).map_err(|error| {
             let text = format!("the slot {SLOT:?} holds no summary");
             Error::new(ErrorKind::Codec, "summary", text).with_source(error)
         })?;
-        if summaries.version != VERSION {
-            let text = format!("the slot {SLOT:?} is of the unknown form {}", summaries.version);
+        let Document { version, current, earlier } = document;
+        if version != VERSION {
+            let text = format!("the slot {SLOT:?} is of the unknown form {version}");
             return Err(Error::new(ErrorKind::Codec, "summary", text));
         }
-        Ok(Some(summaries).filter(|it| it.current.covers <= snapshot.end))
+        let current = current.filter(|it| it.covers <= snapshot.end);
+        Ok(current.map(|current| Self { current, earlier }))
     }
 
     /// Returns these with a newer summary before them, as far as `most` bytes hold: the oldest are
@@ -145,26 +158,27 @@ impl Summaries {
             all
         });
         earlier.retain(|it| it.covers >= start);
-        let mut summaries = Self { version: VERSION, current, earlier };
+        let mut document = Document { version: VERSION, current: Some(current), earlier };
         loop {
-            let content = summaries.written()?;
-            let fits = content.len() <= most && summaries.earlier.len() <= EARLIER;
-            if fits || summaries.earlier.is_empty() {
+            let content = document.written()?;
+            let fits = content.len() <= most && document.earlier.len() <= EARLIER;
+            if fits || document.earlier.is_empty() {
                 return Ok(content);
             }
-            summaries.earlier.remove(0);
+            document.earlier.remove(0);
         }
     }
 
-    /// Returns the content of the slot without the newest summary; `None` where there is no earlier
-    /// one whose messages are still held behind it.
-    pub(crate) fn undone(mut self, start: u64) -> Result<Option<Vec<u8>>> {
+    /// Returns the content of the slot without the newest summary, and with none where there is no
+    /// earlier one whose messages are still held behind it.
+    pub(crate) fn undone(mut self, start: u64) -> Result<Vec<u8>> {
         self.earlier.retain(|it| it.covers >= start);
-        let Some(current) = self.earlier.pop() else { return Ok(None) };
-        self.current = current;
-        self.written().map(Some)
+        let current = self.earlier.pop();
+        Document { version: VERSION, current, earlier: self.earlier }.written()
     }
+}
 
+impl Document {
     fn written(&self) -> Result<Vec<u8>> {
         serde_json::to_vec(self).map_err(|error| {
             Error::new(ErrorKind::Codec, "summary", "it can't be written").with_source(error)

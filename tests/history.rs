@@ -135,7 +135,7 @@ fn a_notice_stands_behind_the_system_message_for_every_provider() {
         let built = prompt.build().unwrap();
         let told = built.report().notice.unwrap();
         assert_eq!(told, built.report().older / 5 * 5);
-        let notice = format!("[At least {told} earlier messages are not shown.]");
+        let notice = format!("[Earlier messages that are not shown: about {told}.]");
         let text: Vec<_> = built.iter().take(3).map(|message| message.text()).collect();
         assert!(text[1..].iter().any(|text| text.contains(&notice)), "{provider}: {text:?}");
         assert_eq!(built[0], Message::system("Be brief."));
@@ -226,4 +226,25 @@ async fn async_memories_answer_the_same() {
         let found = search.run_async(&memory, arguments).await.unwrap();
         assert_eq!(found, search.run(&blocking, arguments).unwrap());
     }
+}
+
+/// The notice stood before the pins and the summary, and both went out of the cache whenever it
+/// changed. And it told "at least" so many messages, though it counts what no prompt shows too.
+#[test]
+fn a_notice_stands_behind_what_stays() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .max_messages(2)
+        .with_pins()
+        .notice(Notice::new().step(1));
+    let pinned = prompt.add(Message::user("I am allergic to nuts.")).unwrap();
+    prompt.pin(pinned).unwrap();
+    prompt.add(Message::custom([("kept".to_owned(), 1.into())])).unwrap();
+    prompt.add_all((0..2).map(|i| Message::user(format!("part {i}")))).unwrap();
+    let built = prompt.build().unwrap();
+    let texts: Vec<_> = built.iter().map(|message| message.text()).collect();
+    let notice = "[Earlier messages that are not shown: about 1.]";
+    assert_eq!(texts, ["I am allergic to nuts.", notice, "part 0", "part 1"]);
+    prompt.add(Message::user("part 2")).unwrap();
+    let shared = prompt.build().unwrap().shared_prefix(&built);
+    assert_eq!(shared.messages, 1, "the pin stays in the cache");
 }

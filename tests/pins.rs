@@ -17,12 +17,12 @@ use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, How, Origin, Why};
 use memory_prompt::token::Estimate;
-use memory_prompt::truncate::Truncate;
+use memory_prompt::truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Prompt, Provider, Recall,
-    ToolCall, Window,
+    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Placement, Prompt, Provider,
+    Recall, ToolCall, Window,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -694,4 +694,60 @@ fn pins_are_the_same_over_an_async_memory() {
         assert_eq!(prompt.pins().await.unwrap(), [0; 0]);
         assert_eq!(prompt.pin(77).await.unwrap_err().kind(), ErrorKind::Invalid);
     });
+}
+
+/// An old pinned question was taken for the last message of the user: temporaries that belong
+/// before the newest question stood at the top, and nothing behind them was found in a cache.
+#[test]
+fn temporaries_do_not_stand_before_an_old_pin() {
+    let mut prompt = over(DefaultChatMemory::new()).max_messages(1);
+    prompt.configure(|composer| composer.temporaries_at(Placement::BeforeLastUser));
+    let pinned = prompt.add(Message::user("I am allergic to nuts.")).unwrap();
+    prompt.pin(pinned).unwrap();
+    prompt.add_all(chatter(5)).unwrap();
+    prompt.add(Message::ai("I see.")).unwrap();
+    prompt.configure(|composer| composer.window(Window::last(1).exactly()));
+    prompt.add_temporary(Message::user("It is Monday."));
+    let built = prompt.build().unwrap();
+    assert_eq!(texts(&built), ["I am allergic to nuts.", "I see.", "It is Monday."]);
+    assert!(!built.report().no_user_message);
+}
+
+/// Drops what is secret.
+struct Secret;
+impl TruncateProcessor for Secret {
+    fn process(
+        &self,
+        message: &Message,
+        _: &TruncateContext,
+    ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(if message.text() == "secret" { Verdict::Drop } else { Verdict::Keep })
+    }
+}
+
+/// What the processor dropped of the question or of the calls before the window was left out, and
+/// counted once more among the older messages.
+#[test]
+fn what_is_dropped_before_the_window_is_counted_once() {
+    let told = |prompt: &Prompt| {
+        let report = prompt.report();
+        assert_eq!(report.older + (report.sent + report.left_out.len()) as u64, report.stored);
+        assert!(!report.left_out.is_empty(), "{report}");
+    };
+    let mut prompt = over(DefaultChatMemory::new()).max_messages(2);
+    prompt.configure(|composer| composer.truncate(Truncate::default().processor(Secret)));
+    prompt.add_all(chatter(4)).unwrap();
+    prompt.add(Message::ai("Well.")).unwrap();
+    prompt.add(Message::user("secret")).unwrap();
+    prompt.add_all(["a", "b", "c"].iter().flat_map(|id| group(id))).unwrap();
+    let built = prompt.build().unwrap();
+    told(&built);
+    assert!(built.report().question.is_empty(), "{}", built.report());
+
+    let [call, _] = group("late");
+    prompt.add(call).unwrap();
+    prompt.add_all(chatter(4)).unwrap();
+    prompt.add(Message::tool("late", "look", "secret")).unwrap();
+    prompt.add(Message::user("And?")).unwrap();
+    told(&prompt.build().unwrap());
 }

@@ -542,3 +542,120 @@ fn summaries_are_the_same_over_an_async_memory() {
         assert_eq!(prompt.preview().await.unwrap().report().covered, 0);
     });
 }
+
+/// A message of more than four steps ended summarising for good: the search for a boundary gave up
+/// before it had found any, read to the end of the conversation, and then said that nothing was
+/// due, for ever.
+#[test]
+fn a_message_that_is_longer_than_all_steps_is_summarised() {
+    let prompt = over(DefaultChatMemory::new());
+    prompt.add(Message::user("word ".repeat(3_000))).unwrap();
+    prompt.add(Message::ai("That was long.")).unwrap();
+    prompt.add_all(talk(100)).unwrap();
+    let policy = CompactionPolicy::tokens(100, 500, Estimate).unwrap();
+    assert!(prompt.compact(&policy, &|_: &Compaction| Wrote::Ok("Long.".into())).unwrap());
+    let summary = prompt.summary().unwrap().unwrap();
+    assert!((1..=2).contains(&summary.covers), "it and no more: {summary:?}");
+}
+
+fn any_talk() -> impl Strategy<Value = Vec<Message>> {
+    let late = (1..30_usize, 1..6_usize).prop_map(|(late, calls)| {
+        let call = |i| ToolCall::new(format!("c{late}-{i}"), "book", "{}");
+        let mut all = vec![Message::user("Book."), Message::ai_calls((0..calls).map(call))];
+        all.extend(talk(late));
+        let result = |i| Message::tool(format!("c{late}-{i}"), "book", "done");
+        all.extend((0..calls).map(result));
+        all
+    });
+    let long = (1..400_usize).prop_map(|n| vec![Message::user("word ".repeat(n))]);
+    let one = prop_oneof![late, long, (1..8_usize).prop_map(|n| talk(n).collect())];
+    proptest::collection::vec(one, 1..8).prop_map(|all| all.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Where nothing is due any more, less than `keep` and a step is left before the newest
+    /// question, or one unit that can't be parted.
+    #[test]
+    fn summarising_never_ends_early(all in any_talk(), keep in 0..12_usize, step in 1..12_usize) {
+        let prompt = over(DefaultChatMemory::new());
+        let n = all.len();
+        // The longest unit: a group with all that is said before its results.
+        let unit = 1 + 6 + 2 * 30 + 6;
+        prompt.add_all(all).unwrap();
+        prompt.add_all(talk(1)).unwrap();
+        let policy = policy(keep, step);
+        while prompt.compact(&policy, &notes).unwrap() {}
+        let covers = prompt.summary().unwrap().map_or(0, |it| it.covers) as usize;
+        prop_assert!(n - covers < keep + step + unit, "{covers} of {n}");
+    }
+}
+
+/// The position to which the window reached back was counted in records from the end, though the
+/// window by itself counts turns or looks past records of the application: with a summary an agent
+/// that worked for long lost its question and most of its turn, which it was sent without one.
+#[test]
+fn a_summary_never_makes_the_window_send_less() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
+    prompt.configure(|composer| composer.window(Window::turns(1)));
+    prompt.add_all(talk(20)).unwrap();
+    assert!(prompt.compact(&policy(20, 20), &notes).unwrap());
+    prompt.add(Message::user("Work.")).unwrap();
+    for i in 0..30 {
+        let call = ToolCall::new(format!("c{i}"), "look", "{}");
+        prompt.add(Message::ai_calls([call])).unwrap();
+        prompt.add(Message::tool(format!("c{i}"), "look", "seen")).unwrap();
+    }
+    let with = prompt.build().unwrap();
+    assert!((40..101).all(|seq| sent(&with).contains(&seq)), "{}", with.report());
+    assert_eq!(accounted(&with), None);
+
+    // So does one that looks past what the application keeps for itself.
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(10).with_summary();
+    prompt.add_all(talk(20)).unwrap();
+    assert!(prompt.compact(&policy(20, 20), &notes).unwrap());
+    for i in 0..30 {
+        prompt.add(Message::user(format!("part {i}"))).unwrap();
+        prompt.add_all((0..5).map(|_| Message::custom([("kept".to_owned(), 1.into())]))).unwrap();
+    }
+    let with = sent(&prompt.build().unwrap());
+    prompt.configure(memory_prompt::Composer::no_summary);
+    let without = sent(&prompt.build().unwrap());
+    assert_eq!(without.len(), 10);
+    assert!(without.iter().all(|seq| with.contains(seq)), "{with:?} of {without:?}");
+}
+
+/// Storing was recognised by what was due alone: a better text after one that was taken back was
+/// taken for the same one once more. `commit` said that it was stored, and nothing was.
+#[test]
+fn another_text_for_what_was_due_is_not_taken_for_the_first() {
+    let prompt = over(DefaultChatMemory::new());
+    prompt.add_all(talk(20)).unwrap();
+    let due = prompt.compaction(&policy(4, 10)).unwrap().unwrap();
+    prompt.commit(&due, "A lie.").unwrap();
+    prompt.commit(&due, "A lie.").unwrap(); // the answer got lost
+    let error = prompt.commit(&due, "Better.").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SlotConflict);
+    assert!(prompt.undo_summary().unwrap());
+    let error = prompt.commit(&due, "Better.").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SlotConflict, "it was taken back meanwhile");
+    let due = prompt.compaction(&policy(4, 10)).unwrap().unwrap();
+    prompt.commit(&due, "Better.").unwrap();
+    assert_eq!(prompt.summary().unwrap().unwrap().text, "Better.");
+}
+
+/// Taking the first summary back removed the slot, as if there had never been one: whoever had
+/// asked a model before that stored what had been taken back for good.
+#[test]
+fn what_was_asked_for_before_an_undo_is_not_stored_after_it() {
+    let prompt = over(DefaultChatMemory::new());
+    prompt.add_all(talk(20)).unwrap();
+    let policy = policy(4, 10);
+    let slow = prompt.compaction(&policy).unwrap().unwrap();
+    assert!(prompt.compact(&policy, &notes).unwrap());
+    assert!(prompt.undo_summary().unwrap());
+    let error = prompt.commit(&slow, "Too late.").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::SlotConflict);
+    assert_eq!((prompt.summary().unwrap(), prompt.undo_summary().unwrap()), (None, false));
+    assert!(prompt.compact(&policy, &notes).unwrap(), "it is due again");
+}

@@ -68,8 +68,8 @@ impl Composer {
         self
     }
 
-    /// Sets the most records that a window sends to reach back to what the summary covers; four
-    /// times as many as it would send by itself unless set.
+    /// Sets the most records that a window sends to reach back to what the summary covers, where it
+    /// sends no more by itself; four times as many as it reads at first unless set.
     #[must_use]
     pub fn summary_reach(mut self, records: usize) -> Self {
         self.reach = Some(records);
@@ -178,13 +178,21 @@ impl Composer {
     ) -> Result<WindowStart, NotReady> {
         let window = self.effective_window();
         let by_itself = window.is_exact() || window.sends_nothing();
-        let mut from = summary.from;
-        let mut start =
-            if by_itself { window.start(snapshot, bound)? } else { WindowStart::default() };
+        let behind = |snapshot: &Snapshot, start: &WindowStart| {
+            snapshot.records.get(start.start).map_or(snapshot.end, |record| record.seq())
+        };
+        let (mut start, from);
         if by_itself {
-            let of_window = snapshot.records.get(start.start);
-            from = summary.covers.max(of_window.map_or(snapshot.end, |record| record.seq()));
-        } else if snapshot.oldest_row() > from && !snapshot.is_complete() {
+            start = window.start(snapshot, bound)?;
+            from = summary.covers.max(behind(snapshot, &start));
+        } else {
+            // Never less than without a summary: the window as it is where nothing is covered.
+            let uncovered = uncovered(snapshot, summary.covers);
+            start = window.start(&uncovered, bound)?;
+            from = summary.from.min(behind(&uncovered, &start)).max(summary.covers);
+            start.ended &= from < summary.from;
+        }
+        if !by_itself && snapshot.oldest_row() > from && !snapshot.is_complete() {
             return Err(NotReady::ReadMore(places(snapshot.end - from)));
         }
         let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
@@ -212,4 +220,21 @@ impl Composer {
         }
         place < choice.start && choice.front.binary_search(&place).is_err()
     }
+}
+
+/// Returns the same snapshot of a conversation that begins at this position.
+fn uncovered(snapshot: &Snapshot, covers: u64) -> Snapshot {
+    let is_all = snapshot.is_complete() || snapshot.oldest_row() <= covers;
+    let unreadable = snapshot.unreadable.iter().filter(|row| row.seq >= covers);
+    let mut behind = Snapshot {
+        records: snapshot.records.clone().split(covers).1,
+        start: covers,
+        end: snapshot.end,
+        unreadable: unreadable.cloned().collect(),
+        ..Snapshot::default()
+    };
+    if is_all {
+        behind.start = behind.oldest_row();
+    }
+    behind
 }

@@ -4,26 +4,26 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, Serializer};
 
 use super::Composer;
-use super::choose::Choice;
 use crate::message::Message;
 
-/// A line behind the system message that says how many earlier messages are not shown.
+/// A line before the window that says how many earlier messages are not shown.
 ///
 /// A model that does not know that there is more can neither ask for it nor
 /// [search it](crate::history::SearchHistory). The number is rounded down to steps, so that the line
-/// changes no more often than that.
+/// changes no more often than that; it counts positions, of which the application may keep some for
+/// itself. The summary and pins of what is older stand before it, and stay in a cache when it changes.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Notice};
 ///
-/// let text = "[At least {count} earlier messages are not shown; search_history finds them.]";
+/// let text = "[About {count} earlier messages are not shown; search_history finds them.]";
 /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
 ///     .max_messages(2)
 ///     .notice(Notice::new().step(10).text(text));
 /// prompt.add_all((0..25).map(|i| Message::user(i.to_string())))?;
 /// let sent = prompt.build()?;
 /// let texts: Vec<_> = sent.iter().map(|message| message.text()).collect();
-/// let notice = "[At least 20 earlier messages are not shown; search_history finds them.]";
+/// let notice = "[About 20 earlier messages are not shown; search_history finds them.]";
 /// assert_eq!(texts, [notice, "23", "24"]);
 /// assert_eq!(sent.report().notice, Some(20));
 /// # Ok::<(), memory_prompt::Error>(())
@@ -35,7 +35,8 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// Returns a notice in steps of 64: `[At least 128 earlier messages are not shown.]`.
+    /// Returns a notice in steps of 64: `[Earlier messages that are not shown: about
+    /// 128.]`.
     pub fn new() -> Self {
         Self { text: TEXT.to_owned(), step: STEP }
     }
@@ -85,23 +86,17 @@ impl Composer {
         self
     }
 
-    /// Returns the notice of a prompt of which so many messages before the window are neither pinned
-    /// nor covered by a summary, with the number that it tells. What else is sent before the window
-    /// may count more than it is.
-    pub(super) fn notice_of(&self, choice: &Choice<'_>, not_shown: u64) -> Option<(u64, Message)> {
+    /// Returns the notice of a prompt that does not show so many messages before the window, with
+    /// the number that it tells.
+    pub(super) fn notice_of(&self, not_shown: u64) -> Option<(u64, Message)> {
         let notice = self.notice.as_ref()?;
-        let sent = |place: &usize| {
-            let group = choice.matches.group_at(*place);
-            1 + group.map_or(0, |group| choice.matches.answered(group) as u64)
-        };
-        let sent: u64 = choice.front.iter().map(sent).sum();
-        let count = notice.count(not_shown.saturating_sub(sent))?;
+        let count = notice.count(not_shown)?;
         Some((count, notice.message(count)))
     }
 }
 
 /// The default text and step.
-const TEXT: &str = "[At least {count} earlier messages are not shown.]";
+const TEXT: &str = "[Earlier messages that are not shown: about {count}.]";
 const STEP: u64 = 64;
 
 /// A notice as it is written: `{"step": 64, "text": "…"}`.

@@ -40,11 +40,13 @@ struct Taking<'a> {
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
     last_user: Option<usize>,
+    /// True where a message of the user is sent as a pin before the window.
+    has_pinned_user: bool,
     /// In a turn that has gone on behind its temporaries: the places where they stand for good.
     halted: Option<Halt>,
     /// The places of the question that is not cut.
     spared: Row,
-    /// The number of records from before the window that are sent.
+    /// The number of records from before the window that are sent, or dropped.
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
     /// among the temporaries.
@@ -117,6 +119,7 @@ impl<'a> Taking<'a> {
             draft,
             history_at,
             last_user: None,
+            has_pinned_user: false,
             halted: None,
             spared: question,
             earlier: 0,
@@ -139,8 +142,11 @@ impl<'a> Taking<'a> {
             None => snapshot.end,
         };
         let mut pins = self.passed_pins();
-        self.notice(first);
-        for place in mem::take(&mut self.choice.front) {
+        let front = mem::take(&mut self.choice.front);
+        let opening = front.first().and_then(|place| records.get(*place));
+        self.beside_before(&mut pins, opening.map_or(u64::MAX, |record| record.seq()))?;
+        self.notice(first, &front)?;
+        for place in front {
             let Some(record) = records.get(place) else { continue };
             self.beside_before(&mut pins, record.seq())?;
             let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
@@ -148,8 +154,9 @@ impl<'a> Taking<'a> {
                 self.group(group)?;
             } else {
                 self.close_calls()?;
-                self.draft.report.question.push(record.seq());
-                self.message(place, record)?;
+                if self.message(place, record)? {
+                    self.draft.report.question.push(record.seq());
+                }
             }
         }
         self.beside_before(&mut pins, u64::MAX)?;
@@ -202,16 +209,23 @@ impl<'a> Taking<'a> {
     }
 
     /// Says how much before the window, which opens at this position, is not shown.
-    fn notice(&mut self, first: u64) {
+    fn notice(&mut self, first: u64, front: &[usize]) -> Result<()> {
         let oldest = self.snapshot.start.max(self.covered());
         let pins = &self.passed;
         let pins = pins.partition_point(|it| *it < first) - pins.partition_point(|it| *it < oldest);
         let not_shown = first.saturating_sub(oldest).saturating_sub(pins as u64);
-        let notice = self.composer.notice_of(&self.choice, not_shown);
+        let matches = &self.choice.matches;
+        let chosen = |place: &usize| {
+            1 + matches.group_at(*place).map_or(0, |group| matches.answered(group) as u64)
+        };
+        let in_front: u64 = front.iter().map(chosen).sum(); // at the most
+        let notice = self.composer.notice_of(not_shown.saturating_sub(in_front));
         if let Some((count, message)) = notice {
+            self.close_calls()?;
             self.draft.report.notice = Some(count);
             self.draft.pieces.push(Arc::new(message), Origin::Notice);
         }
+        Ok(())
     }
 
     fn checks_groups(&self) -> bool {
@@ -276,7 +290,7 @@ impl<'a> Taking<'a> {
             }
             _ => {
                 self.close_calls()?;
-                self.message(place, record)
+                self.message(place, record).map(drop)
             }
         }
     }
@@ -294,13 +308,14 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Sends one record that belongs to no group.
-    fn message(&mut self, place: usize, record: Record<'a>) -> Result<()> {
-        match self.judge(place, record)? {
-            Some(member) => self.send(&member),
-            None => self.leave_out(record, Why::Dropped),
+    /// Sends one record that belongs to no group; false where the processor dropped it.
+    fn message(&mut self, place: usize, record: Record<'a>) -> Result<bool> {
+        let member = self.judge(place, record)?;
+        match &member {
+            Some(member) => self.send(member),
+            None => self.drop_at(place, record, Why::Dropped),
         }
-        Ok(())
+        Ok(member.is_some())
     }
 
     /// Returns the record as it is sent: shared where it fits, else as a copy that is truncated or
@@ -347,6 +362,13 @@ impl<'a> Taking<'a> {
             self.last_user = Some(self.draft.pieces.len() - 1);
         }
         self.draft.report.sent += 1;
+    }
+
+    /// Leaves out what was chosen, for the processor dropped it or a part of its group. From before
+    /// the window it is none of the older ones that were never looked at.
+    fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
+        self.earlier += u64::from(place < self.choice.covers);
+        self.leave_out(record, why);
     }
 
     fn leave_out(&mut self, record: Record<'_>, why: Why) {

@@ -456,7 +456,7 @@ impl fmt::Display for Report {
             writeln!(f, "  left out   {seq}: {role}, {why}")?;
         }
         if let Some(count) = self.notice {
-            writeln!(f, "  notice     at least {} are not shown", Grouped(count))?;
+            writeln!(f, "  notice     about {} are not shown", Grouped(count))?;
         }
         if self.private > 0 {
             writeln!(f, "  left out   {} of the application", Grouped(self.private))?;

@@ -36,7 +36,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///   for the window. Once the window has passed it, it stands behind the system message, in the
     ///   order of positions, and counts for no window. The cached prefix moves then, once.
     /// - **A tool group** is pinned whole, by whichever of its messages. A result that comes late
-    ///   is pinned too.
+    ///   is pinned too, up to 256 messages behind its call: one that comes later is not looked for,
+    ///   and the call is sent with [a result that says that none was
+    ///   recorded](crate::Report::repaired).
     /// - **A budget** counts pins before it counts anything else. Where they leave no room for the
     ///   newest messages the build is an error that names them.
     /// - **Truncation** shortens a long pinned message as any other, and what its processor drops

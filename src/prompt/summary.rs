@@ -1,5 +1,6 @@
 //! Summaries of a prompt: what is due, and how a text is stored that somebody wrote.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// - **Its place** is behind the system message and behind pins of what it covers; it is a
     ///   message of the user that says what it is.
     /// - **The window** reaches back to what is covered, however few messages it would send by
-    ///   itself, up to [four times](crate::Composer::summary_reach) as many. Where more is not
-    ///   covered the [report](crate::Report::older) says how much; beyond that the start moves in
+    ///   itself, up to [four times](crate::Composer::summary_reach) as many, and never sends less
+    ///   of what is not covered than it would by itself. Where more is not covered the [report](crate::Report::older) says how much; beyond that the start moves in
     ///   steps. A window [`exactly`](crate::Window::exactly) stays what it is.
     /// - **A budget** counts the summary before the history.
     /// - **Pins** are sent, covered or not, and [recall](crate::recall) finds what is covered.
@@ -63,12 +64,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.check_summaries(limits)?;
         due.check(&text)?;
         let before = Summaries::of(&due.seen)?;
+        // Another text is another summary, not this one once more.
+        let id = format!("summary:{}:{:016x}", due.id, hash(&text));
         let summary = Summary { covers: due.covers, text };
         let content = Summaries::content(before, summary, due.seen.start, limits.slot)?;
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
         let append = Append::default().set_slot(SLOT, content, expected);
         if limits.recognises_ids() {
-            return Ok(append.with_id(format!("summary:{}", due.id)).since(&due.seen));
+            return Ok(append.with_id(id).since(&due.seen));
         }
         Ok(append)
     }
@@ -80,11 +83,15 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
             return Ok(None);
         };
-        Ok(Some(match summaries.undone(seen.start)? {
-            Some(content) => Append::default().set_slot(SLOT, content, version),
-            None => Append::default().remove_slot(SLOT, version),
-        }))
+        let content = summaries.undone(seen.start)?;
+        Ok(Some(Append::default().set_slot(SLOT, content, version)))
     }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// The read that shows which summary there is.
@@ -142,7 +149,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// It ends where a turn begins, if one does there, never between a call and its result, never
     /// past the newest question or a call that still waits (256 messages long). What is due is at
-    /// most four steps; of a longer history the rest is due once that is stored. Nothing is stored
+    /// most four steps, or what can't be parted though it is longer; of a longer history the rest
+    /// is due once that is stored. Nothing is stored
     /// by this, and nobody is kept from anything: see [`commit`](Self::commit).
     ///
     /// # Errors
@@ -231,6 +239,10 @@ impl MemoryPrompt<dyn ChatMemory> {
 
     /// Takes the newest summary back: the one before it holds again, or none. Returns false where
     /// there is none.
+    ///
+    /// Whoever was asked for a summary before this finds that something has changed. After an
+    /// answer that got lost, look at the [`summary`](Self::summary) before you call it again: it
+    /// takes back what holds by then.
     ///
     /// # Errors
     ///

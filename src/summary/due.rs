@@ -194,7 +194,9 @@ fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Resul
         |place| records.get(place).is_some_and(|record| record.message().begins_turn());
     for (place, is_parted) in parted.iter().enumerate().take(last + 1) {
         let kept = all - before;
-        if kept < policy.keep || before > policy.step.saturating_mul(STEPS) {
+        // Something that is longer than all steps by itself is due whole.
+        let is_much = before > policy.step.saturating_mul(STEPS) && best.is_some();
+        if kept < policy.keep || is_much {
             break;
         }
         let at_end = place == records.len() && !is_all;

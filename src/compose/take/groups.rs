@@ -82,8 +82,8 @@ impl<'a> Taking<'a> {
         if members.iter().all(Option::is_some) {
             return Ok(Some(members.into_iter().flatten().collect()));
         }
-        for ((_, record), member) in records.into_iter().zip(members) {
-            self.leave_out(record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
+        for ((place, record), member) in records.into_iter().zip(members) {
+            self.drop_at(place, record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
         }
         Ok(None)
     }

@@ -58,14 +58,16 @@ impl<'a> Taking<'a> {
         self.beside.summary.as_ref().map_or(0, |summary| summary.covers)
     }
 
-    /// Returns how many records before this position are sent, or dropped though they are pinned.
+    /// Returns how many records before this position are sent, or dropped though they are chosen.
     pub(super) fn sent_before(&self, position: u64) -> u64 {
         if position == 0 {
             return 0;
         }
         let items = self.draft.pieces.walk(&self.snapshot.records);
         let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
-        let others = sent.filter(|seq| self.passed.binary_search(seq).is_err());
+        let left_out = self.draft.report.left_out.iter().map(|it| it.seq);
+        let dropped = left_out.filter(|seq| *seq < position);
+        let others = sent.chain(dropped).filter(|seq| self.passed.binary_search(seq).is_err());
         (others.count() + self.passed.partition_point(|seq| *seq < position)) as u64
     }
 
@@ -109,9 +111,8 @@ impl<'a> Taking<'a> {
             }
             None => self.draft.pieces.share(*place..place + 1),
         }
-        if message.is_user() {
-            self.last_user = Some(self.draft.pieces.len() - 1);
-        }
+        // Temporaries do not stand before it: what follows it would never be found in a cache.
+        self.has_pinned_user |= message.is_user();
         self.draft.report.sent += 1;
     }
 }

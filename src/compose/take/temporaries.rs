@@ -19,6 +19,7 @@ impl<'a> Taking<'a> {
         report.temporaries = temporaries.len();
         report.no_user_message = report.sent > 0
             && self.last_user.is_none()
+            && !self.has_pinned_user
             && !temporaries.iter().any(|message| message.is_user());
         // Some formats write results in the order of the calls: one that is still to come may stand
         // before those that are there, so none of them is durable yet.
