@@ -579,15 +579,15 @@ proptest! {
     #[test]
     fn summarising_never_ends_early(all in any_talk(), keep in 0..12_usize, step in 1..12_usize) {
         let prompt = over(DefaultChatMemory::new());
-        let n = all.len();
+        let n = all.len() as u64;
         // The longest unit: a group with all that is said before its results.
         let unit = 1 + 6 + 2 * 30 + 6;
         prompt.add_all(all).unwrap();
         prompt.add_all(talk(1)).unwrap();
         let policy = policy(keep, step);
         while prompt.compact(&policy, &notes).unwrap() {}
-        let covers = prompt.summary().unwrap().map_or(0, |it| it.covers) as usize;
-        prop_assert!(n - covers < keep + step + unit, "{covers} of {n}");
+        let covers = prompt.summary().unwrap().map_or(0, |it| it.covers);
+        prop_assert!(n - covers < (keep + step + unit) as u64, "{covers} of {n}");
     }
 }
 

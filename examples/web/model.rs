@@ -108,7 +108,7 @@ async fn read(mut response: Response, ask: &Asking<'static>) -> Result<Reply, Mo
 
 /// Returns whether a turn failed because the [time](Timed) was up.
 pub(crate) fn is_late(error: &Error) -> bool {
-    error.source().is_some_and(|source| source.is::<Elapsed>())
+    matches!(error.source(), Some(source) if source.is::<Elapsed>())
 }
 
 /// A model with a time for all that it is asked. What is stored is not timed: whoever gives that up does
