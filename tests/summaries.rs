@@ -572,8 +572,9 @@ fn any_talk() -> impl Strategy<Value = Vec<Message>> {
     proptest::collection::vec(one, 1..8).prop_map(|all| all.concat())
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+counted! {
+    #![cases(64, ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Where nothing is due any more, less than `keep` and a step is left before the newest
     /// question, or one unit that can't be parted.
     #[test]
