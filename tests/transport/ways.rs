@@ -1,6 +1,6 @@
 //! The ways to a server: TLS, and a proxy.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -53,6 +53,7 @@ fn a_proxy_is_asked_for_the_server() {
 
 #[cfg(feature = "postgres-tls")]
 mod tls {
+    use std::io::Read;
     use std::process::Command;
     use std::time::Duration;
 
