@@ -220,6 +220,15 @@ impl Prompt {
         self.iter().cloned().collect()
     }
 
+    /// Hands out the messages in order until one fails: a shorter way for a writer than a walk.
+    #[inline]
+    pub(crate) fn try_for_each<E>(
+        &self,
+        each: impl FnMut(&Message) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.draft.pieces.try_for_each(&self.draft.records, each)
+    }
+
     #[inline]
     fn walk(&self) -> Walk<'_> {
         self.draft.pieces.walk(&self.draft.records)

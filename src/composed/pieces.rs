@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::Origin;
 use crate::message::Message;
-use crate::record::{Cursor, Few, Record, Records};
+use crate::record::{Cell, Cursor, Few, Record, Records};
 
 /// The pieces of a prompt: stretches of the records that were read, and messages beside them.
 ///
@@ -121,6 +121,35 @@ impl Pieces {
                 *places = places.start - before..places.end - before;
             }
         }
+    }
+
+    /// Hands out the messages in order, given the records that the stretches are of, until one fails.
+    ///
+    /// A writer of some hundred bytes a message notices what a walk costs: here a stretch is a loop
+    /// over a slice.
+    #[inline]
+    pub(super) fn try_for_each<E>(
+        &self,
+        records: &Records,
+        mut each: impl FnMut(&Message) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for piece in self.list.iter() {
+            let places = match piece {
+                Piece::Records(places) => places,
+                Piece::One(message, _) => {
+                    each(message)?;
+                    continue;
+                }
+            };
+            let (mut cursor, mut left) = (records.cursor(places.start), places.len());
+            while left > 0 {
+                let cells = cursor.cells(left);
+                cells.iter().filter_map(Cell::get).try_for_each(|entry| each(&entry.message))?;
+                // Never beyond the last record, whatever the piece says.
+                left = if cells.is_empty() { 0 } else { left - cells.len() };
+            }
+        }
+        Ok(())
     }
 
     /// Returns the messages, given the records that the stretches are of.

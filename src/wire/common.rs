@@ -612,6 +612,18 @@ impl<'a> Sequence<'a> {
         }
     }
 
+    /// Hands out the messages in order until one fails.
+    #[inline]
+    pub(super) fn try_for_each<E>(
+        &self,
+        mut each: impl FnMut(&Message) -> Result<(), E>,
+    ) -> Result<(), E> {
+        match self {
+            Self::Prompt(prompt) => prompt.try_for_each(each),
+            Self::List(list) => list.iter().try_for_each(|message| each(message)),
+        }
+    }
+
     /// Asks of each message, at its place, whether the format can express it.
     pub(super) fn check(
         &self,

@@ -20,15 +20,16 @@ impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mark = if self.cache.is_some() { self.last_with_block() } else { None };
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in self.messages.iter().enumerate() {
-            if !matches!(message, Message::Custom(_)) {
-                let one = One { message, row: &self.terms.row, mark: mark == Some(i) };
-                match self.terms.copy(message) {
-                    None => seq.serialize_element(&one)?,
-                    Some(copy) => seq.serialize_element(&One { message: &copy, ..one })?,
-                }
+        let mut i = 0;
+        self.messages.try_for_each(|message| {
+            let one = One { message, row: &self.terms.row, mark: mark == Some(i) };
+            i += 1;
+            match (message, self.terms.copy(message)) {
+                (Message::Custom(_), _) => Ok(()),
+                (_, None) => seq.serialize_element(&one),
+                (_, Some(copy)) => seq.serialize_element(&One { message: &copy, ..one }),
             }
-        }
+        })?;
         seq.end()
     }
 }
