@@ -18,9 +18,10 @@ use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Break, Origin, Why};
 use memory_prompt::text::Keep;
 use memory_prompt::window::ToolGroups;
+use memory_prompt::wire::openai;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Placement, Prompt, Truncate, Window,
+    Message, Placement, Prompt, Provider, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
@@ -416,6 +417,30 @@ proptest! {
         let any = own || stored.is_some() || temporaries.iter().any(Message::is_system);
         prop_assert_eq!(any, !systems.is_empty());
         prop_assert_eq!(prompt.report().system_overridden, own && stored.is_some());
+    }
+
+    /// A prompt is written by a shorter way than its iterator's: over slices of its records.
+    #[test]
+    fn what_is_written_is_what_the_prompt_shows(
+        composer in composers(), conversation in conversation(40), long in 1usize..8, temporaries in temporaries(),
+        provider in proptest::option::of(Just(Provider::OpenAi)),
+    ) {
+        // Long enough for several blocks of records.
+        let conversation = [&conversation[..]].repeat(long).concat();
+        let composer = match provider {
+            Some(provider) => composer.for_provider(provider),
+            None => composer,
+        };
+        // A provider may refuse what there is to say: nothing.
+        let composed = composer.compose_all(&held(&conversation), &shared(&temporaries));
+        let Ok(prompt) = composed else { return Ok(()) };
+        let shown = openai::Messages::of(&prompt);
+        let shown = match provider {
+            Some(provider) => shown.for_provider(provider),
+            None => shown,
+        };
+        let written = serde_json::to_value(openai::messages(&prompt)).unwrap();
+        prop_assert_eq!(written, serde_json::to_value(shown).unwrap());
     }
 
     // Rule 5
