@@ -429,14 +429,21 @@ impl PostgresMemory {
             (&expected.map(signed), Type::INT8),
             (&Incarnation::random().to_bits().cast_signed(), Type::INT8),
         ];
-        let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
-        let Some(row) = rows.first() else {
-            // Where it ends is another question, so the answer may be of a moment later.
-            return Err(conflict("postgres", expected.unwrap_or(0), self.end().await?));
-        };
-        let end = unsigned(value(row, 0)?);
-        batch.clear();
-        Ok(end.saturating_sub(messages.len() as u64)..end)
+        loop {
+            let rows = connections.ask("append", &[&self.id], Change(append, &parameters)).await?;
+            if let Some(row) = rows.first() {
+                let end = unsigned(value(row, 0)?);
+                batch.clear();
+                return Ok(end.saturating_sub(messages.len() as u64)..end);
+            }
+            // Where it ends is another question, so the answer may be of a moment later, when it ends where it
+            // was expected to; until now it did not, so this ends with the one that moves it on.
+            let end = self.end().await?;
+            if expected != Some(end) {
+                return Err(conflict("postgres", expected.unwrap_or(0), end));
+            }
+            connections.watch.lost_race("append");
+        }
     }
 
     async fn end(&self) -> Result<u64> {

@@ -1,6 +1,7 @@
 //! What holds on every network backend, beyond the contract: nothing is lost with a server, and the
 //! newest messages cost what they cost, however many there are.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -47,14 +48,15 @@ const BATCH: usize = 3;
 /// The numbers of the batches that one writer appended, by what it was told.
 #[derive(Default)]
 pub(crate) struct Told {
-    done: Vec<u64>,
+    /// Those that were acknowledged, with their positions.
+    done: Vec<(u64, Range<u64>)>,
     undone: Vec<u64>,
     unknown: Vec<u64>,
 }
 
 impl Told {
-    pub(crate) fn done(&mut self, number: u64) {
-        self.done.push(number);
+    pub(crate) fn done(&mut self, number: u64, at: Range<u64>) {
+        self.done.push((number, at));
     }
 
     pub(crate) fn undone(&mut self, number: u64) {
@@ -65,13 +67,36 @@ impl Told {
         self.unknown.push(number);
     }
 
-    /// Everything that was acknowledged is there, and nothing that was refused.
+    /// Everything that was acknowledged is there once, in its order and where it was said to be, and nothing
+    /// that was refused. (`there` are the numbers of all batches, as they stand.)
     pub(crate) fn check(&self, there: &[u64]) {
-        let lost: Vec<_> = self.done.iter().filter(|n| !there.contains(n)).collect();
-        assert!(lost.is_empty(), "acknowledged and not there: {lost:?}");
-        let wrong: Vec<_> = self.undone.iter().filter(|n| there.contains(n)).collect();
+        assert!(there.is_sorted_by(|a, b| a < b), "twice, or not in its order: {there:?}");
+        for (number, at) in &self.done {
+            let place = there.binary_search(number);
+            let place = place.unwrap_or_else(|_| panic!("{number} was acknowledged and is lost"));
+            let first = (place * BATCH) as u64;
+            assert_eq!(*at, first..first + BATCH as u64, "{number} is elsewhere");
+        }
+        let wrong: Vec<_> = self.undone.iter().filter(|n| there.binary_search(n).is_ok()).collect();
         assert!(wrong.is_empty(), "refused and there: {wrong:?}");
+        let strange: Vec<_> = there.iter().filter(|n| !self.knows(**n)).collect();
+        assert!(strange.is_empty(), "there, and never appended: {strange:?}");
     }
+
+    fn knows(&self, number: u64) -> bool {
+        self.done.binary_search_by_key(&number, |done| done.0).is_ok()
+            || self.unknown.binary_search(&number).is_ok()
+    }
+}
+
+/// Waits until so many more batches are acknowledged; returns how long that took.
+pub(crate) async fn goes_on(acknowledged: &AtomicU64, more: u64) -> Duration {
+    let (began, past) = (Instant::now(), acknowledged.load(Ordering::SeqCst) + more);
+    while acknowledged.load(Ordering::SeqCst) < past {
+        assert!(began.elapsed() < Duration::from_secs(120), "it does not go on");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    began.elapsed()
 }
 
 async fn write(memory: Arc<dyn AsyncChatMemory>, stop: Arc<AtomicBool>) -> Told {
@@ -91,14 +116,14 @@ pub(crate) async fn write_and_count(
         }
         let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
         match memory.add_all(batch).await {
-            Ok(_) => {
-                told.done.push(number);
+            Ok(positions) => {
+                told.done(number, positions);
                 acknowledged.fetch_add(1, Ordering::Relaxed);
             }
             Err(error) => {
                 match error.kind() {
-                    ErrorKind::Storage => told.undone.push(number),
-                    ErrorKind::Unacknowledged => told.unknown.push(number),
+                    ErrorKind::Storage => told.undone(number),
+                    ErrorKind::Unacknowledged => told.unknown(number),
                     _ => panic!("{error}"),
                 }
                 tokio::time::sleep(Duration::from_millis(20)).await;

@@ -5,6 +5,7 @@
 
 mod beside;
 mod given_up;
+mod in_time;
 mod observed;
 mod prepared;
 mod restarted;
@@ -19,7 +20,7 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -995,18 +996,23 @@ struct Between {
     turns: Arc<AtomicU64>,
     /// Connections of before say nothing any more, as where a firewall forgot them.
     forgotten: Arc<AtomicU64>,
+    /// Where connections lead to that are made from now on.
+    server: Arc<AtomicU16>,
 }
 
 impl Between {
     fn before(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let between = Self { port, turns: Arc::default(), forgotten: Arc::default() };
+        let (turns, forgotten) = (Arc::default(), Arc::default());
+        let between = Self { port, turns, forgotten, server: Arc::new(server.into()) };
         let (turns, forgotten) = (Arc::clone(&between.turns), Arc::clone(&between.forgotten));
+        let server = Arc::clone(&between.server);
         thread::spawn(move || {
             for (number, client) in (1..).zip(listener.incoming()) {
                 let client = client.unwrap();
-                let server = TcpStream::connect(("127.0.0.1", server)).unwrap();
+                let server = TcpStream::connect(("127.0.0.1", server.load(Ordering::SeqCst)));
+                let server = server.unwrap();
                 let asks = Arc::new(AtomicBool::new(false));
                 for (mut from, mut to, is_client) in [
                     (client.try_clone().unwrap(), server.try_clone().unwrap(), true),
@@ -1041,19 +1047,37 @@ impl Between {
 }
 
 /// A connection that idled is asked whether it is still there, before anything is sent that could get
-/// lost.
+/// lost. Each of them that was not cost a quarter of the time for a connection: with ten of them there was
+/// none left for a new one, and again for the next caller.
 #[test]
 #[ignore = "needs PostgreSQL"]
-fn a_connection_that_a_firewall_forgot_is_replaced() {
+fn connections_that_a_firewall_forgot_are_replaced() {
     block_on(async {
         let between = Between::before(SHARED.port);
-        let options = options(&new_schema()).max_connections(1);
+        let (most, patience) = (10, Duration::from_secs(2));
+        let options = options(&new_schema()).max_connections(most).connect_timeout(patience);
         let store = options.open(address(between.port)).await.unwrap();
         let memory = store.memory("a").unwrap();
         memory.add(Message::user("before")).await.unwrap();
-        between.forgotten.store(1, Ordering::SeqCst);
+        // As many at once as it takes until there are ten connections.
+        while store.figures().connections < most {
+            let reads: Vec<_> = (0..2 * most)
+                .map(|_| {
+                    let memory = memory.clone();
+                    tokio::spawn(async move { memory.read(None, 10).await.map(drop) })
+                })
+                .collect();
+            for read in reads {
+                read.await.unwrap().unwrap();
+            }
+        }
+        between.forgotten.store(u64::try_from(most).unwrap(), Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(10_100)).await;
+        let began = Instant::now();
         memory.add(Message::user("after")).await.unwrap();
+        let took = began.elapsed();
+        println!("after {most} connections that were forgotten it went on within {took:?}");
+        assert!(took < patience, "{took:?}");
         assert_eq!(all_texts(&memory).await, ["before", "after"]);
     });
 }

@@ -2,16 +2,15 @@
 //!
 //! `MEMORY_PROMPT_SOAK` says how many minutes each backend gets; without it there is no soak.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use memory_prompt::memory::{Append, MemoryId};
-use memory_prompt::{
-    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message,
-};
+use memory_prompt::memory::{Append, Appended, MemoryId};
+use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, ErrorKind, Message, Result};
 
-use crate::laws::{Told, numbers};
+use crate::laws::{Told, goes_on, numbers};
 use crate::process::Server;
 
 const WRITERS: u64 = 8;
@@ -27,6 +26,7 @@ pub(crate) fn time() -> Option<Duration> {
 #[derive(Default)]
 struct Counts {
     acknowledged: AtomicU64,
+    repeated: AtomicU64,
     refused: AtomicU64,
     unknown: AtomicU64,
     dropped: AtomicU64,
@@ -34,7 +34,8 @@ struct Counts {
 }
 
 /// Appends numbered batches, and drops some of the futures at any moment. What comes later has a larger number, so
-/// that whatever is done late over it stands in the wrong place.
+/// that whatever is done late over it stands in the wrong place. Every third batch has an id: where nobody knows
+/// what became of it, it is appended again until that is known, and now and then though it is.
 async fn write(
     memory: Arc<dyn AsyncChatMemory>,
     stop: Arc<AtomicBool>,
@@ -45,34 +46,66 @@ async fn write(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let batch = (0..BATCH).map(|k| Message::user(format!("{number} {k}")));
-        let append = memory.add_all(batch);
-        if number % 5 == 4 {
-            let micros = number * 7919 % 6_000;
-            if tokio::time::timeout(Duration::from_micros(micros), append).await.is_err() {
-                counts.dropped.fetch_add(1, Ordering::Relaxed);
+        let time = (number % 5 == 4).then(|| Duration::from_micros(number * 7919 % 6_000));
+        let has_id = number % 3 == 0;
+        let mut unknown = false;
+        loop {
+            let append = append(&*memory, number, has_id);
+            let answer = match time.filter(|_| !unknown) {
+                Some(time) => tokio::time::timeout(time, append).await.ok(),
+                None => Some(append.await),
+            };
+            match answer {
+                Some(Ok(appended)) => {
+                    counts.acknowledged.fetch_add(1, Ordering::Relaxed);
+                    counts.repeated.fetch_add(u64::from(appended.repeated), Ordering::Relaxed);
+                    if has_id && number % 7 == 0 {
+                        repeat(&*memory, number, &appended.positions, &counts).await;
+                    }
+                    told.done(number, appended.positions);
+                    break;
+                }
+                None => {
+                    counts.dropped.fetch_add(1, Ordering::Relaxed);
+                    unknown = true;
+                }
+                Some(Err(error)) if error.kind() == ErrorKind::Unacknowledged => {
+                    counts.unknown.fetch_add(1, Ordering::Relaxed);
+                    unknown = true;
+                }
+                Some(Err(error)) => {
+                    assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+                    counts.refused.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    if !unknown {
+                        told.undone(number);
+                        break;
+                    }
+                }
             }
-            told.unknown(number);
-            continue;
-        }
-        match append.await {
-            Ok(_) => {
-                counts.acknowledged.fetch_add(1, Ordering::Relaxed);
-                told.done(number);
-            }
-            Err(error) if error.kind() == ErrorKind::Unacknowledged => {
-                counts.unknown.fetch_add(1, Ordering::Relaxed);
+            if !has_id || stop.load(Ordering::Relaxed) {
                 told.unknown(number);
-            }
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
-                counts.refused.fetch_add(1, Ordering::Relaxed);
-                told.undone(number);
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                break;
             }
         }
     }
     told
+}
+
+async fn append(memory: &dyn AsyncChatMemory, number: u64, has_id: bool) -> Result<Appended> {
+    let mut append = Append::new((0..BATCH).map(|k| Message::user(format!("{number} {k}"))));
+    if has_id {
+        append = append.with_id(format!("batch {number}"));
+    }
+    memory.append_with(&mut append).await
+}
+
+/// Appends once more what was acknowledged: nothing happens, and the answer is as before.
+async fn repeat(memory: &dyn AsyncChatMemory, number: u64, at: &Range<u64>, counts: &Counts) {
+    let Ok(again) = append(memory, number, true).await else { return };
+    assert!(again.repeated, "{number} was appended twice");
+    assert_eq!(again.positions, *at);
+    counts.repeated.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Begins conversations that were last active in the past, and purges them.
@@ -125,18 +158,6 @@ async fn trouble(servers: &[&Server], round: u64, troubles: &mut Troubles) {
     }
 }
 
-/// Waits until each writer could have gone on; otherwise trouble would come upon trouble, and nobody would write
-/// anything in between.
-async fn goes_on(counts: &Counts) -> Duration {
-    let acknowledged = || counts.acknowledged.load(Ordering::Relaxed);
-    let (began, past) = (Instant::now(), acknowledged() + 10 * WRITERS);
-    while acknowledged() < past {
-        assert!(began.elapsed() < Duration::from_secs(120), "it does not go on");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    began.elapsed()
-}
-
 /// Lets writers write for so long, while trouble comes to these servers every now and then. `connections` says
 /// how many the store has there; returns the most there were.
 pub(crate) async fn soak(
@@ -160,7 +181,9 @@ pub(crate) async fn soak(
         }
         trouble(servers, round, &mut troubles).await;
         most = most.max(connections().await.unwrap_or_default());
-        troubles.slowest = troubles.slowest.max(goes_on(&counts).await);
+        // Otherwise trouble would come upon trouble, and nobody would write anything in between.
+        let slow = goes_on(&counts.acknowledged, 10 * WRITERS).await;
+        troubles.slowest = troubles.slowest.max(slow);
     }
     stop.store(true, Ordering::Relaxed);
     let mut all = Vec::new();
@@ -174,15 +197,17 @@ pub(crate) async fn soak(
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     let Troubles { kills, freezes, slowest } = troubles;
     println!(
-        "{:?}: {} batches acknowledged, {} refused, {} unknown, {} dropped, {} purged, over {kills} kills \
+        "{:?}: {} batches acknowledged, {} repeated, {} refused, {} unknown, {} dropped, {} purged, over {kills} kills \
          and {freezes} freezes, {slowest:?} after which at the latest it went on; {most} connections at most",
         began.elapsed(),
         count(&counts.acknowledged),
+        count(&counts.repeated),
         count(&counts.refused),
         count(&counts.unknown),
         count(&counts.dropped),
         count(&counts.purged),
     );
     assert!(count(&counts.purged) > 0 && count(&counts.dropped) > 0 && kills > 0);
+    assert!(count(&counts.repeated) > 0);
     most
 }

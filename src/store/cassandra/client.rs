@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use scylla::client::session::Session;
@@ -22,7 +21,6 @@ use super::options::CassandraOptions;
 use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
 use super::statements::Statements;
 use crate::error::Result;
-use crate::memory::BoxFuture;
 use crate::store::observe::Watch;
 
 /// The head, the system message and the newest of the messages beside it, all of one moment.
@@ -392,28 +390,3 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
 
 /// Between two tries of the same change.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// Both, at the same time.
-pub(super) async fn both<A, B>(mut a: BoxFuture<'_, A>, mut b: BoxFuture<'_, B>) -> (A, B) {
-    let (mut of_a, mut of_b) = (None, None);
-    std::future::poll_fn(|context| {
-        if of_a.is_none()
-            && let Poll::Ready(value) = a.as_mut().poll(context)
-        {
-            of_a = Some(value);
-        }
-        if of_b.is_none()
-            && let Poll::Ready(value) = b.as_mut().poll(context)
-        {
-            of_b = Some(value);
-        }
-        match (of_a.take(), of_b.take()) {
-            (Some(a), Some(b)) => Poll::Ready((a, b)),
-            (a, b) => {
-                (of_a, of_b) = (a, b);
-                Poll::Pending
-            }
-        }
-    })
-    .await
-}

@@ -7,13 +7,14 @@ use scylla::value::MaybeUnset;
 
 use super::BUCKET;
 use super::change::{Active, Change};
-use super::client::{Client, Newest, Sure, Swap, both, buckets};
+use super::client::{Client, Newest, Sure, Swap, buckets};
 use super::failure::overtaken;
 use super::rows::{Head, Pick, Row, slot_place};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
+use crate::store::both::both;
 use crate::store::common::{Rows, no_system, signed, unsigned};
 
 pub(super) struct Conversation<'a> {
@@ -52,8 +53,7 @@ impl<'a> Conversation<'a> {
             let (newest, (version, picked)) = if read.is_plain() {
                 (newest.await?, (None, Vec::new()))
             } else {
-                let (newest, picked) =
-                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
+                let (newest, picked) = both(newest, self.client.pick(self.key, &places)).await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {

@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 use deadpool_postgres::tokio_postgres::types::Type;
 
-use super::ask::{Change, Locked, Parameter, Read};
+use super::ask::{Change, Locked, Parameter, Read, millis_until};
 use super::schema::Tables;
 use super::statements::{IN_TIME, Statement, key, key_of};
 use super::{LIMITS, PostgresMemory, Shared, check_size, value};
@@ -31,6 +31,7 @@ pub(super) const IDS: usize = 64;
 
 // The parameters of an append. One that is plain has those up to the incarnation. (The first one, which
 // all changes have, says until when it may be done.)
+const UNTIL: &str = "$1";
 const CONVERSATION: &str = "$2";
 const NOW: &str = "$3";
 const PAYLOADS: &str = "$4";
@@ -106,9 +107,9 @@ impl Shape {
     }
 
     /// The statement, whose answer is where the conversation ends now, or nothing.
-    pub(super) fn statement(self, tables: &Tables, patience: u128) -> String {
+    pub(super) fn statement(self, tables: &Tables) -> String {
         let Tables { message, .. } = tables;
-        let extended = self.extended(tables, patience);
+        let extended = self.extended(tables);
         let (payloads, at) = if self.more {
             (format!("{PAYLOADS}, {TIMES}"), "batch.at")
         } else {
@@ -134,7 +135,7 @@ impl Shape {
 
     /// The part that settles the positions. Where others append meanwhile, it waits for the row and goes
     /// on from its newest version.
-    fn extended(self, tables: &Tables, patience: u128) -> String {
+    fn extended(self, tables: &Tables) -> String {
         let Tables { conversation, .. } = tables;
         let key = key(CONVERSATION);
         let (slots, ids) = (i32::from(self.slots), i32::from(self.id));
@@ -145,7 +146,7 @@ impl Shape {
             slots = c.slots + {slots}, ids = c.ids + {ids}"#
         );
         let newest = self.newest(tables);
-        let before = self.before(tables, patience);
+        let before = self.before(tables);
         if !self.begins {
             return format!(
                 "UPDATE {conversation} AS c {changes} WHERE key = {key} AND {newest} AND {before}"
@@ -181,12 +182,14 @@ impl Shape {
 
     /// The conditions on other rows, as they were when the statement began; beside that it sets how long
     /// the statement may wait for a lock.
-    fn before(self, tables: &Tables, patience: u128) -> String {
+    fn before(self, tables: &Tables) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
+        // For as long as there is time, so that the server says that it did nothing while somebody waits.
+        let lock_timeout = millis_until(UNTIL, 900);
         // Until the end of the transaction, which is that of the statement.
         let mut all =
-            vec![format!("(SELECT set_config('lock_timeout', '{patience}', true)) IS NOT NULL")];
+            vec![format!("(SELECT set_config('lock_timeout', {lock_timeout}, true)) IS NOT NULL")];
         if self.id {
             all.push(format!(
                 "NOT EXISTS (SELECT FROM {append} WHERE conversation = {key} AND id = {ID})"
@@ -256,7 +259,10 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
         };
         let done = match tried {
             Some(done) => Some(done),
-            None => State::of(memory, append).await?.answer(append)?,
+            None => match State::of(memory, append).await?.answer(append)? {
+                Some(known) if known.repeated => touched(memory, append).await?.then_some(known),
+                answer => answer,
+            },
         };
         if let Some(done) = done {
             break done;
@@ -270,6 +276,17 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     };
     append.messages.clear();
     Ok(recognised(done))
+}
+
+/// Waits until what was appended under this id survives what an append survives; returns whether it was there.
+async fn touched(memory: &PostgresMemory, append: &Append) -> Result<bool> {
+    let parameters: [Parameter<'_>; 2] = [
+        (&memory.id.as_str().as_bytes(), Type::BYTEA),
+        (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
+    ];
+    let Shared { connections, statements, .. } = &*memory.shared;
+    let change = Change(&statements.touch, &parameters);
+    Ok(!connections.ask("append", &[&memory.id], change).await?.is_empty())
 }
 
 fn recognised(mut appended: Appended) -> Appended {

@@ -1,9 +1,6 @@
 //! Questions: one message to the server, and what is made of its answer.
 
-use std::future::poll_fn;
-use std::pin::pin;
-use std::task::Poll;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use deadpool_postgres::Client;
 use deadpool_postgres::tokio_postgres::types::{ToSql, Type};
@@ -11,14 +8,39 @@ use deadpool_postgres::tokio_postgres::{self as driver, Row, SimpleQueryMessage}
 
 use super::session::Session;
 use super::statements::Statement;
+use crate::store::both::both;
 
-/// A connection with what is known about it, and the time by the server's clock after which nobody waits
-/// for the answer.
+/// A connection with what is known about it, and the time that the server has.
 pub(super) struct Line<'a> {
     pub(super) client: &'a Client,
     pub(super) session: &'a Session,
-    pub(super) until: SystemTime,
+    /// The time in which the server is to be done, or to say that it did nothing, while somebody waits.
+    patience: Duration,
+    /// The end of it by the server's clock.
+    until: SystemTime,
 }
+
+impl<'a> Line<'a> {
+    /// For a question whose answer is waited for so long: the server has nine tenths of it.
+    pub(super) fn new(client: &'a Client, session: &'a Session, left: Duration) -> Self {
+        let patience = left.mul_f64(0.9).min(LONGEST);
+        Self { client, session, patience, until: session.after(patience) }
+    }
+
+    /// The time that the server has, in milliseconds as its settings take them.
+    fn millis(&self) -> u128 {
+        self.patience.as_millis().clamp(1, i32::MAX as u128)
+    }
+
+    /// The end of it, for a script.
+    fn until(&self) -> String {
+        let until = self.until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        format!("to_timestamp({})", until.as_secs_f64())
+    }
+}
+
+/// The longest that is waited for an answer: dates have an end.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// One message to the server, and what is made of its answer.
 pub(super) trait Question: Sync {
@@ -51,8 +73,6 @@ pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
 /// waited for, the next one sees.
 pub(super) struct Script {
-    /// The time that each of them may wait for a lock, in milliseconds.
-    pub(super) patience: u128,
     /// The one that takes the locks. When it is done there must be time left, or all of it is undone.
     pub(super) first: String,
     pub(super) then: Vec<String>,
@@ -85,11 +105,14 @@ impl Question for Locked<'_> {
     type Answer = Vec<Row>;
     const CHANGES: bool = true;
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<Row>, driver::Error> {
-        let Line { client, session, until } = line;
+        let Line { client, session, until, .. } = line;
         let Self(lock, change) = self;
         let all = change.all(until);
         // Whatever the default is, the statement is to see what was committed until then.
-        let lock = format!("BEGIN ISOLATION LEVEL READ COMMITTED; {lock}");
+        let lock = format!(
+            "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; {lock}",
+            line.millis()
+        );
         let locked = both(client.batch_execute(&lock), async {
             // To prepare it here could fail, and undo what it did.
             match session.prepared(change.0) {
@@ -109,12 +132,17 @@ impl Question for Script {
     type Answer = Vec<u64>;
     const CHANGES: bool = true;
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<u64>, driver::Error> {
-        let Self { patience, first, then } = self;
-        let late = line.until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let Self { first, then } = self;
+        let (millis, until) = (line.millis(), line.until());
+        // What waits for the lock and what the rest takes have one time between them. The message in the log
+        // is for nobody: with it there is something to commit, whatever there was to do. So where an earlier
+        // attempt did it, and is on no standby yet, this one waits for the standby, too.
         let script = format!(
-            "SET LOCAL lock_timeout = {patience}; {first}; \
-             SELECT 1 / (clock_timestamp() < to_timestamp({}))::int; {}",
-            late.as_secs_f64(),
+            "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {millis}; {first}; \
+             SELECT 1 / (clock_timestamp() < {until})::int, \
+             set_config('statement_timeout', {}, true), \
+             pg_logical_emit_message(true, 'memory_prompt', ''); {}",
+            millis_until(&until, 1000),
             then.join("; ")
         );
         let messages = line.client.simple_query(&script).await?;
@@ -122,8 +150,8 @@ impl Question for Script {
             SimpleQueryMessage::CommandComplete(count) => Some(*count),
             _ => None,
         });
-        // Neither the setting nor the look at the clock.
-        let counts = counts.enumerate().filter(|(i, _)| ![0, 2].contains(i));
+        // Neither the settings nor the look at the clock.
+        let counts = counts.enumerate().filter(|(i, _)| ![0, 1, 3].contains(i));
         Ok(counts.map(|(_, count)| count).collect())
     }
 }
@@ -155,31 +183,11 @@ fn values<'a>(parameters: &[Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     parameters.iter().map(|(value, _)| *value).collect()
 }
 
-/// Waits for both, and lets the first begin first.
-pub(super) async fn both<A, B>(
-    one: impl Future<Output = A>,
-    other: impl Future<Output = B>,
-) -> (A, B) {
-    let (mut one, mut other) = (pin!(one), pin!(other));
-    let (mut first, mut second) = (None, None);
-    poll_fn(|context| {
-        if first.is_none()
-            && let Poll::Ready(done) = one.as_mut().poll(context)
-        {
-            first = Some(done);
-        }
-        if second.is_none()
-            && let Poll::Ready(done) = other.as_mut().poll(context)
-        {
-            second = Some(done);
-        }
-        match (first.take(), second.take()) {
-            (Some(first), Some(second)) => Poll::Ready((first, second)),
-            left => {
-                (first, second) = left;
-                Poll::Pending
-            }
-        }
-    })
-    .await
+/// The milliseconds until a time by the server's clock, or as many thousandths of that time as this, as the
+/// text of a setting. (None would be no limit at all.)
+pub(super) fn millis_until(time: &str, thousandths: u32) -> String {
+    format!(
+        "least(greatest(extract(epoch FROM {time} - clock_timestamp()) * {thousandths}, 1), {})::int::text",
+        i32::MAX
+    )
 }

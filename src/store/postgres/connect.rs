@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::tokio_postgres::Config;
 use deadpool_postgres::tokio_postgres::config::Host;
 use deadpool_postgres::{Client, ClientWrapper, Hook, HookError, Pool, PoolError, QueueMode};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::time::{sleep, timeout};
 
@@ -57,6 +58,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// already, once with what kills another one.
 const LOST: u32 = 2;
 
+/// Nothing is sent where less than this part of the whole time is left: the server could not say in time what
+/// it did.
+const SHORT: u32 = 20;
+
 /// A connection that can't be had.
 struct NoConnection {
     error: Error,
@@ -96,14 +101,26 @@ impl Connections {
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         // So that there is time left for a new one.
         let patience = options.connect_timeout / 4;
+        let forgotten: Arc<Mutex<Option<Instant>>> = Arc::default();
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
+            let (idle, forgotten) = (metrics.last_used(), Arc::clone(&forgotten));
             Box::pin(async move {
-                if metrics.last_used() < IDLE {
+                if idle < IDLE {
                     return Ok(());
+                }
+                let gone = || Err(HookError::message("it is not there any more"));
+                let since = Instant::now().checked_sub(idle);
+                if *forgotten.lock() >= since {
+                    return gone();
                 }
                 match timeout(patience, client.simple_query("")).await {
                     Ok(answer) => answer.map(|_| ()).map_err(HookError::Backend),
-                    Err(_) => Err(HookError::message("it is not there any more")),
+                    Err(_) => {
+                        // Whatever forgot it forgot those that idled longer, too: nobody waits for each.
+                        let mut forgotten = forgotten.lock();
+                        *forgotten = since.max(*forgotten);
+                        gone()
+                    }
                 }
             })
         });
@@ -144,6 +161,11 @@ impl Connections {
         })
     }
 
+    /// Room for a connection.
+    pub(super) fn lease(&self) -> Lease<'_> {
+        Lease::new(&self.runtime, &self.security, self.timeout)
+    }
+
     /// Asks something about these conversations, which are only named where it changes them.
     pub(super) async fn ask<Q: Question>(
         &self,
@@ -152,14 +174,14 @@ impl Connections {
         question: Q,
     ) -> Result<Q::Answer> {
         let mut time = Time::new(self.timeout);
-        self.settled(operation, ids).await?;
         let mut lost = 0;
         loop {
-            let mut lease = Lease::new(&self.runtime, &self.security, self.timeout);
+            self.settled(operation, ids, &time).await?;
+            let mut lease = self.lease();
             if Q::CHANGES {
                 lease.changes(&self.settling, ids);
             }
-            let (client, session) = match self.line(operation, &mut lease).await {
+            let (client, session) = match self.line(operation, &time, &mut lease).await {
                 Ok(line) => line,
                 Err(no) if no.may_come_back && time.pause().await => {
                     self.lost.store(true, Ordering::Relaxed);
@@ -168,8 +190,17 @@ impl Connections {
                 }
                 Err(no) => return Err(no.error),
             };
+            if self.settling.is_open(ids) {
+                // Somebody gave up a change while this one waited for a connection.
+                lease.done();
+                continue;
+            }
             let left = time.left();
-            let line = Line { client, session: &session, until: session.after(left) };
+            if left < self.timeout / SHORT {
+                lease.done();
+                return Err(self.nobody_answered(operation));
+            }
+            let line = Line::new(client, &session, left);
             let Ok(answer) = timeout(left, question.ask(&line)).await else {
                 return Err(self.no_answer::<Q>(operation));
             };
@@ -187,9 +218,15 @@ impl Connections {
                 Verdict::Late => self.sessions.forget(client),
                 _ => {}
             }
-            lease.done();
+            let of_before = session.was_before(time.began);
+            match verdict {
+                Verdict::ReadOnly => lease.close(),
+                _ => lease.done(),
+            }
             let again = match verdict {
                 Verdict::NotPrepared => true,
+                // A new one may lead elsewhere; where it doesn't, nobody knows when it will.
+                Verdict::ReadOnly => of_before,
                 Verdict::InTheWay | Verdict::Late => time.pause().await,
                 Verdict::Undone => false,
                 Verdict::Unknown if Q::CHANGES => {
@@ -212,6 +249,7 @@ impl Connections {
         match verdict {
             Verdict::NotPrepared => self.watch.retried(operation, "not prepared"),
             Verdict::Late => self.watch.retried(operation, "the clock"),
+            Verdict::ReadOnly => self.watch.retried(operation, "read-only"),
             Verdict::InTheWay => self.watch.lost_race(operation),
             Verdict::Undone => {}
             Verdict::Unknown => self.watch.retried(operation, "connection lost"),
@@ -219,8 +257,8 @@ impl Connections {
     }
 
     /// Waits until the server is done with what was given up about these conversations.
-    async fn settled(&self, operation: &'static str, ids: &[&MemoryId]) -> Result<()> {
-        timeout(self.timeout, self.settling.settled(ids)).await.map_err(|_| {
+    async fn settled(&self, operation: &'static str, ids: &[&MemoryId], time: &Time) -> Result<()> {
+        timeout(time.left(), self.settling.settled(ids)).await.map_err(|_| {
             let text = format!(
                 "postgres: the server was not done with what was given up before within {:?}",
                 self.timeout
@@ -235,15 +273,17 @@ impl Connections {
     async fn line<'a>(
         &self,
         operation: &'static str,
+        time: &Time,
         lease: &'a mut Lease<'_>,
     ) -> Result<(&'a Client, Arc<Session>), NoConnection> {
-        let client = self.get(operation).await?;
+        let client = self.get(operation, time.left()).await?;
         let known = self.sessions.of(&client);
         let (client, new) = lease.hold(client, known.is_none());
         if let Some(session) = known {
             return Ok((client, session));
         }
-        let looked = timeout(self.connect_timeout, self.look(operation, client)).await;
+        let patience = self.connect_timeout.min(time.left());
+        let looked = timeout(patience, self.look(operation, client)).await;
         let session = looked.unwrap_or_else(|_| {
             Err(NoConnection { error: self.nobody_answered(operation), may_come_back: false })
         })?;
@@ -273,12 +313,12 @@ impl Connections {
 
     /// A connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
-        self.get(operation).await.map_err(|no| no.error)
+        self.get(operation, self.timeout).await.map_err(|no| no.error)
     }
 
-    async fn get(&self, operation: &'static str) -> Result<Client, NoConnection> {
+    async fn get(&self, operation: &'static str, left: Duration) -> Result<Client, NoConnection> {
         let refuse = |text| Error::new(ErrorKind::Storage, operation, text);
-        let error = match timeout(self.connect_timeout, self.pool.get()).await {
+        let error = match timeout(self.connect_timeout.min(left), self.pool.get()).await {
             Ok(Ok(client)) => return Ok(client),
             Ok(Err(PoolError::Backend(error))) => {
                 let why = describe_connecting(&error, &self.security);
@@ -297,7 +337,7 @@ impl Connections {
         let text = format!(
             "postgres: no connection within {:?}: the server does not answer, or all {} connections are \
              in use",
-            self.connect_timeout,
+            self.connect_timeout.min(self.timeout),
             self.pool.status().max_size,
         );
         Error::new(ErrorKind::Storage, operation, text)

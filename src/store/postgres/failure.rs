@@ -13,6 +13,8 @@ pub(super) enum Verdict {
     Undone,
     /// It was not done, because of somebody else: it is worth another try.
     InTheWay,
+    /// It was not done: this server takes no changes, but another one may, to which the address leads by now.
+    ReadOnly,
     /// It was not done: what was prepared for it is not there.
     NotPrepared,
     /// It was not done: by the server's clock nobody waited for it any more.
@@ -32,6 +34,7 @@ impl Verdict {
             SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED => Self::InTheWay,
             // Another append under the same id was faster. The next try sees it.
             SqlState::UNIQUE_VIOLATION if said.table().is_some_and(is_of_appends) => Self::InTheWay,
+            SqlState::READ_ONLY_SQL_TRANSACTION => Self::ReadOnly,
             SqlState::INVALID_SQL_STATEMENT_NAME => Self::NotPrepared,
             // Only the look at the clock divides.
             SqlState::DIVISION_BY_ZERO => Self::Late,
@@ -66,11 +69,19 @@ pub(super) fn describe(error: &driver::Error) -> String {
     };
     match *said.code() {
         SqlState::DIVISION_BY_ZERO => "by the server's clock it was too late".to_owned(),
+        SqlState::QUERY_CANCELED => "it was cancelled, or took too long".to_owned(),
         SqlState::DISK_FULL => "the disk is full".to_owned(),
         SqlState::LOCK_NOT_AVAILABLE => "somebody else held a lock for too long".to_owned(),
         SqlState::READ_ONLY_SQL_TRANSACTION => "the database is read-only".to_owned(),
         _ => format!("{} ({})", said.message(), said.code().code()),
     }
+}
+
+/// Tells whether the server ended what took too long, and did nothing of it.
+pub(super) fn took_too_long(error: &Error) -> bool {
+    let source = std::error::Error::source(error);
+    let said = source.and_then(|error| error.downcast_ref::<driver::Error>());
+    said.and_then(driver::Error::code) == Some(&SqlState::QUERY_CANCELED)
 }
 
 /// Tells whether there may be a connection in a moment: nobody is there, or the server starts, ends, or has too

@@ -4,7 +4,6 @@
 //! So one that is given up stays the pool's, and nobody gets another in its place, until the server is done
 //! with it: by itself, as nearly always, or because it was told to cancel.
 
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// A connection that somebody waits for.
 pub(super) struct Lease<'a> {
     client: Option<Client>,
-    /// Nothing is known about it yet.
+    /// It is asked in more than one step, and is of no use where that breaks off.
     new: bool,
     runtime: &'a Handle,
     security: &'a Security,
@@ -45,9 +44,8 @@ impl<'a> Lease<'a> {
         self.changes = Some((settling, ids));
     }
 
-    /// Holds a connection. While it is new it is looked at in more than one step, and is closed where
-    /// that breaks off.
-    pub(super) fn hold(&mut self, client: Client, new: bool) -> (&Client, &mut bool) {
+    /// Holds a connection. While it is new it is looked at in more than one step, and nothing is changed.
+    pub(super) fn hold(&mut self, client: Client, new: bool) -> (&mut Client, &mut bool) {
         self.new = new;
         (self.client.insert(client), &mut self.new)
     }
@@ -56,22 +54,24 @@ impl<'a> Lease<'a> {
     pub(super) fn done(mut self) {
         self.client = None;
     }
+
+    /// The answer is there, and it is the last one: the connection is closed.
+    pub(super) fn close(mut self) {
+        self.client.take().map(Client::take);
+    }
 }
 
 impl Drop for Lease<'_> {
     /// The time was up, or the future was dropped.
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
-            if self.new {
-                drop(Client::take(client));
-                return;
-            }
-            let (patience, security) = (self.patience, self.security.clone());
-            let unsettled = self.changes.map(|(settling, ids)| settling.begin(ids));
+            let (patience, security, new) = (self.patience, self.security.clone(), self.new);
+            let changes = self.changes.filter(|_| !new);
+            let unsettled = changes.map(|(settling, ids)| settling.begin(ids));
             // It ends as late as it may, but it ends.
             self.runtime.spawn(async move {
                 let given_up = GivenUp(Some(client));
-                let _ = timeout(patience, given_up.end(&security)).await;
+                let _ = timeout(patience, given_up.end(&security, new)).await;
                 drop(unsettled);
             });
         }
@@ -82,10 +82,11 @@ impl Drop for Lease<'_> {
 struct GivenUp(Option<Client>);
 
 impl GivenUp {
-    async fn end(mut self, security: &Security) {
+    async fn end(mut self, security: &Security, new: bool) {
         let Some(client) = &self.0 else { return };
         // What is asked last is answered last.
-        if timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok()) {
+        let idle = timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok());
+        if idle && !new {
             self.0 = None; // as good as before
             return;
         }
@@ -94,21 +95,24 @@ impl GivenUp {
     }
 }
 
+/// Ends a session, whatever state a transaction was left in.
+const END: &str = "ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())";
+
 /// Has the server cancel what it does for this connection, and then end it: a cancellation may come late,
 /// and must not hit what somebody else asks then.
 async fn cancel(client: &Client, security: &Security) {
-    let mut ended = pin!(client.simple_query("SELECT pg_terminate_backend(pg_backend_pid())"));
-    // It may come early, too, before what it is for.
-    let mut again = AGAIN;
-    loop {
-        security.cancel(&client.cancel_token()).await;
-        if timeout(again, ended.as_mut()).await.is_ok() {
-            break;
-        }
-        again *= 2; // a server that stands still shall not find hundreds of these
-    }
+    let (mut patience, mut pause) = (AGAIN, Duration::from_millis(1));
+    security.cancel(&client.cancel_token()).await;
     while !client.is_closed() {
-        sleep(Duration::from_millis(1)).await;
+        if timeout(patience, client.simple_query(END)).await.is_err() {
+            // It came early, before what it is for.
+            security.cancel(&client.cancel_token()).await;
+            patience *= 2; // a server that stands still shall not find hundreds of these
+            continue;
+        }
+        // It ends in a moment, or a cancellation came late and hit the end itself.
+        sleep(pause).await;
+        pause = (pause * 2).min(AGAIN);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Work on many conversations: listing, telling, deleting, restoring.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use deadpool_postgres::tokio_postgres::Row;
 use deadpool_postgres::tokio_postgres::types::Type;
 
 use super::ask::{Change, Parameter, Read};
+use super::failure::took_too_long;
 use super::statements::{AT_ONCE, key_of};
 use super::{Shared, value};
 use crate::error::{Error, ErrorKind, Result};
@@ -83,13 +84,18 @@ pub(super) async fn delete(
 
 pub(super) async fn delete_prefix(shared: &Shared, prefix: &str) -> Result<u64> {
     check_prefix(prefix)?;
-    let (mut deleted, mut after) = (0, None);
+    let (mut parts, mut after) = (Parts::new(shared), None);
     loop {
         let page = ids(shared, prefix, after.as_ref(), AT_ONCE).await?;
         if page.is_empty() {
-            return Ok(deleted);
+            return parts.done();
         }
-        deleted += delete(shared, "delete_prefix", &page.iter().collect::<Vec<_>>()).await?;
+        let all: Vec<&MemoryId> = page.iter().collect();
+        let mut rest = &all[..];
+        while let Some(part) = parts.next(rest) {
+            let done = delete(shared, "delete_prefix", part).await;
+            rest = &rest[parts.over(part.len(), done)?..];
+        }
         after = page.into_iter().last();
     }
 }
@@ -98,17 +104,73 @@ pub(super) async fn purge_inactive(shared: &Shared, older_than: SystemTime) -> R
     let Shared { connections, statements, .. } = shared;
     let operation = "purge_inactive";
     let older_than = signed(millis(older_than));
-    let mut purged = 0;
+    let mut parts = Parts::new(shared);
     let mut last: Option<String> = None;
     loop {
         let parameters: [Parameter<'_>; 2] = [(&last, Type::TEXT), (&older_than, Type::INT8)];
         let rows = connections.ask(operation, &[], Read(&statements.inactive, &parameters)).await?;
         let keys: Vec<&str> = rows.iter().map(|row| value(row, 0)).collect::<Result<_>>()?;
-        let Some(newest) = keys.last() else { return Ok(purged) };
-        // It may be done late: it looks again which of them are inactive.
-        let script = statements.purge(&keys.join(","), older_than);
-        purged += connections.ask(operation, &[], script).await?.first().unwrap_or(&0);
+        let Some(newest) = keys.last() else { return parts.done() };
+        let mut rest = &keys[..];
+        while let Some(part) = parts.next(rest) {
+            // It may be done late: it looks again which of them are inactive.
+            let script = statements.purge(&part.join(","), older_than);
+            let counts = connections.ask(operation, &[], script).await;
+            let done = counts.map(|counts| counts.first().copied().unwrap_or(0));
+            rest = &rest[parts.over(part.len(), done)?..];
+        }
         last = Some((*newest).to_owned());
+    }
+}
+
+/// The way through many conversations, some at once: as many as the server can delete in time, since they may
+/// be of any length.
+struct Parts {
+    at_once: usize,
+    /// The time for each part, and when the last one began.
+    time: Duration,
+    began: Instant,
+    deleted: u64,
+    /// The error of one that takes too long alone. It keeps nobody from the others.
+    too_long: Option<Error>,
+}
+
+impl Parts {
+    fn new(shared: &Shared) -> Self {
+        let time = shared.connections.timeout();
+        Self { at_once: AT_ONCE, time, began: Instant::now(), deleted: 0, too_long: None }
+    }
+
+    /// Returns the next ones of these.
+    fn next<'a, T>(&mut self, rest: &'a [T]) -> Option<&'a [T]> {
+        self.began = Instant::now();
+        (!rest.is_empty()).then(|| &rest[..self.at_once.min(rest.len())])
+    }
+
+    /// Takes what became of so many; returns how many of them are over.
+    fn over(&mut self, part: usize, done: Result<u64>) -> Result<usize> {
+        match done {
+            Ok(deleted) => {
+                self.deleted += deleted;
+                if self.began.elapsed() < self.time / 4 {
+                    self.at_once = (self.at_once * 2).min(AT_ONCE);
+                }
+                Ok(part)
+            }
+            Err(error) if took_too_long(&error) && part > 1 => {
+                self.at_once = part / 2;
+                Ok(0)
+            }
+            Err(error) if took_too_long(&error) => {
+                self.too_long.get_or_insert(error);
+                Ok(part)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn done(self) -> Result<u64> {
+        self.too_long.map_or(Ok(self.deleted), Err)
     }
 }
 

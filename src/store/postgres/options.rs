@@ -208,7 +208,7 @@ impl PostgresOptions {
         place: String,
     ) -> Result<PostgresStore> {
         version::prepare(&connections, tables).await?;
-        let statements = Statements::new(tables, self.timeout);
+        let statements = Statements::new(tables);
         // So that the first caller does not have to find out about the connection that this one leaves.
         connections.ask("open", &[], Read(&statements.ping, &[])).await?;
         let shared = Shared { connections, statements, codec: self.codec, place };

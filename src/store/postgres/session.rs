@@ -16,9 +16,9 @@ use deadpool_postgres::tokio_postgres::{self as driver, SimpleQueryMessage};
 use deadpool_postgres::{Client, ObjectId};
 use parking_lot::Mutex;
 
-use super::ask::both;
 use super::backend;
 use super::statements::{OFTEN, Statement};
+use crate::store::both::both;
 
 /// The knowledge about one connection.
 pub(super) struct Session {
@@ -40,13 +40,10 @@ pub(super) struct Clock {
     pub(super) here: Instant,
 }
 
-/// The longest that is waited for an answer: dates have an end.
-const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
 impl Clock {
     /// The time on the server when so much time is over. It is early rather than late.
     fn after(self, left: Duration) -> SystemTime {
-        self.there + self.here.elapsed() + left.min(LONGEST)
+        self.there + self.here.elapsed() + left
     }
 }
 
@@ -65,6 +62,11 @@ impl Session {
     /// The time on the server when so much time is over.
     pub(super) fn after(&self, left: Duration) -> SystemTime {
         self.clock.after(left)
+    }
+
+    /// Tells whether the connection was made before this, as far as is known.
+    pub(super) fn was_before(&self, instant: Instant) -> bool {
+        self.clock.here < instant
     }
 
     /// Tells whether this statement is to be prepared.

@@ -43,7 +43,8 @@ impl Settling {
         }
     }
 
-    fn is_open(&self, ids: &[&MemoryId]) -> bool {
+    /// Tells whether the server may still change one of these.
+    pub(super) fn is_open(&self, ids: &[&MemoryId]) -> bool {
         let open = self.open.lock();
         !open.is_empty() && ids.iter().any(|id| open.contains_key(*id))
     }

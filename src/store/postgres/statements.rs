@@ -1,7 +1,5 @@
 //! All that is ever asked of the server.
 
-use std::time::Duration;
-
 use super::append::Shape;
 use super::ask::Script;
 use super::read::ReadShape;
@@ -53,11 +51,10 @@ impl Statement {
 /// All statements of a store, with the names of its tables in them.
 pub(super) struct Statements {
     tables: Tables,
-    /// The time that a change may wait for a lock, in milliseconds.
-    patience: u128,
     appends: Vec<Statement>,
     reads: Vec<Statement>,
     pub(super) state: Statement,
+    pub(super) touch: Statement,
     pub(super) slots: Statement,
     pub(super) info: Statement,
     pub(super) ids: Statement,
@@ -67,13 +64,10 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    /// The statements of a store that waits for an answer as long as this.
-    pub(super) fn new(tables: &Tables, timeout: Duration) -> Self {
-        // The server is to say in time that it did nothing.
-        let patience = (timeout.as_millis() * 9 / 10).clamp(1, i32::MAX as u128);
+    pub(super) fn new(tables: &Tables) -> Self {
         let Tables { conversation, slot, append, version, .. } = tables;
         let key = key("$1");
-        let appends = Shape::all().map(|shape| shape.statement(tables, patience));
+        let appends = Shape::all().map(|shape| shape.statement(tables));
         let reads = ReadShape::all().map(|shape| shape.statement(tables));
         let often = READS + ReadShape::ALL;
         Self {
@@ -90,6 +84,7 @@ impl Statements {
                     SELECT 'slot', 0, 0, version, name FROM {slot} WHERE conversation = {key} AND name = ANY ($3)"#
                 ),
             ),
+            touch: Statement::seldom(touch(tables)),
             slots: Statement::often(
                 often + 1,
                 format!(
@@ -119,7 +114,6 @@ impl Statements {
             )),
             ping: Statement::seldom(format!("SELECT version FROM {version}")),
             tables: tables.clone(),
-            patience,
         }
     }
 
@@ -133,11 +127,8 @@ impl Statements {
 
     /// Returns a script that keeps others from changing a conversation, where there is one.
     pub(super) fn lock(&self, key: &str) -> String {
-        let (Tables { conversation, .. }, patience) = (&self.tables, self.patience);
-        format!(
-            "SET LOCAL lock_timeout = {patience};
-            SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE"
-        )
+        let Tables { conversation, .. } = &self.tables;
+        format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE")
     }
 
     // Each of these is a script: its first statement locks the conversations, and the next one sees what
@@ -145,32 +136,32 @@ impl Statements {
 
     pub(super) fn evict(&self, key: &str, before: i64) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
-        self.script(
-            format!(
+        Script {
+            first: format!(
                 r#"UPDATE {conversation} SET start = least({before}, "end")
                 WHERE key = {key} AND start < least({before}, "end")"#
             ),
-            vec![format!(
+            then: vec![format!(
                 "DELETE FROM {message} WHERE conversation = {key} AND seq >= 0
                 AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
             )],
-        )
+        }
     }
 
     pub(super) fn clear(&self, key: &str) -> Script {
         let Tables { conversation, message, slot, .. } = &self.tables;
-        self.script(
-            format!(
+        Script {
+            first: format!(
                 r#"UPDATE {conversation} SET start = "end", slots = slots + 1 WHERE key = {key}"#
             ),
-            vec![
+            then: vec![
                 format!(
                     "DELETE FROM {message} WHERE conversation = {key}
                     AND seq < (SELECT start FROM {conversation} WHERE key = {key})"
                 ),
                 format!("DELETE FROM {slot} WHERE conversation = {key}"),
             ],
-        )
+        }
     }
 
     // Slots and ids go with their conversation.
@@ -178,31 +169,29 @@ impl Statements {
     pub(super) fn delete(&self, keys: &[String]) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
         let keys = keys.join(", ");
-        self.script(
-            format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
-            vec![format!(
+        Script {
+            first: format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
+            then: vec![format!(
                 "DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
                 AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
             )],
-        )
+        }
     }
 
     pub(super) fn purge(&self, keys: &str, older_than: i64) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
-        self.script(
-            format!(
-                "DELETE FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[])
-                AND active < {older_than}"
+        Script {
+            first: format!(
+                "DELETE FROM {conversation} WHERE key IN (
+                    SELECT key FROM {conversation} WHERE key = ANY ('{{{keys}}}'::uuid[])
+                    AND active < {older_than} FOR UPDATE SKIP LOCKED
+                )"
             ),
-            vec![format!(
+            then: vec![format!(
                 "DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
                 AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
             )],
-        )
-    }
-
-    fn script(&self, first: String, then: Vec<String>) -> Script {
-        Script { patience: self.patience, first, then }
+        }
     }
 }
 
@@ -215,6 +204,17 @@ fn restore(tables: &Tables) -> String {
             VALUES ({key}, $3, $3, $4, $2, $5) ON CONFLICT (key) DO NOTHING RETURNING 1
         )
         SELECT 1 / {IN_TIME} FROM begun"#
+    )
+}
+
+/// What answers the repetition of an append: it writes, though it changes nothing, so that it waits for what an
+/// append waits for. Where that was the time of a standby which was given up, the append is on the primary
+/// alone until then.
+fn touch(tables: &Tables) -> String {
+    let Tables { append, .. } = tables;
+    let key = key("$2");
+    format!(
+        "UPDATE {append} SET number = number WHERE conversation = {key} AND id = $3 RETURNING 1"
     )
 }
 

@@ -19,11 +19,13 @@ use crate::error::{Error, ErrorKind, Result};
 /// Creates the tables, or brings them up to date; one process does, the others wait for it. Where they
 /// are current, it only looks.
 pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Result<()> {
-    let mut client = connections.connection("open").await?;
+    // What is given up on it is cancelled: nobody is to be kept from the tables by what nobody will commit.
+    let mut lease = connections.lease();
+    let (client, _) = lease.hold(connections.connection("open").await?, true);
     let patience = connections.timeout();
     let mut found = CURRENT;
     let work = async {
-        found = look(&**client, tables).await?;
+        found = look(&***client, tables).await?;
         if found == CURRENT {
             return Ok(());
         }
@@ -46,7 +48,6 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
         Ok(transaction.commit().await?)
     };
     let Ok(done) = timeout(patience, work).await else {
-        drop(Client::take(client)); // its answer may come at any time
         let text = if (1..CURRENT).contains(&found) {
             format!("the tables were not upgraded within {patience:?}: set a longer timeout")
         } else {
@@ -54,6 +55,7 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
         };
         return Err(Error::new(ErrorKind::Storage, "open", format!("postgres: {text}")));
     };
+    lease.done();
     done.map_err(|trouble: Trouble| trouble.of("open", found, tables))
 }
 

@@ -11,7 +11,7 @@ use memory_prompt::{AsyncChatMemoryExt, CassandraStore, ErrorKind, Message};
 
 use super::server::Node;
 use super::wait;
-use crate::laws::{Told, numbers, write_and_count};
+use crate::laws::{Told, goes_on, numbers, write_and_count};
 use crate::soak;
 
 const WRITERS: usize = 4;
@@ -56,16 +56,6 @@ async fn all_are_there(nodes: &[Node]) {
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
-}
-
-/// Waits until so many more batches are acknowledged.
-async fn goes_on(done: &AtomicU64, more: u64) -> Duration {
-    let (began, past) = (Instant::now(), done.load(Ordering::Relaxed) + more);
-    while done.load(Ordering::Relaxed) < past {
-        assert!(began.elapsed() < Duration::from_secs(60), "with two of three it does not go on");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    began.elapsed()
 }
 
 /// One writer's conversation, read by whoever is left.

@@ -13,6 +13,24 @@ async fn connections(watching: &Client, name: &str) -> i64 {
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_is_given_up_keeps_no_connections_beyond_the_most() {
+    let rows = |schema: &str| format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
+    keeps_no_connections_beyond_the_most(rows, true);
+}
+
+/// A new connection looks first which tables there are. One that was given up meanwhile, since somebody held
+/// them all, was closed and left to go on: 205 of them where 5 were allowed.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn a_connection_that_is_given_up_while_it_is_new_is_none_beyond_the_most() {
+    let tables = |schema: &str| {
+        let [version, all] =
+            ["memory_prompt", "conversation"].map(|it| format!("\"{schema}\".{it}"));
+        format!("LOCK TABLE {version}, {all} IN ACCESS EXCLUSIVE MODE")
+    };
+    keeps_no_connections_beyond_the_most(tables, false);
+}
+
+fn keeps_no_connections_beyond_the_most(lock_by: fn(&str) -> String, can_be_read: bool) {
     block_on(async {
         let schema = format!("s{}", MemoryId::random());
         let name = format!("given up {schema}");
@@ -24,8 +42,7 @@ fn what_is_given_up_keeps_no_connections_beyond_the_most() {
 
         let mut somebody = connect(&SHARED.address()).await;
         let lock = somebody.transaction().await.unwrap();
-        let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
-        lock.batch_execute(&select).await.unwrap();
+        lock.batch_execute(&lock_by(&schema)).await.unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let watcher = tokio::spawn({
             let (stop, name) = (Arc::clone(&stop), name.clone());
@@ -54,7 +71,9 @@ fn what_is_given_up_keeps_no_connections_beyond_the_most() {
         for caller in callers {
             caller.await.unwrap();
         }
-        assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+        if can_be_read {
+            assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+        }
         stop.store(true, Ordering::Relaxed);
         let most = watcher.await.unwrap();
         println!("200 appends given up: {most} connections at most");

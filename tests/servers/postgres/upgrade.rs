@@ -346,3 +346,47 @@ fn the_version_is_looked_at_again_where_a_connection_is_opened() {
         assert_eq!(all_texts(&*memory).await, ["before", "after"]);
     });
 }
+
+/// An upgrade for which the time was up went on on the server for as long as it took, and kept everybody from
+/// the tables meanwhile, though nobody would ever commit it. So did one whose future was dropped.
+#[test]
+#[ignore = "needs PostgreSQL"]
+fn an_upgrade_that_is_given_up_ends() {
+    block_on(async {
+        let database = format!("d{}", MemoryId::random().as_str().replace('-', ""));
+        let admin = connect(&SHARED.address()).await;
+        admin.batch_execute(&format!("CREATE DATABASE {database}")).await.unwrap();
+        let address = format!("postgres://test@127.0.0.1:{}/{database}", SHARED.port);
+        let somebody = connect(&address).await;
+        somebody.batch_execute(&VERSION_1.replace("\"SCHEMA\"", "before")).await.unwrap();
+        // An upgrade that takes a minute, as that of ten million conversations.
+        let slow = "CREATE FUNCTION public.slow() RETURNS event_trigger LANGUAGE plpgsql
+                    AS $$ BEGIN PERFORM pg_sleep(60); END $$;
+                    CREATE EVENT TRIGGER slow ON ddl_command_end WHEN TAG IN ('ALTER TABLE')
+                    EXECUTE FUNCTION public.slow()";
+        somebody.batch_execute(slow).await.unwrap();
+        let others = "SELECT count(*) FROM pg_stat_activity
+                      WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        let options = PostgresStore::options().schema("before");
+        for dropped in [false, true] {
+            if dropped {
+                let opening = options.clone().open(&address);
+                let late = tokio::time::timeout(Duration::from_millis(500), opening).await;
+                assert!(late.is_err(), "{late:?}");
+            } else {
+                let options = options.clone().timeout(Duration::from_millis(500));
+                let error = options.open(&address).await.unwrap_err().to_string();
+                assert!(error.contains("the tables were not upgraded within 500ms"), "{error}");
+            }
+            let (began, mut left) = (Instant::now(), 1_i64);
+            while left > 0 {
+                assert!(began.elapsed() < Duration::from_secs(5), "dropped {dropped}: it goes on");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                left = somebody.query_one(others, &[]).await.unwrap().get(0);
+            }
+            println!("the server was done with it after {:?}", began.elapsed());
+            let version = "SELECT version FROM before.memory_prompt";
+            assert_eq!(somebody.query_one(version, &[]).await.unwrap().get::<_, i32>(0), 1);
+        }
+    });
+}
