@@ -259,10 +259,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
         };
         let done = match tried {
             Some(done) => Some(done),
-            None => match State::of(memory, append).await?.answer(append)? {
-                Some(known) if known.repeated => touched(memory, append).await?.then_some(known),
-                answer => answer,
-            },
+            None => State::of(memory, append).await?.answer(append)?,
         };
         if let Some(done) = done {
             break done;
@@ -276,17 +273,6 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     };
     append.messages.clear();
     Ok(recognised(done))
-}
-
-/// Waits until what was appended under this id survives what an append survives; returns whether it was there.
-async fn touched(memory: &PostgresMemory, append: &Append) -> Result<bool> {
-    let parameters: [Parameter<'_>; 2] = [
-        (&memory.id.as_str().as_bytes(), Type::BYTEA),
-        (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
-    ];
-    let Shared { connections, statements, .. } = &*memory.shared;
-    let change = Change(&statements.touch, &parameters);
-    Ok(!connections.ask("append", &[&memory.id], change).await?.is_empty())
 }
 
 fn recognised(mut appended: Appended) -> Appended {
@@ -373,12 +359,19 @@ impl State {
         let names: Vec<&[u8]> = append.slots.iter().map(|change| change.name.as_bytes()).collect();
         let parameters: [Parameter<'_>; 3] = [
             (&memory.id.as_str().as_bytes(), Type::BYTEA),
-            (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
             (&names, Type::BYTEA_ARRAY),
+            (&append.id.as_deref().map(str::as_bytes), Type::BYTEA),
         ];
-        let read = Read(&shared.statements.state, &parameters);
+        let Shared { connections, statements, .. } = &**shared;
+        let rows = if append.id.is_some() {
+            let change = Change(&statements.state_of_id, &parameters);
+            connections.ask("append", &[&memory.id], change).await?
+        } else {
+            let read = Read(&statements.state, &parameters[..2]);
+            connections.ask("append", &[], read).await?
+        };
         let mut state = Self::default();
-        for row in &shared.connections.ask("append", &[], read).await? {
+        for row in &rows {
             let positions = unsigned(value(row, 1)?)..unsigned(value(row, 2)?);
             let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
             match (value::<&str>(row, 0)?, stamp) {

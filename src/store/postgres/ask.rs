@@ -27,9 +27,14 @@ impl<'a> Line<'a> {
         Self { client, session, patience, until: session.after(patience) }
     }
 
-    /// The time that the server has, in milliseconds as its settings take them.
+    /// The time that the server has for what waits for a lock, in milliseconds as its settings take them.
     fn millis(&self) -> u128 {
         self.patience.as_millis().clamp(1, i32::MAX as u128)
+    }
+
+    /// The same for a whole statement: a little more, so that it says what it waited for.
+    fn more_millis(&self) -> u128 {
+        (self.millis() * 21 / 20).min(i32::MAX as u128)
     }
 
     /// The end of it, for a script.
@@ -133,12 +138,12 @@ impl Question for Script {
     const CHANGES: bool = true;
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<u64>, driver::Error> {
         let Self { first, then } = self;
-        let (millis, until) = (line.millis(), line.until());
+        let (millis, more, until) = (line.millis(), line.more_millis(), line.until());
         // What waits for the lock and what the rest takes have one time between them. The message in the log
         // is for nobody: with it there is something to commit, whatever there was to do. So where an earlier
         // attempt did it, and is on no standby yet, this one waits for the standby, too.
         let script = format!(
-            "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {millis}; {first}; \
+            "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {more}; {first}; \
              SELECT 1 / (clock_timestamp() < {until})::int, \
              set_config('statement_timeout', {}, true), \
              pg_logical_emit_message(true, 'memory_prompt', ''); {}",

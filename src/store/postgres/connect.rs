@@ -101,24 +101,23 @@ impl Connections {
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         // So that there is time left for a new one.
         let patience = options.connect_timeout / 4;
-        let forgotten: Arc<Mutex<Option<Instant>>> = Arc::default();
+        // When one was found to be forgotten, the last time.
+        let found: Arc<Mutex<Option<Instant>>> = Arc::default();
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
-            let (idle, forgotten) = (metrics.last_used(), Arc::clone(&forgotten));
+            let (idle, found) = (metrics.last_used(), Arc::clone(&found));
             Box::pin(async move {
                 if idle < IDLE {
                     return Ok(());
                 }
                 let gone = || Err(HookError::message("it is not there any more"));
-                let since = Instant::now().checked_sub(idle);
-                if *forgotten.lock() >= since {
+                // What forgot one forgot all that idled then, as like as not: nobody waits for each of them.
+                if found.lock().is_some_and(|found| idle > found.elapsed()) {
                     return gone();
                 }
                 match timeout(patience, client.simple_query("")).await {
                     Ok(answer) => answer.map(|_| ()).map_err(HookError::Backend),
                     Err(_) => {
-                        // Whatever forgot it forgot those that idled longer, too: nobody waits for each.
-                        let mut forgotten = forgotten.lock();
-                        *forgotten = since.max(*forgotten);
+                        *found.lock() = Some(Instant::now());
                         gone()
                     }
                 }

@@ -25,7 +25,7 @@ pub(super) fn key_of(id: &MemoryId) -> String {
 }
 
 /// The number of statements that are asked so often that a connection prepares them.
-pub(super) const OFTEN: usize = READS + ReadShape::ALL + 3;
+pub(super) const OFTEN: usize = READS + ReadShape::ALL + 4;
 
 /// The number of the first statement that reads; those that append come before.
 const READS: usize = Shape::ALL;
@@ -54,7 +54,7 @@ pub(super) struct Statements {
     appends: Vec<Statement>,
     reads: Vec<Statement>,
     pub(super) state: Statement,
-    pub(super) touch: Statement,
+    pub(super) state_of_id: Statement,
     pub(super) slots: Statement,
     pub(super) info: Statement,
     pub(super) ids: Statement,
@@ -65,7 +65,7 @@ pub(super) struct Statements {
 
 impl Statements {
     pub(super) fn new(tables: &Tables) -> Self {
-        let Tables { conversation, slot, append, version, .. } = tables;
+        let Tables { conversation, slot, version, .. } = tables;
         let key = key("$1");
         let appends = Shape::all().map(|shape| shape.statement(tables));
         let reads = ReadShape::all().map(|shape| shape.statement(tables));
@@ -73,26 +73,16 @@ impl Statements {
         Self {
             appends: (0..).zip(appends).map(|(i, text)| Statement::often(i, text)).collect(),
             reads: (READS..).zip(reads).map(|(i, text)| Statement::often(i, text)).collect(),
-            // What an append depends on, as it is.
-            state: Statement::often(
-                often,
-                format!(
-                    r#"SELECT 'conversation', start, "end", incarnation, NULL::bytea FROM {conversation} WHERE key = {key}
-                    UNION ALL
-                    SELECT 'known', start, "end", version, NULL FROM {append} WHERE conversation = {key} AND id = $2
-                    UNION ALL
-                    SELECT 'slot', 0, 0, version, name FROM {slot} WHERE conversation = {key} AND name = ANY ($3)"#
-                ),
-            ),
-            touch: Statement::seldom(touch(tables)),
+            state: Statement::often(often, state(tables, false)),
+            state_of_id: Statement::often(often + 1, state(tables, true)),
             slots: Statement::often(
-                often + 1,
+                often + 2,
                 format!(
                     "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
                 ),
             ),
             info: Statement::often(
-                often + 2,
+                often + 3,
                 format!(
                     r#"SELECT start, "end", active, incarnation FROM {conversation} WHERE key = {key}"#
                 ),
@@ -207,14 +197,32 @@ fn restore(tables: &Tables) -> String {
     )
 }
 
-/// What answers the repetition of an append: it writes, though it changes nothing, so that it waits for what an
-/// append waits for. Where that was the time of a standby which was given up, the append is on the primary
+/// What an append depends on, as it is.
+///
+/// Where it has an id that is known, this is its answer. Then it writes, though it changes nothing, and so waits
+/// for what the append waited for: where that was a standby, and was given up, the append is on the primary
 /// alone until then.
-fn touch(tables: &Tables) -> String {
-    let Tables { append, .. } = tables;
-    let key = key("$2");
+fn state(tables: &Tables, of_id: bool) -> String {
+    let Tables { conversation, slot, append, .. } = tables;
+    // A change has the time until which it may be done before its own parameters.
+    let [id, names, own] = if of_id { ["$2", "$3", "$4"] } else { ["$1", "$2", ""] };
+    let key = key(id);
+    let (known, from) = if of_id {
+        let known = format!(
+            r#"WITH known AS (
+                UPDATE {append} SET number = number WHERE conversation = {key} AND id = {own}
+                RETURNING start, "end", version
+            ) "#
+        );
+        let from = r#" UNION ALL SELECT 'known', start, "end", version, NULL FROM known"#;
+        (known, from)
+    } else {
+        (String::new(), "")
+    };
     format!(
-        "UPDATE {append} SET number = number WHERE conversation = {key} AND id = $3 RETURNING 1"
+        r#"{known}SELECT 'conversation', start, "end", incarnation, NULL::bytea FROM {conversation} WHERE key = {key}
+        UNION ALL
+        SELECT 'slot', 0, 0, version, name FROM {slot} WHERE conversation = {key} AND name = ANY ({names}){from}"#
     )
 }
 
