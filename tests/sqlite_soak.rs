@@ -10,7 +10,7 @@
 #[allow(dead_code)] // not all of it is needed here
 mod folder;
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -18,15 +18,16 @@ use std::time::{Duration, Instant, SystemTime};
 use std::{env, thread};
 
 use memory_prompt::adapt::ToAsync;
-use memory_prompt::memory::Append;
+use memory_prompt::memory::{Append, Appended};
 use memory_prompt::{
-    AsyncChatMemoryExt, ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, SqliteStore,
+    AsyncChatMemory, ChatMemory, ChatMemoryExt, ChatMemoryStore, Message, Result, SqliteStore,
 };
 
 use folder::Folder;
 
 const WRITE_TO: &str = "MEMORY_PROMPT_SOAK_FILE";
 const WRITERS: u64 = 8;
+const BATCH: u64 = 3;
 
 /// Not a test of its own: what the process does that the next test kills.
 #[test]
@@ -39,15 +40,31 @@ fn soak_writer() {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let memory = store.memory(format!("soak:{writer}")).unwrap();
+                let unknown = unknown(writer);
                 tokio::spawn(async move {
+                    // What the process before this one did not get to know.
+                    for number in unknown {
+                        let appended = append(&memory, number, true).await.unwrap();
+                        acknowledged(writer, number, &appended);
+                    }
                     for number in first.. {
-                        let batch = (0..3).map(|k| Message::user(format!("{number} {k}")));
-                        let append = memory.add_all(batch);
-                        if number % 3 == 0 {
+                        let has_id = number % 3 == 1;
+                        println!("begun {writer} {number} {has_id}");
+                        let append = append(&memory, number, has_id);
+                        let answer = if number % 3 == 2 {
+                            append.await.ok()
+                        } else {
                             let time = Duration::from_micros(number * 7919 % 4_000);
-                            let _ = tokio::time::timeout(time, append).await;
-                        } else if append.await.is_ok() {
-                            println!("acknowledged {writer} {number}");
+                            let answer = tokio::time::timeout(time, append).await;
+                            answer.ok().and_then(Result::ok)
+                        };
+                        // With an id it may be asked again.
+                        let answer = match answer {
+                            None if has_id => self::append(&memory, number, true).await.ok(),
+                            answer => answer,
+                        };
+                        if let Some(appended) = answer {
+                            acknowledged(writer, number, &appended);
                         }
                     }
                 })
@@ -59,23 +76,95 @@ fn soak_writer() {
     });
 }
 
+/// The batches of a writer that have an id, and of which nobody knows whether they were appended.
+fn unknown(writer: u64) -> Vec<u64> {
+    let all = env::var("MEMORY_PROMPT_SOAK_UNKNOWN").unwrap();
+    let all = all.split_whitespace().map(|one| one.split_once(':').unwrap());
+    let own = all.filter(|(of, _)| *of == writer.to_string());
+    own.map(|(_, number)| number.parse().unwrap()).collect()
+}
+
+async fn append(memory: &dyn AsyncChatMemory, number: u64, has_id: bool) -> Result<Appended> {
+    let mut append = Append::new((0..BATCH).map(|k| Message::user(format!("{number} {k}"))));
+    if has_id {
+        append = append.with_id(format!("batch {number}"));
+    }
+    memory.append_with(&mut append).await
+}
+
+fn acknowledged(writer: u64, number: u64, appended: &Appended) {
+    let (at, repeated) = (appended.positions.start, appended.repeated);
+    println!("acknowledged {writer} {number} {at} {repeated}");
+}
+
+/// What the writers told before they were killed.
+#[derive(Default)]
+struct Told {
+    /// The batches that were begun, by writer and number, and whether they have an id.
+    begun: BTreeMap<(u64, u64), bool>,
+    /// The position of each that was acknowledged.
+    acknowledged: BTreeMap<(u64, u64), u64>,
+    repeated: usize,
+}
+
+impl Told {
+    /// Takes a line; one that was cut off by a kill says nothing.
+    fn take(&mut self, line: &str) {
+        // The first one stands behind what the harness says.
+        let words: Vec<&str> = line.split(' ').collect();
+        let words = words.strip_prefix(&["test", "soak_writer", "..."]).unwrap_or(&words);
+        let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+        let is = |at: usize| words.get(at).and_then(|word| word.parse::<bool>().ok());
+        match (words.first().copied().unwrap_or_default(), number(1), number(2)) {
+            ("begun", Some(writer), Some(batch)) => {
+                let Some(has_id) = is(3) else { return };
+                self.begun.insert((writer, batch), has_id);
+            }
+            ("acknowledged", Some(writer), Some(batch)) => {
+                let (Some(at), Some(repeated)) = (number(3), is(4)) else { return };
+                self.acknowledged.insert((writer, batch), at);
+                self.repeated += usize::from(repeated);
+            }
+            _ => {}
+        }
+    }
+
+    /// Those which the next process is to append again: the last one of each writer alone, since what comes
+    /// later shall stand later.
+    fn unknown(&self) -> String {
+        let last = (0..WRITERS).filter_map(|writer| {
+            let (last, has_id) = self.begun.range((writer, 0)..(writer + 1, 0)).next_back()?;
+            (*has_id && !self.acknowledged.contains_key(last)).then_some(last)
+        });
+        last.map(|(writer, number)| format!("{writer}:{number} ")).collect()
+    }
+}
+
 /// Each batch is there whole, once and in its place: a larger number that was written later stands later.
-fn check(path: &Path, acknowledged: &BTreeSet<(u64, u64)>) {
+fn check(path: &Path, told: &Told) {
     let store = SqliteStore::open(path).unwrap();
     for writer in 0..WRITERS {
         let records = store.memory(format!("soak:{writer}")).unwrap().all().unwrap();
+        assert!(records.iter().map(|record| record.seq()).eq(0..records.len() as u64));
         let texts: Vec<String> =
             records.messages().map(|message| message.text().into_owned()).collect();
-        let mut there = Vec::new();
-        for batch in texts.chunks(3) {
+        let mut there = BTreeMap::new();
+        let mut last = None;
+        for (at, batch) in (0..).step_by(3).zip(texts.chunks(3)) {
             let number: u64 = batch[0].split(' ').next().unwrap().parse().unwrap();
             assert!((0..3).all(|k| batch[k] == format!("{number} {k}")), "by half: {batch:?}");
-            there.push(number);
+            assert!(last < Some(number), "twice, or late: {number} behind {last:?}");
+            assert!(told.begun.contains_key(&(writer, number)), "{number} was never begun");
+            last = Some(number);
+            there.insert(number, at);
         }
-        assert!(there.is_sorted_by(|a, b| a < b), "twice, or late: {there:?}");
-        let there: BTreeSet<u64> = there.into_iter().collect();
-        for (_, number) in acknowledged.iter().filter(|(of, _)| *of == writer) {
-            assert!(there.contains(number), "{number} of {writer} was acknowledged and is lost");
+        let acknowledged = told.acknowledged.range((writer, 0)..(writer + 1, 0));
+        for ((_, number), at) in acknowledged {
+            assert_eq!(
+                there.get(number),
+                Some(at),
+                "{number} of {writer} was acknowledged at {at}, and is lost or elsewhere"
+            );
         }
     }
 }
@@ -89,29 +178,26 @@ fn soak() {
     let path = folder.file("chat.db");
     let own = SqliteStore::open(&path).unwrap();
     let past = SystemTime::now() - Duration::from_hours(24);
-    let (mut acknowledged, mut purged, mut rounds) = (BTreeSet::new(), 0, 0_u64);
+    let (mut all, mut purged, mut rounds) = (Told::default(), 0, 0_u64);
+    let mut again = 0;
     while began.elapsed() < time {
+        let unknown = all.unknown();
+        again += unknown.split_whitespace().count();
         let mut writer = Command::new(env::current_exe().unwrap())
             .args(["soak_writer", "--exact", "--nocapture"])
             .env(WRITE_TO, &path)
             .env("MEMORY_PROMPT_SOAK_FIRST", (rounds * 1_000_000).to_string())
+            .env("MEMORY_PROMPT_SOAK_UNKNOWN", unknown)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
         let output = writer.stdout.take().unwrap();
         let told = thread::spawn(move || {
-            let mut told = Vec::new();
             for line in BufReader::new(output).lines().map_while(Result::ok) {
-                let mut words = line.split(' ');
-                if words.by_ref().any(|word| word.ends_with("acknowledged"))
-                    && let (Some(writer), Some(number)) = (words.next(), words.next())
-                    && let (Ok(writer), Ok(number)) = (writer.parse(), number.parse())
-                {
-                    told.push((writer, number));
-                }
+                all.take(&line);
             }
-            told
+            all
         });
         let signal = |signal: &str| {
             let id = writer.id().to_string();
@@ -135,15 +221,18 @@ fn soak() {
         }
         writer.kill().unwrap();
         writer.wait().unwrap();
-        acknowledged.extend(told.join().unwrap());
+        all = told.join().unwrap();
         rounds += 1;
     }
     drop(own);
-    check(&path, &acknowledged);
+    check(&path, &all);
     println!(
-        "{:?}: {} batches acknowledged and there, {purged} conversations purged, over {rounds} kills",
+        "{:?}: {} batches begun, {} acknowledged and there, {} repeated by id, {again} of them by another \
+         process, {purged} conversations purged, over {rounds} kills",
         began.elapsed(),
-        acknowledged.len()
+        all.begun.len(),
+        all.acknowledged.len(),
+        all.repeated,
     );
-    assert!(purged > 0 && !acknowledged.is_empty());
+    assert!(purged > 0 && !all.acknowledged.is_empty() && all.repeated > 0);
 }
