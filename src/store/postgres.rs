@@ -31,7 +31,7 @@
 //! opened, in one transaction and by one process, or by [`PostgresOptions::upgrade_sql`]. That writes the
 //! table of conversations anew and keeps everybody else from it meanwhile (6 seconds for 1,000,000
 //! conversations; the messages are not touched); where it takes longer than
-//! [`PostgresOptions::timeout`], nothing was done. A process that knew version 1 and still runs can then
+//! [`PostgresOptions::timeout`], it is cancelled and nothing was done. A process that knew version 1 and still runs can then
 //! read, and is refused where it appends; end it before.
 //!
 //! # The rights that an account needs
@@ -56,8 +56,10 @@
 //! - With a standby in `synchronous_standby_names`, an append that returned survives the loss of either
 //!   machine (tested: the primary is killed under load, and the standby promoted). While no such standby
 //!   answers nothing is acknowledged: a change is [`ErrorKind::Unacknowledged`] when its time is up, though
-//!   others on the primary may see it. An operator must not end that wait: PostgreSQL takes
-//!   `pg_cancel_backend` there for leave to call the change done.
+//!   others on the primary may see it. So is the same append when it is repeated by its id, and a clear, an
+//!   eviction or a deletion that finds nothing to do: the answer waits for the standby as the first one
+//!   did. (A [conflict](ErrorKind::Conflict) and a read tell what is on the primary.) An operator must not
+//!   end that wait: PostgreSQL takes `pg_cancel_backend` there for leave to call the change done.
 //! - An append is one statement and one round trip. It locks the row of its conversation from the moment
 //!   its position is settled to the commit, so that positions are committed in their order: a reader
 //!   sees no gaps, and appends to one conversation wait for each other. No others do.
@@ -76,8 +78,14 @@
 //!   session is needed: no settings, no locks beyond a transaction. So it works through a transaction
 //!   pooler (tested with pgbouncer). A store finds out by itself whether there is one between: then it
 //!   prepares only where the pooler gives statements names of its own, as pgbouncer does since 1.21.
-//! - A change waits for somebody else's lock for nine tenths of [`PostgresOptions::timeout`], and is then
-//!   an error of something not done.
+//! - An operation has one time, [`PostgresOptions::timeout`], whatever it waits for: a connection, what was
+//!   given up before it, somebody else's lock, the answer. Of what is left when it is sent the server gets
+//!   nine tenths. A change that waits for a lock for longer is an error of something not done, and so is an
+//!   eviction, a clear or a deletion that takes longer.
+//! - A purge, and a deletion by prefix, deletes as many conversations at once as can be deleted in that time,
+//!   256 at most. One that takes too long alone is left, and the error comes when all others are
+//!   deleted; `evict` parts of it first. A purge passes over those that somebody has locked: whoever
+//!   appends to one does.
 //! - What is given up, since the time is up or its future was dropped, is cancelled on the server where it
 //!   does not end by itself in a moment. Its connection counts until then, so there are never more than
 //!   [`PostgresOptions::max_connections`]. (Over a pool of the caller's that speaks TLS it is not cancelled,
@@ -134,7 +142,9 @@
 //!   it takes no subqueries within `INSERT`, of which an append consists, so nothing is promised there.
 //! - **When a machine dies**: an address may name several hosts
 //!   (`postgres://a,b/chat?target_session_attrs=read-write`), of which the one that takes writes is
-//!   found when a connection is made; so a store goes on by itself where a standby was promoted. What the
+//!   found when a connection is made; so a store goes on by itself where a standby was promoted. So it does
+//!   where the address itself moves to another machine: a connection on which a change finds a server that
+//!   takes none is closed, and a new one asked, once. What the
 //!   standby had not got yet is lost with the machine, unless it is a synchronous one. Appends on their way
 //!   are reported as unacknowledged.
 //!
@@ -175,7 +185,7 @@ mod session;
 mod settling;
 mod statements;
 mod tls;
-mod version;
+mod upgrade;
 
 use std::fmt;
 use std::ops::Range;

@@ -21,7 +21,7 @@ use super::schema::Tables;
 use super::session::{Session, Sessions};
 use super::settling::Settling;
 use super::tls::Security;
-use super::version;
+use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryId;
 use crate::store::Figures;
@@ -299,7 +299,7 @@ impl Connections {
         operation: &'static str,
         client: &Client,
     ) -> Result<Session, NoConnection> {
-        let said = match version::check(client, operation, &self.tables).await {
+        let said = match upgrade::check(client, operation, &self.tables).await {
             Ok(said) => said,
             Err(error) => return Err(NoConnection { error, may_come_back: false }),
         };

@@ -10,7 +10,7 @@ use super::rustls::Certificates;
 use super::schema::{self, Tables};
 use super::statements::Statements;
 use super::tls::Security;
-use super::{PostgresStore, Shared, version};
+use super::{PostgresStore, Shared, upgrade};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 
@@ -90,18 +90,24 @@ impl PostgresOptions {
     }
 
     /// Sets the time to wait for a connection, be it a new one or one of the pool's; 5 seconds unless
-    /// set. A server that refuses, since it is restarted, is asked again within the
-    /// [timeout](Self::timeout).
+    /// set. It is part of the [timeout](Self::timeout), within which a server that refuses, since it is
+    /// restarted, is asked again.
+    ///
+    /// A connection that idled for 10 seconds is asked first whether it is still there, for a quarter of this.
+    /// Where one is not, all that idled then are replaced.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// Sets the time that an operation may take, with all that is repeated until the server is back; 10
-    /// seconds unless set. A change that took longer is
-    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged), unless it waited for somebody else's
-    /// lock; to evict or delete millions of messages may well take longer.
+    /// Sets the time that an operation may take, with all that it waits for and all that is repeated until
+    /// the server is back; 10 seconds unless set.
+    ///
+    /// A change that got no answer in time is
+    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). One of which the server says so before
+    /// is not done, and an [`ErrorKind::Storage`](crate::ErrorKind::Storage): it waited for somebody else's
+    /// lock, or, since it is to evict or delete millions of messages, it takes longer than this.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -207,7 +213,7 @@ impl PostgresOptions {
         tables: &Tables,
         place: String,
     ) -> Result<PostgresStore> {
-        version::prepare(&connections, tables).await?;
+        upgrade::prepare(&connections, tables).await?;
         let statements = Statements::new(tables);
         // So that the first caller does not have to find out about the connection that this one leaves.
         connections.ask("open", &[], Read(&statements.ping, &[])).await?;
