@@ -136,7 +136,7 @@ impl Told {
             let (last, has_id) = self.begun.range((writer, 0)..(writer + 1, 0)).next_back()?;
             (*has_id && !self.acknowledged.contains_key(last)).then_some(last)
         });
-        last.map(|(writer, number)| format!("{writer}:{number} ")).collect()
+        last.map(|(writer, number)| format!("{writer}:{number}")).collect::<Vec<_>>().join(" ")
     }
 }
 

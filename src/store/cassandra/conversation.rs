@@ -53,7 +53,8 @@ impl<'a> Conversation<'a> {
             let (newest, (version, picked)) = if read.is_plain() {
                 (newest.await?, (None, Vec::new()))
             } else {
-                let (newest, picked) = both(newest, self.client.pick(self.key, &places)).await;
+                let (newest, picked) =
+                    both(Box::pin(newest), Box::pin(self.client.pick(self.key, &places))).await;
                 (newest?, picked?)
             };
             let Some(Newest { head, system, mut rows }) = newest.filter(|it| !it.head.ended) else {

@@ -114,13 +114,11 @@ impl Connections {
                 if found.lock().is_some_and(|found| idle > found.elapsed()) {
                     return gone();
                 }
-                match timeout(patience, client.simple_query("")).await {
-                    Ok(answer) => answer.map(|_| ()).map_err(HookError::Backend),
-                    Err(_) => {
-                        *found.lock() = Some(Instant::now());
-                        gone()
-                    }
-                }
+                let Ok(answer) = timeout(patience, client.simple_query("")).await else {
+                    *found.lock() = Some(Instant::now());
+                    return gone();
+                };
+                answer.map(|_| ()).map_err(HookError::Backend)
             })
         });
         let (config, security) = Security::of(config, options)?;
