@@ -55,8 +55,16 @@
 //! may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls
 //! nothing is written before the end.
 //!
-//! A memory without slots keeps no such note. [`Call::is_kept`] says so, and
-//! [`Checkpoint::Required`] makes it an error.
+//! A memory without slots keeps no such note, and a slot none of a turn that has outgrown it.
+//! [`Call::is_kept`] says so, and [`Checkpoint::Required`] makes it an error.
+//!
+//! A turn that a later version of this crate has written can't be read by an earlier one, as while both are
+//! deployed: its models are told that something was begun whose outcome is not known, and
+//! [`unfinished`](crate::MemoryPrompt::unfinished) is an error.
+//!
+//! Where the memory has [limits](Limits), a turn takes nothing that would leave no room for an answer and for
+//! the closings of its calls: what it has taken can be stored. Of a batch an eighth is kept free for the
+//! answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
 mod document;
 mod history;
@@ -92,7 +100,9 @@ pub use unfinished::{Begun, Unfinished};
 /// A question on its way to an answer.
 ///
 /// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
-/// all that was said so far, but without its tools, which are code: set them again.
+/// all that was said so far and the names of the tools that need approval, but without the tools, which
+/// are code: [set](Self::tools) them again. A turn of the first form does not say what needs approval:
+/// there every call of a next answer does, until tools are set, if only none of them.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
@@ -250,7 +260,8 @@ pub enum Checkpoint {
     /// It goes on, and says so by [`Call::is_kept`].
     #[default]
     WherePossible,
-    /// It is an [`ErrorKind::Unsupported`] before the first such call.
+    /// It is an [`ErrorKind::Unsupported`] before the first such call, and before one of a turn that has
+    /// outgrown a slot.
     Required,
 }
 
@@ -307,8 +318,11 @@ impl Turn {
 
     pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
         self.tools = tools;
-        let repeatable = self.tools.iter().filter(|tool| tool.is_repeatable());
-        self.document.repeatable = repeatable.map(|tool| tool.name().to_owned()).collect();
+        let names = |which: fn(&Tool) -> bool| {
+            self.tools.iter().filter(|it| which(it)).map(|it| it.name().to_owned()).collect()
+        };
+        self.document.repeatable = names(Tool::is_repeatable);
+        self.document.needs_approval = Some(names(Tool::needs_approval));
     }
 
     /// The turn with more messages for its own prompts only. They stay where its first prompt has

@@ -166,6 +166,9 @@ fn every_file_reads_as_it_always_did() {
     }
 }
 
+/// The form in which turns are written now; the files before it are of earlier ones.
+const NEWEST_TURN: &str = "turns/2.json";
+
 /// A turn that booked a room and waits for the approval of a payment, as its owner keeps it.
 fn parked(prompt: &mut MemoryPrompt) -> Turn {
     prompt.add_temporary(Message::user("Today is Friday."));
@@ -204,11 +207,28 @@ fn every_turn_goes_on() {
     }
 }
 
+/// The first form of a turn did not say what needs approval, so that without its tools every later call does;
+/// the second one does.
+#[test]
+fn no_turn_forgets_what_needs_approval() {
+    for (file, waits) in [("1.json", [true, true]), ("2.json", [true, false])] {
+        let bytes = fs::read(folder().join("turns").join(file)).unwrap();
+        let mut turn: Turn = serde_json::from_slice(&bytes).unwrap();
+        turn.error("c_look", "it is dark").unwrap();
+        turn.error("c_pay", "too dear").unwrap();
+        let calls = ["pay", "look"].map(|tool| ToolCall::new(format!("c2_{tool}"), tool, "{}"));
+        turn.answer(Message::ai_calls(calls)).unwrap();
+        for (tool, waits) in ["pay", "look"].into_iter().zip(waits) {
+            assert_eq!(turn.approve(&format!("c2_{tool}")).is_ok(), waits, "{file} {tool}");
+        }
+    }
+}
+
 /// What is written anew has the fields of the newest file, no more and no less.
 #[test]
 fn a_turn_is_written_as_the_newest_file() {
     let file: serde_json::Value =
-        serde_json::from_slice(&fs::read(folder().join("turns/1.json")).unwrap()).unwrap();
+        serde_json::from_slice(&fs::read(folder().join(NEWEST_TURN)).unwrap()).unwrap();
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let mut turn = serde_json::to_value(parked(&mut prompt)).unwrap();
     assert_eq!(turn["slot"].as_str().map(str::len), file["slot"].as_str().map(str::len));
@@ -262,9 +282,9 @@ fn write_new_files() {
             println!("new: {name}");
         }
     }
-    if let Ok(mut file) = fs::File::create_new(folder().join("turns/1.json")) {
+    if let Ok(mut file) = fs::File::create_new(folder().join(NEWEST_TURN)) {
         let turn = parked(&mut MemoryPrompt::new(DefaultChatMemory::new()));
         file.write_all(&serde_json::to_vec(&turn).unwrap()).unwrap();
-        println!("new: turns/1.json");
+        println!("new: {NEWEST_TURN}");
     }
 }

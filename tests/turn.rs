@@ -4,6 +4,8 @@
 
 #[path = "common/counted.rs"]
 mod counted;
+#[path = "turn/kept.rs"]
+mod kept;
 #[path = "common/odd.rs"]
 mod odd;
 
@@ -689,9 +691,9 @@ fn a_turn_that_was_written_goes_on_where_it_was() {
     let sent = ask(&mut turn, &prompt).prompt().to_messages();
     let mut again: Turn = serde_json::from_str(&written).unwrap();
     assert_eq!(ask(&mut again, &prompt).prompt().to_messages(), sent);
-    let newer = written.replacen("\"turn\":1", "\"turn\":2", 1);
+    let newer = written.replacen("\"turn\":2", "\"turn\":3", 1);
     let error = serde_json::from_str::<Turn>(&newer).unwrap_err().to_string();
-    assert!(error.starts_with("a turn of version 2, and this is version 1"), "{error}");
+    assert!(error.starts_with("a turn of version 3, and this is version 2"), "{error}");
     assert!(!format!("{turn:?}").contains("Book it"));
 }
 

@@ -10,8 +10,9 @@ use crate::message::{Message, ToolCall};
 use crate::record::{Incarnation, SlotVersion};
 use crate::wire::Usage;
 
-/// The version of what is written. One that is newer is refused.
-const VERSION: u32 = 1;
+/// The version of what is written. One that is newer is refused. The first one does not say what needs
+/// approval.
+pub(super) const VERSION: u32 = 2;
 
 /// All of a turn that is worth keeping.
 #[derive(Clone, Serialize, Deserialize)]
@@ -59,6 +60,10 @@ pub(super) struct Document {
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
+    /// The tools that somebody has to approve of; `None` where nobody knows, as in the first version:
+    /// all of them then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) needs_approval: Option<BTreeSet<String>>,
     /// True where the calls that wait were handed out.
     #[serde(default)]
     pub(super) is_called: bool,
@@ -116,6 +121,7 @@ impl Document {
             on_conflict: OnConflict::default(),
             checkpoint: Checkpoint::default(),
             repeatable: BTreeSet::new(),
+            needs_approval: Some(BTreeSet::new()),
             is_called: false,
             unapproved: BTreeSet::new(),
             approved: BTreeSet::new(),
@@ -146,6 +152,17 @@ impl Document {
         self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
     }
 
+    /// Returns true where somebody must approve of the calls of this tool.
+    pub(super) fn needs_approval(&self, tool: &str) -> bool {
+        self.needs_approval.as_ref().is_none_or(|names| names.contains(tool))
+    }
+
+    /// Returns true where the slot says that the newest calls were begun. More may be known of them.
+    pub(super) fn calls_are_kept(&self) -> bool {
+        let newest = self.messages.iter().rposition(Message::has_tool_calls);
+        self.kept.is_some() && !self.is_stale && newest.is_some_and(|at| at < self.kept_messages)
+    }
+
     /// Notes that an earlier owner may have run the calls that were handed out and wait.
     pub(super) fn calls_may_have_run(&mut self) {
         let places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
@@ -165,9 +182,10 @@ pub(super) fn own_id() -> String {
     Incarnation::random().to_string() // 64 random bits
 }
 
+/// Reads the version; what was read is written anew in this one.
 fn version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     match u32::deserialize(from)? {
-        VERSION => Ok(VERSION),
+        1..=VERSION => Ok(VERSION),
         other => {
             let text = format!("a turn of version {other}, and this is version {VERSION}");
             Err(D::Error::custom(text))

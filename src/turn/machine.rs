@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen, own_id};
-use super::unfinished::{Unfinished, note_about};
+use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolMessage};
-use crate::record::{Records, SlotVersion, Snapshot};
+use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
 /// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
 #[derive(Debug)]
@@ -158,23 +158,33 @@ impl Turn {
             if let Some(save) = self.save()? {
                 return Ok(save);
             }
-            if self.document.checkpoint == Checkpoint::Required {
-                let text = "this memory can't keep a note of the turn before a tool runs that is not \
-                            repeatable";
-                return Err(Error::new(ErrorKind::Unsupported, "turn", text));
+            if self.document.checkpoint == Checkpoint::Required && !self.document.calls_are_kept() {
+                return Err(self.unkept_error());
             }
         }
         self.document.hand_out();
         let begun_before = &self.document.begun_before;
+        let is_kept = self.document.calls_are_kept();
         let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
             needs_approval: self.is_unapproved(i),
-            is_kept: is_written && self.document.kept.is_some(),
+            is_kept,
             may_have_run: begun_before.contains(&i) && !self.is_repeatable(call),
             staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))
+    }
+
+    /// The error before a call that the slot does not know of.
+    fn unkept_error(&self) -> Error {
+        let text = if self.limits.has_slots() {
+            "the turn has outgrown a slot of this memory, so no note can be kept of it before a tool \
+             runs that is not repeatable"
+        } else {
+            "this memory can't keep a note of the turn before a tool runs that is not repeatable"
+        };
+        Error::new(ErrorKind::Unsupported, "turn", text)
     }
 
     /// Returns whether a tool that is not repeatable has had a result since the turn was written
@@ -274,7 +284,7 @@ impl Turn {
         if self.document.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
-        if let Some(text) = self.excess_of(&self.document.messages) {
+        if let Some(text) = self.excess_of(&self.document.messages, self.room_for_answer()) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }
         let staged = self.document.messages.len();
@@ -343,8 +353,7 @@ impl Turn {
 
     /// Tells the model what other turns of the conversation have begun and not ended.
     fn tell_under_way(&mut self, snapshot: &Snapshot) {
-        let turns = snapshot.slots().iter().filter_map(Unfinished::of);
-        self.document.note = note_about(turns);
+        self.document.note = note_about(snapshot.slots().iter().filter_map(turn_in));
     }
 
     /// Returns what is left to do of a turn that somebody else has.
@@ -370,7 +379,7 @@ impl Turn {
             return Err(forgotten_error());
         }
         if let Some(slot) = snapshot.slot(&self.document.slot) {
-            let own = Unfinished::of(slot).filter(|it| it.document.id == self.document.id);
+            let own = Unfinished::of(slot).ok().filter(|it| it.document.id == self.document.id);
             let own = own.ok_or_else(adopted_error)?;
             // A save was done though its answer got lost; or by somebody who was given the same turn.
             if !self.is_again {
@@ -423,6 +432,11 @@ impl Seen {
         snapshot.incarnation = self.incarnation;
         snapshot
     }
+}
+
+/// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
+pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
+    slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
 }
 
 fn forgotten_error() -> Error {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::document::Document;
 use super::reply::Reply;
-use super::{Ended, OnInterrupt, Tool, ToolError, Turn};
+use super::{Ended, OnInterrupt, ToolError, Turn};
 use crate::codec::Codec;
 use crate::error::{Error, Result};
 use crate::memory::Limits;
-use crate::message::{Content, Message, ToolCall, ToolMessage, UserMessage};
+use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
 use crate::wire::Stop;
 
 impl Turn {
@@ -20,8 +21,9 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model, and where the
-    /// model was not to be asked: calls wait for their results, or the turn is over.
+    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model; where the model was
+    /// not to be asked: calls wait for their results, or the turn is over; and where it is too large for
+    /// the memory. Nothing of it is taken then.
     pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
         let Reply { message, usage, stop } = answer.into();
         let Message::Ai(mut answer) = message else {
@@ -37,10 +39,12 @@ impl Turn {
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }
-        let needs_approval = |call: &ToolCall| self.tool(call).is_some_and(Tool::needs_approval);
+        if let Some(text) = self.excess_with(&answer) {
+            return Err(Error::invalid("answer", text));
+        }
         let asked = answer.tool_calls().enumerate();
-        self.document.unapproved =
-            asked.filter(|(_, call)| needs_approval(call)).map(|(i, _)| i).collect();
+        let asked = asked.filter(|(_, call)| self.document.needs_approval(&call.name));
+        self.document.unapproved = asked.map(|(i, _)| i).collect();
         self.document.begun_before = BTreeSet::new();
         self.document.approved = BTreeSet::new();
         self.document.is_called = false;
@@ -134,7 +138,10 @@ impl Turn {
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         self.document.approved.remove(&place);
-        self.document.messages.push(outcome_unknown(&call, why));
+        let told = outcome_unknown(&call, why);
+        let told =
+            if self.excess_of_result(&told).is_none() { told } else { outcome_unknown(&call, "") };
+        self.document.messages.push(told);
         Ok(())
     }
 
@@ -143,12 +150,17 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again.
+    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again; and where it is too large
+    /// for the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
             return Err(Error::invalid("steer", "the turn is over"));
         }
-        self.document.steers.push(Message::User(UserMessage::new(content).steered()));
+        let message = Message::User(UserMessage::new(content).steered());
+        if let Some(text) = self.excess_of_result(&message) {
+            return Err(Error::invalid("steer", text));
+        }
+        self.document.steers.push(message);
         Ok(())
     }
 
@@ -238,7 +250,7 @@ impl Turn {
     fn stage_result(&mut self, result: ToolMessage) {
         let (id, name) = (result.call_id().to_owned(), result.tool_name().to_owned());
         let message = Message::Tool(result);
-        let message = match self.excess_of(self.document.messages.iter().chain([&message])) {
+        let message = match self.excess_of_result(&message) {
             None => message,
             Some(text) => {
                 let text = format!("The result is too large: {text}.");
@@ -248,15 +260,54 @@ impl Turn {
         self.document.messages.push(message);
     }
 
-    /// Says why the memory can't take these messages at once; `None` where it can.
+    /// Says why the memory can't take this result or message of the user, the closings of the other calls
+    /// that wait, and an answer.
+    fn excess_of_result(&self, message: &Message) -> Option<String> {
+        if self.has_no_limits() {
+            return None;
+        }
+        let answered = message.as_tool().map(ToolMessage::call_id);
+        let mut others: Vec<_> = self.open().map(|(_, call)| call).collect();
+        if let Some(place) = others.iter().position(|call| Some(call.id.as_str()) == answered) {
+            others.remove(place);
+        }
+        let closings: Vec<_> = others.into_iter().map(|call| outcome_unknown(call, "")).collect();
+        let Document { messages, steers, .. } = &self.document;
+        let all = messages.iter().chain(steers).chain(&closings).chain([message]);
+        self.excess_of(all, self.room_for_answer())
+    }
+
+    /// Says why the memory can't take this answer with the closings of its calls.
+    fn excess_with(&self, answer: &AiMessage) -> Option<String> {
+        if self.has_no_limits() {
+            return None;
+        }
+        let closings: Vec<_> = answer.tool_calls().map(|call| outcome_unknown(call, "")).collect();
+        let answer = Message::Ai(answer.clone());
+        let Document { messages, steers, .. } = &self.document;
+        self.excess_of(messages.iter().chain(steers).chain(&closings).chain([&answer]), 0)
+    }
+
+    /// Returns the bytes of a batch that are kept free for the answer.
+    pub(super) fn room_for_answer(&self) -> usize {
+        if self.limits.batch == usize::MAX { 0 } else { (self.limits.batch / 8).min(MOST_ROOM) }
+    }
+
+    fn has_no_limits(&self) -> bool {
+        self.limits.message == usize::MAX && self.limits.batch == usize::MAX
+    }
+
+    /// Says why the memory can't take these messages at once, with so much room beside them; `None` where
+    /// it can.
     pub(super) fn excess_of<'a>(
         &self,
         messages: impl IntoIterator<Item = &'a Message>,
+        room: usize,
     ) -> Option<String> {
-        let Limits { message: most, batch, .. } = self.limits;
-        if most == usize::MAX && batch == usize::MAX {
+        if self.has_no_limits() {
             return None;
         }
+        let Limits { message: most, batch, .. } = self.limits;
         let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
         let (mut largest, mut all) = (0, 0_usize);
         for bytes in messages.into_iter().map(size) {
@@ -266,9 +317,15 @@ impl Turn {
         if largest > most {
             return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
         }
-        (all > batch).then(|| format!("the turn has {all} bytes, and the memory takes {batch}"))
+        let beside =
+            if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
+        (all.saturating_add(room) > batch)
+            .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
     }
 }
+
+/// So many bytes are kept free for an answer at most.
+const MOST_ROOM: usize = 64 * 1024;
 
 fn not_run(call: &ToolCall, text: &str) -> Message {
     Message::Tool(ToolMessage::new(&call.id, &call.name, text).with_error(true))

@@ -4,6 +4,7 @@
 mod asynchronous;
 
 use super::document::PREFIX;
+use super::machine::turn_in;
 use super::{Next, Step, Turn, Unfinished, adopted_error};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
@@ -24,14 +25,15 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemory::slots`].
+    /// As [`ChatMemory::slots`]; and [`ErrorKind::Unsupported`] where one of them is of a later version
+    /// of this crate, or can't be read: it names the slot and the version.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
         if !self.memory().limits().has_slots() {
             return Ok(Vec::new());
         }
         let names = names(self.memory().slots()?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names))?;
-        Ok(snapshot.slots().iter().filter_map(Unfinished::of).collect())
+        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to

@@ -75,7 +75,8 @@ impl Call {
 
     /// Returns true where a crash from here on leaves a note of it in the memory.
     ///
-    /// It is false for a tool that is repeatable, and over a memory without slots.
+    /// It is false for a tool that is repeatable, over a memory without slots, and where the turn has
+    /// outgrown a slot: one that was written before does not know of this call.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use serde::Deserialize;
+
 use super::Turn;
-use super::document::{Document, own_id};
+use super::document::{Document, VERSION, own_id};
+use crate::error::{Error, ErrorKind};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Slot, SlotVersion};
 
@@ -43,10 +46,12 @@ impl fmt::Debug for Unfinished {
 }
 
 impl Unfinished {
-    /// The turn in this slot; `None` where it is none that this version can read.
-    pub(super) fn of(slot: &Slot) -> Option<Self> {
-        let document = serde_json::from_slice::<Document>(slot.content()).ok()?;
-        Some(Self { document, version: slot.version(), adopter: own_id() })
+    /// The turn in this slot, or why this version can't read it.
+    pub(super) fn of(slot: &Slot) -> Result<Self, Unread> {
+        match serde_json::from_slice::<Document>(slot.content()) {
+            Ok(document) => Ok(Self { document, version: slot.version(), adopter: own_id() }),
+            Err(_) => Err(Unread::of(slot)),
+        }
     }
 
     /// The id of the turn.
@@ -97,9 +102,56 @@ impl Unfinished {
     }
 }
 
-/// The note to the model about the calls of these turns; `None` where there are none.
-pub(super) fn note_about(turns: impl Iterator<Item = Unfinished>) -> Option<Message> {
-    let lines: Vec<String> = turns.flat_map(|turn| turn.begun()).map(|call| call.line()).collect();
+/// A slot of a turn that this version can't read.
+pub(super) struct Unread {
+    slot: String,
+    /// The version that it says, where it does.
+    version: Option<u32>,
+}
+
+impl Unread {
+    fn of(slot: &Slot) -> Self {
+        #[derive(Deserialize)]
+        struct Versioned {
+            turn: u32,
+        }
+        let read = serde_json::from_slice::<Versioned>(slot.content());
+        Self { slot: slot.name().to_owned(), version: read.ok().map(|it| it.turn) }
+    }
+
+    /// Returns the version, where it is later than what this one reads.
+    fn later(&self) -> Option<u32> {
+        self.version.filter(|version| *version > VERSION)
+    }
+
+    fn line(&self) -> String {
+        let which =
+            if self.later().is_some() { "of a later version" } else { "that can't be read" };
+        format!("- a turn {which} has begun something whose outcome is not known")
+    }
+
+    /// The error of whoever asks for the turns.
+    pub(super) fn error(&self) -> Error {
+        let Self { slot, .. } = self;
+        let text = match self.later() {
+            Some(later) => format!(
+                "the slot {slot:?} holds a turn of version {later}, and this is version {VERSION}"
+            ),
+            None => format!("the slot {slot:?} holds a turn that can't be read"),
+        };
+        Error::new(ErrorKind::Unsupported, "unfinished", text)
+    }
+}
+
+/// The note to the model about what these turns have begun; `None` where that is nothing.
+pub(super) fn note_about(
+    turns: impl Iterator<Item = Result<Unfinished, Unread>>,
+) -> Option<Message> {
+    let lines_of = |turn: Result<Unfinished, Unread>| match turn {
+        Ok(turn) => turn.begun().iter().map(Begun::line).collect(),
+        Err(unread) => vec![unread.line()],
+    };
+    let lines: Vec<String> = turns.flat_map(lines_of).collect();
     if lines.is_empty() {
         return None;
     }

@@ -1,5 +1,6 @@
 //! The same over an async memory.
 
+use super::super::machine::turn_in;
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
@@ -13,14 +14,16 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// # Errors
     ///
-    /// As [`AsyncChatMemory::slots`].
+    /// As [`AsyncChatMemory::slots`]; and
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where one of them is of a later version
+    /// of this crate, or can't be read: it names the slot and the version.
     pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
         if !self.memory().limits().has_slots() {
             return Ok(Vec::new());
         }
         let names = names(self.memory().slots().await?);
         let snapshot = self.memory().read_with(&Read::newest(0).slots(names)).await?;
-        Ok(snapshot.slots().iter().filter_map(Unfinished::of).collect())
+        snapshot.slots().iter().filter_map(turn_in).map(|it| it.map_err(|it| it.error())).collect()
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to
