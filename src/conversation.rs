@@ -60,8 +60,8 @@
 //!
 //! Threads can share a conversation: by default two turns at once are both stored whole, one behind
 //! the other; [`Conversation::at_once`] makes the second wait. A call can have a
-//! [time](Conversation::timeout), and those of one answer can run [at once](Conversation::parallel). A
-//! call that needs [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve`], or
+//! [time](Conversation::call_timeout), and those of one answer can run [at once](Conversation::parallel). A
+//! call that needs [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve_by`], or
 //! parks its turn.
 //!
 //! Over an async memory it is the same with `await`:
@@ -82,7 +82,7 @@
 //! };
 //! let conversation = Conversation::new_async(prompt, model)
 //!     .tool_async(Tool::new("now", "The time.").repeatable(), |()| async { Ok("noon") })
-//!     .timeout_by(Duration::from_secs(5), tokio::time::sleep);
+//!     .call_timeout_by(Duration::from_secs(5), tokio::time::sleep);
 //! assert_eq!(conversation.say("hi").await?.text(), "I was sent 1 messages.");
 //! # Ok::<(), memory_prompt::Error>(())
 //! # })?;
@@ -96,7 +96,8 @@
 //! With the feature `tracing` each turn is a span `invoke_agent` of the target
 //! `memory_prompt::conversation`, with a span `chat` for each time that the model is asked and
 //! `execute_tool` for each call. Their fields have the names of OpenTelemetry's conventions for
-//! generative AI: `gen_ai.request.model` (by `Conversation::model_name`), `gen_ai.usage.input_tokens`,
+//! generative AI: `gen_ai.request.model` (by the [model](Model::name) or
+//! `Conversation::model_name`), `gen_ai.usage.input_tokens`,
 //! `gen_ai.response.finish_reasons`, `gen_ai.tool.name`, `error.type` (the kind of an
 //! [`Error`], `ToolError` or `timeout`) and so on. A span says nothing of what was said
 //! unless `Conversation::trace_text` is set, and never whose conversation it is: put your own span
@@ -109,8 +110,9 @@
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice, or nothing
-//! where the turn has an [id of its own](Turn::with_id). Whoever wants to try again in any case keeps
-//! the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
+//! where the turn has an [id of its own](Turn::with_id). [`Error::remains`] says which it is. Whoever
+//! wants to try again in any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in
+//! the middle.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. What the first one finds out is stored as a late result only if the adopter
@@ -122,6 +124,7 @@ mod asynchronous;
 mod blocking;
 #[cfg(feature = "async")]
 mod gate;
+mod late;
 mod model;
 mod observe;
 mod scripted;
@@ -135,7 +138,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
@@ -239,6 +242,16 @@ impl<M: ?Sized + Kind> Conversation<M> {
         }
     }
 
+    /// The same for a model of this name.
+    #[cfg_attr(not(feature = "tracing"), allow(unused_mut, unused_variables))]
+    fn naming(mut self, model: Option<String>) -> Self {
+        #[cfg(feature = "tracing")]
+        {
+            self.settings.watch.model = model;
+        }
+        self
+    }
+
     fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {
         self.tools = self.tools.iter().cloned().chain([tool]).collect();
         self.handlers.push(handler);
@@ -269,13 +282,16 @@ impl<M: ?Sized + Kind> Conversation<M> {
     /// Asks this of each call that [needs approval](Tool::needing_approval). Unless set the answer
     /// is [`Later`](Approval::Later).
     #[must_use]
-    pub fn approve(mut self, approver: impl Fn(&Call) -> Approval + Send + Sync + 'static) -> Self {
+    pub fn approve_by(
+        mut self,
+        approver: impl Fn(&Call) -> Approval + Send + Sync + 'static,
+    ) -> Self {
         self.settings.approver = Some(Box::new(approver));
         self
     }
 
-    /// Names the model in the spans of the turns, which do not know it otherwise: see
-    /// [spans](self#spans).
+    /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is called, or
+    /// something else: see [spans](self#spans).
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn model_name(mut self, name: impl Into<String>) -> Self {
@@ -461,12 +477,16 @@ enum ToRun<M: ?Sized + Kind> {
 const NOT_RUN: &str = "Not run: the turn was interrupted.";
 
 /// Returns the outcome of a turn whose loop failed and that was ended for it, unless it was over.
-fn ended(was_over: bool, next: Result<Next>, error: Error) -> Result<Done> {
-    match next {
+fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Result<Done> {
+    let remains = match next {
         // Only its last append had failed, and now it is stored.
-        Ok(Next::Done(done)) if was_over => Ok(done),
-        _ => Err(error),
-    }
+        Ok(Next::Done(done)) if was_over => return Ok(done),
+        Ok(Next::Done(done)) if done.positions.is_empty() => Remains::Nothing,
+        Ok(Next::Done(_)) => Remains::Stored,
+        Ok(_) => turn.remains(None),
+        Err(failed) => turn.remains(Some(failed.kind())),
+    };
+    Err(error.with_remains(remains))
 }
 
 fn model_error(error: ModelError) -> Error {
@@ -477,7 +497,8 @@ fn model_error(error: ModelError) -> Error {
 }
 
 fn busy_error() -> Error {
-    Error::new(ErrorKind::Busy, "say", "another question of this conversation is being answered")
+    let text = "another question of this conversation is being answered";
+    Error::new(ErrorKind::Busy, "say", text).with_remains(Remains::Nothing)
 }
 
 impl<M: ?Sized + Kind> fmt::Debug for Conversation<M> {

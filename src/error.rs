@@ -25,6 +25,42 @@ struct Repr {
     operation: &'static str,
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
+    remains: Option<Remains>,
+}
+
+/// What is left of a turn that failed: [`Error::remains`].
+///
+/// ```
+/// use memory_prompt::conversation::{Conversation, Scripted};
+/// use memory_prompt::error::Remains;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
+///
+/// let model = Scripted::new().fails("overloaded").calls("book", "{}").fails("overloaded").says("Yes.");
+/// let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+///     .tool(Tool::new("book", "Books."), |()| Ok("ref 7XK"));
+///
+/// let error = conversation.say("Book it.").unwrap_err();
+/// assert_eq!(error.remains(), Some(Remains::Nothing)); // ask again
+/// let error = conversation.say("Book it.").unwrap_err();
+/// assert_eq!(error.remains(), Some(Remains::Stored)); // it is booked: ask about it
+/// assert_eq!(conversation.say("Did it work?")?.text(), "Yes.");
+/// # Ok::<(), memory_prompt::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Remains {
+    /// Nothing is stored, and no tool has run that is not repeatable: the same question can be asked again.
+    Nothing,
+    /// A tool has run that is not repeatable, so the question, the calls and their results are stored. To
+    /// ask again stores the question twice; another question goes on from there.
+    Stored,
+    /// A tool may have run, and the turn could not be stored, but its slot was written. Where it is among
+    /// the [unfinished](crate::MemoryPrompt::unfinished) ones it can be
+    /// [adopted](crate::MemoryPrompt::adopt) and run on; where it is not, it was stored after all.
+    Unfinished,
+    /// Nobody knows: whether the turn was stored after all, or what became of a tool over a memory that
+    /// keeps no slot of it.
+    Unknown,
 }
 
 /// The kind of an [`Error`]: what a program can act on.
@@ -121,7 +157,13 @@ impl Error {
     /// For implementers of [`ChatMemory`](crate::ChatMemory) and
     /// [`TruncateProcessor`](crate::truncate::TruncateProcessor).
     pub fn new(kind: ErrorKind, operation: &'static str, message: impl Into<String>) -> Self {
-        Self(Box::new(Repr { kind, operation, message: message.into(), source: None }))
+        Self(Box::new(Repr {
+            kind,
+            operation,
+            message: message.into(),
+            source: None,
+            remains: None,
+        }))
     }
 
     /// The same error with its cause.
@@ -138,6 +180,19 @@ impl Error {
     /// The same error where it is about a field of something that was read.
     pub(crate) fn in_field(&self, field: &str) -> String {
         format!("{}: `{field}`: {}", self.0.operation, self.0.message)
+    }
+
+    /// The same error with what is left of the turn that failed with it.
+    pub(crate) fn with_remains(mut self, remains: Remains) -> Self {
+        self.0.remains = Some(remains);
+        self
+    }
+
+    /// Returns what is left of the turn, where a [`Conversation`](crate::Conversation) was asked a question
+    /// and failed with this error; `None` for all other errors. A turn that was
+    /// [run](crate::Conversation::run) is with its caller, who can run it again.
+    pub fn remains(&self) -> Option<Remains> {
+        self.0.remains
     }
 
     /// Returns the kind of this error.
@@ -163,6 +218,9 @@ impl fmt::Debug for Error {
         out.field("kind", &self.0.kind)
             .field("operation", &self.0.operation)
             .field("message", &self.0.message);
+        if let Some(remains) = &self.0.remains {
+            out.field("remains", remains);
+        }
         if let Some(source) = &self.0.source {
             out.field("source", source);
         }

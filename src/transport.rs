@@ -300,13 +300,13 @@ impl Transport {
     /// use memory_prompt::{Provider, Transport};
     ///
     /// let model = Transport::new(Provider::Anthropic, "claude-sonnet-5")
-    ///     .request(|it| it.max_tokens(2_000).cache_prefix().extra("temperature", 0.2));
+    ///     .shape(|it| it.max_tokens(2_000).cache_prefix().extra("temperature", 0.2));
     /// ```
     ///
     /// Without it, Anthropic's models are given the 4,096 tokens that all of them have, since a limit
     /// is required.
     #[must_use]
-    pub fn request(
+    pub fn shape(
         mut self,
         shape: impl for<'a> Fn(Request<'a>) -> Request<'a> + Send + Sync + 'static,
     ) -> Self {
@@ -595,6 +595,10 @@ impl Model for Transport {
 
     fn provider(&self) -> Option<Provider> {
         Some(self.provider.model(&self.model))
+    }
+
+    fn name(&self) -> Option<&str> {
+        Some(&self.model)
     }
 }
 

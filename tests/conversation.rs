@@ -154,7 +154,7 @@ fn the_result_of_a_slow_tool_comes_late() {
     let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
-        .timeout(Duration::from_millis(20));
+        .call_timeout(Duration::from_millis(20));
     assert_eq!(conversation.say("Pay.").unwrap().text(), "I don't know.");
     let unknown = texts(&memory).swap_remove(2);
     assert!(unknown.starts_with("It took longer than 20ms. The outcome of this call"), "{unknown}");
@@ -176,7 +176,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
     let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
-        .timeout(Duration::from_millis(5));
+        .call_timeout(Duration::from_millis(5));
     conversation.say("Pay.").unwrap();
     memory.clear().unwrap();
     conversation.say("hi").unwrap();
@@ -262,8 +262,9 @@ fn a_call_that_needs_approval_asks_or_parks_its_turn() {
         let (memory, prompt) = shared();
         let model = Scripted::new().calls("pay", json!({})).says("Done.");
         let said = approval.clone();
-        let conversation =
-            Conversation::new(prompt, model).tool(tool(), nothing).approve(move |_| said.clone());
+        let conversation = Conversation::new(prompt, model)
+            .tool(tool(), nothing)
+            .approve_by(move |_| said.clone());
         let done = conversation.say("Pay.").unwrap();
         if approval == Approval::Later {
             assert_eq!((done.ended, memory.next_position().unwrap()), (Ended::Parked, 0));
@@ -301,7 +302,7 @@ fn what_was_only_approved_has_not_happened() {
         Scripted::new().says(Message::ai_calls(calls)),
     )
     .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
-    .approve(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
+    .approve_by(|call| if call.id() == "yes" { Approval::Yes } else { Approval::Later });
     assert_eq!(conversation.say("Pay.").unwrap_err().kind(), ErrorKind::Unsupported);
     assert_eq!(memory.next_position().unwrap(), 0);
 }
@@ -353,7 +354,7 @@ fn a_stop_while_one_call_runs_stops_the_next_ones() {
             Ok(format!("{} is booked", call.id()))
         })
         .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
-        .approve(|_| panic!("somebody is asked"));
+        .approve_by(|_| panic!("somebody is asked"));
     stopper.set(conversation.stopper()).unwrap();
     assert_eq!(conversation.say("Book, book and pay.").unwrap().ended, Ended::Interrupted);
     let not_run = "Not run: the turn was interrupted.";
@@ -372,7 +373,7 @@ fn a_stop_while_somebody_is_asked_stops_the_next_question() {
             Tool::new("pay", "Pays.").needing_approval(),
             |_: serde_json::Value| -> Result<&str, ToolError> { panic!("it is run") },
         )
-        .approve(move |call| {
+        .approve_by(move |call| {
             assert_eq!(call.id(), "c1");
             stop(&stops);
             Approval::Yes
@@ -443,7 +444,7 @@ fn a_late_result_outlives_the_failure_of_the_model() {
     let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
-        .timeout(Duration::from_millis(5));
+        .call_timeout(Duration::from_millis(5));
     assert!(conversation.say("Pay.").is_err());
     assert_eq!(memory.next_position().unwrap(), 3);
     go.send(()).unwrap();
@@ -462,7 +463,7 @@ fn a_late_result_of_a_parked_turn_waits_for_it() {
     let conversation = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays."), pay)
         .tool(Tool::new("book", "Books.").needing_approval(), nothing)
-        .timeout(Duration::from_millis(200));
+        .call_timeout(Duration::from_millis(200));
     assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
     go.send(()).unwrap();
     thread::sleep(Duration::from_millis(50));
@@ -489,7 +490,7 @@ fn a_late_result_of_a_forgotten_turn_is_not_stored() {
             stop(&stops);
             look(it)
         })
-        .timeout(Duration::from_millis(20));
+        .call_timeout(Duration::from_millis(20));
     stopper.set(conversation.stopper()).unwrap();
     assert!(conversation.say("Look.").unwrap().messages.is_empty());
     go.send(()).unwrap();

@@ -147,7 +147,7 @@ fn failures_are_told_by_their_kind() {
                 std::thread::sleep(Duration::from_millis(200));
                 Ok("secret h")
             })
-            .timeout(Duration::from_millis(20));
+            .call_timeout(Duration::from_millis(20));
         chat.say("secret i").unwrap();
         chat.say("secret j").unwrap_err();
     });

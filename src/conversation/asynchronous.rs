@@ -102,7 +102,7 @@ impl Conversation<dyn AsyncChatMemory> {
     /// A future that took too long is dropped. Nobody knows what came of it, and the model is told
     /// so.
     #[must_use]
-    pub fn timeout_by<S>(
+    pub fn call_timeout_by<S>(
         mut self,
         timeout: Duration,
         sleep: impl Fn(Duration) -> S + Send + Sync + 'static,
@@ -144,7 +144,7 @@ impl Conversation<dyn AsyncChatMemory> {
                 Err(error) => {
                     let was_over = begun.turn.is_over();
                     let next = begun.fail().next_async(&self.prompt).await;
-                    ended(was_over, next, error)
+                    ended(was_over, &begun.turn, next, error)
                 }
             }
         };

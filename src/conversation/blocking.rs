@@ -7,8 +7,9 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 
+use super::late::Running;
 use super::model::{Asking, Heard, Model};
-use super::tools::{Running, run, timed_out};
+use super::tools::{run, timed_out};
 use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::ChatMemory;
@@ -26,7 +27,8 @@ impl Conversation {
         {
             prompt = prompt.for_provider(provider);
         }
-        Self::over(prompt, Arc::new(model))
+        let name = model.name().map(str::to_owned);
+        Self::over(prompt, Arc::new(model)).naming(name)
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.
@@ -58,9 +60,12 @@ impl Conversation {
     ///
     /// A closure can't be stopped, so it goes on, on its thread. The model is told that its outcome
     /// is not known, and its result, when it comes, is appended behind the turn: it takes that place
-    /// in later prompts.
+    /// in later prompts. While 32 of them go on, no other call is run, and the model is told so.
+    ///
+    /// A result that comes when the process is gone is lost, and its outcome stays unknown, as the memory
+    /// says: [`finish`](Self::finish) waits before that.
     #[must_use]
-    pub fn timeout(mut self, timeout: Duration) -> Self {
+    pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
         self
     }
@@ -73,6 +78,7 @@ impl Conversation {
     ///
     /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
     /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not repeatable.
+    /// [`Error::remains`](crate::Error::remains) says which.
     /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::at_once). And those of
     /// [`Turn::next`].
     pub fn say(&self, question: impl Into<Turn>) -> Result<Done> {
@@ -105,7 +111,7 @@ impl Conversation {
                     if let Ok(Next::Done(done)) = &next {
                         self.settle(begun.turn.slot(), late, done);
                     }
-                    ended(was_over, next, error)
+                    ended(was_over, &begun.turn, next, error)
                 }
             }
         })
@@ -116,7 +122,8 @@ impl Conversation {
     ///
     /// # Errors
     ///
-    /// As [`say`](Self::say). The turn stays where it was, and can be run again.
+    /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is stored
+    /// but its slot.
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
@@ -134,6 +141,7 @@ impl Conversation {
     /// Appends the late results of a turn that is stored, when they come. Those of one that is
     /// parked wait until it is.
     fn settle(&self, slot: &str, mut late: Vec<Running>, done: &Done) {
+        self.late.send_again();
         late.extend(self.late.take(slot));
         if done.ended == Ended::Parked {
             return self.late.put(slot, late);
@@ -141,6 +149,35 @@ impl Conversation {
         for running in late.into_iter().filter(|it| it.is_of(&done.messages)) {
             running.append_late(Arc::clone(self.prompt.memory()));
         }
+    }
+
+    /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns the
+    /// number of results that are not stored by then: of tools that still go on, of turns that are parked
+    /// or may be run again, and those that the memory refuses. Before a process ends it is the last thing
+    /// to do; none of them is given up by it.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::{ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Tool};
+    ///
+    /// let model = Scripted::new().calls("pay", serde_json::json!({})).says("I don't know yet.");
+    /// let conversation = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+    ///     .call_timeout(Duration::from_millis(5))
+    ///     .tool(Tool::new("pay", "Pays."), |()| {
+    ///         std::thread::sleep(Duration::from_millis(50));
+    ///         Ok("paid")
+    ///     });
+    /// conversation.say("Pay.")?;
+    /// assert_eq!(conversation.finish(Duration::from_secs(30)), 0);
+    /// let stored = conversation.prompt().memory().all()?;
+    /// assert_eq!(stored.messages().last().unwrap().text(), "paid"); // behind the answer
+    /// assert_eq!(conversation.prompt().preview()?[2].text(), "paid"); // behind its call
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn finish(&self, timeout: Duration) -> usize {
+        self.late.finish(timeout)
     }
 
     fn enter(&self) -> Result<Option<MutexGuard<'_, ()>>> {
@@ -202,7 +239,11 @@ impl Conversation {
                 turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
                 continue;
             }
-            let running = Running::begin(call, handler, span);
+            if timeout.is_some() && self.late.is_full() {
+                turn.error(call.id(), TOO_MANY)?;
+                continue;
+            }
+            let running = Running::begin(call, handler, span, &self.late);
             if is_parallel {
                 all.push(running);
             } else {
@@ -212,6 +253,9 @@ impl Conversation {
         all.into_iter().try_for_each(|running| take(turn, running, timeout, late))
     }
 }
+
+/// The text for the model about a call while too many others go on.
+const TOO_MANY: &str = "Not run: too many earlier calls took too long and still run.";
 
 type Jobs = Vec<(Call, Arc<<dyn ChatMemory as super::Kind>::Handler>)>;
 

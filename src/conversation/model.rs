@@ -34,6 +34,12 @@ pub trait Model: Send + Sync {
     fn provider(&self) -> Option<Provider> {
         None
     }
+
+    /// Returns the name by which the provider knows it, where it knows: for the
+    /// [spans](super#spans) of its conversations.
+    fn name(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<F, R> Model for F

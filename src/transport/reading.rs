@@ -70,7 +70,7 @@ impl Transport {
                 Came::End => return Err(unfinished("the server answered nothing").into()),
                 Came::Nothing => return Err(stalled(response).into()),
             }
-            match self.shape(&start) {
+            match self.shape_of(&start) {
                 _ if start.len() > LIMIT => return Err(too_long().into()),
                 None => {}
                 Some(Shape::Page) => {
@@ -83,7 +83,7 @@ impl Transport {
         }
     }
 
-    fn shape(&self, start: &[u8]) -> Option<Shape> {
+    fn shape_of(&self, start: &[u8]) -> Option<Shape> {
         let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
         Some(match first {

@@ -8,7 +8,7 @@ use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
@@ -262,6 +262,20 @@ impl Turn {
         let (usage, stop) = (self.document.usage, self.stop);
         let messages = self.document.messages.clone();
         Done { positions: 0..0, messages, ended, recognised: false, usage, stop }
+    }
+
+    /// Returns what is left of a turn that was ended for a failure and could not be stored, for this reason.
+    pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
+        let document = &self.document;
+        if why == Some(ErrorKind::Forgotten) {
+            Remains::Nothing
+        } else if document.kept.is_some() || document.is_saving {
+            Remains::Unfinished
+        } else if self.has_happened() || why == Some(ErrorKind::Unacknowledged) {
+            Remains::Unknown
+        } else {
+            Remains::Nothing
+        }
     }
 
     /// The append, only if the conversation goes on that the turn has seen.

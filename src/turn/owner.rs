@@ -187,7 +187,7 @@ impl Turn {
     }
 
     /// Returns whether a tool that is not repeatable may have run.
-    fn has_happened(&self) -> bool {
+    pub(super) fn has_happened(&self) -> bool {
         let messages = &self.document.messages;
         let newest = messages.iter().rposition(Message::has_tool_calls);
         let may_have_run = |(at, message): (usize, &Message)| {

@@ -377,8 +377,8 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
         }
     };
     let mut conversation = Conversation::new_async(prompt, model)
-        .timeout_by(Duration::from_secs(1), sleep)
-        .approve(move |_| approver.approve())
+        .call_timeout_by(Duration::from_secs(1), sleep)
+        .approve_by(move |_| approver.approve())
         .tool_async(Tool::new("silent", ""), |_: Arguments| pending::<Result<&str, ToolError>>());
     for tool in tools() {
         let (world, name) = (world.clone(), tool.name().to_owned());
@@ -400,7 +400,7 @@ fn blocking(world: &World, is_parallel: bool) -> Conversation {
     let (model, approver) = (world.clone(), world.clone());
     let model = move |ask: &Asking<'_>| model.reply(ask.prompt()).ok_or("it stands still")?;
     let mut conversation = Conversation::new(prompt, model)
-        .approve(move |_| approver.approve())
+        .approve_by(move |_| approver.approve())
         .tool(Tool::new("silent", ""), |_: Arguments| Err::<&str, _>(ToolError::new("no")));
     for tool in tools() {
         let (world, name) = (world.clone(), tool.name().to_owned());

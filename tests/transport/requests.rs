@@ -22,7 +22,7 @@ fn requests_are_in_the_words_of_each_provider() {
     ]) {
         let stub = Stub::start();
         let model = to(&stub, provider).header("x-team", "blue").unwrap();
-        let model = model.request(|it| it.max_tokens(77));
+        let model = model.shape(|it| it.max_tokens(77));
         stub.then([Step::says("Hello.")]);
         chat(model).say("hi").unwrap();
         let asked = &stub.asked()[0];
@@ -109,7 +109,7 @@ fn a_key_is_shown_nowhere() {
 #[test]
 fn a_whole_request_is_checked_before_it_is_sent() {
     let stub = Stub::start();
-    let model = to(&stub, Provider::OpenAi).request(|it| it.extra("messages", json!([])));
+    let model = to(&stub, Provider::OpenAi).shape(|it| it.extra("messages", json!([])));
     let error = chat(model).say("hi").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(stub.asked().is_empty());
