@@ -142,7 +142,7 @@ use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Next, OnInterrupt, Reply, Tool, Turn};
+use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -481,6 +481,8 @@ fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Resul
     let remains = match next {
         // Only its last append had failed, and now it is stored.
         Ok(Next::Done(done)) if was_over => return Ok(done),
+        // Whoever has adopted it has stored it.
+        Ok(Next::Done(done)) if done.ended == Ended::Adopted => Remains::Stored,
         Ok(Next::Done(done)) if done.positions.is_empty() => Remains::Nothing,
         Ok(Next::Done(_)) => Remains::Stored,
         Ok(_) => turn.remains(None),

@@ -39,6 +39,7 @@ use std::time::{Duration, Instant};
 use memory_prompt::conversation::{
     Approval, Asking, AtOnce, Conversation, ModelError, Scripted, Stopper,
 };
+use memory_prompt::error::Remains;
 use memory_prompt::memory::Limits;
 use memory_prompt::turn::{Ended, OnInterrupt, Reply, Tool, ToolError, Turn};
 use memory_prompt::wire::{Event, Stop};
@@ -77,6 +78,9 @@ fn slow() -> (impl Fn(&Asking<'_>) -> Result<String, ModelError>, std::sync::mps
     };
     (model, go)
 }
+
+/// Longer than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
 
 /// Waits for what another thread does.
 fn until(holds: impl Fn() -> bool) {
@@ -181,7 +185,7 @@ fn a_late_result_of_a_conversation_that_is_gone_is_not_stored() {
     memory.clear().unwrap();
     conversation.say("hi").unwrap();
     drop(go);
-    thread::sleep(Duration::from_millis(50));
+    assert_eq!(conversation.finish(LONG), 0, "it has come");
     assert_eq!(texts(&memory), ["hi", "Hello."]);
 }
 
@@ -466,7 +470,7 @@ fn a_late_result_of_a_parked_turn_waits_for_it() {
         .call_timeout(Duration::from_millis(200));
     assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
     go.send(()).unwrap();
-    thread::sleep(Duration::from_millis(50));
+    assert_eq!(conversation.finish(LONG), 1, "it has come, and waits");
     assert_eq!(memory.next_position().unwrap(), 0);
     let waits = conversation.prompt().unfinished().unwrap().remove(0);
     let mut turn = conversation.prompt().adopt(&waits).unwrap();
@@ -494,6 +498,120 @@ fn a_late_result_of_a_forgotten_turn_is_not_stored() {
     stopper.set(conversation.stopper()).unwrap();
     assert!(conversation.say("Look.").unwrap().messages.is_empty());
     go.send(()).unwrap();
-    thread::sleep(Duration::from_millis(50));
+    assert_eq!(conversation.finish(LONG), 0, "it has come");
     assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// A process ended while a payment took too long, and its result was lost.
+#[test]
+fn late_results_are_waited_for() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    assert_eq!(conversation.finish(Duration::from_millis(5)), 1, "it still runs");
+    thread::scope(|scope| {
+        let waits = scope.spawn(|| conversation.finish(LONG));
+        go.send(()).unwrap();
+        assert_eq!(waits.join().unwrap(), 0);
+    });
+    assert_eq!(texts(&memory)[4], "paid");
+}
+
+/// The disk was full for a moment when the result of a slow payment came, and it was thrown away.
+#[test]
+fn a_late_result_that_is_refused_is_kept() {
+    for is_lost in [false, true] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let (pay, go) = held();
+        let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+            .tool(Tool::new("pay", "Pays."), pay)
+            .call_timeout(Duration::from_millis(5));
+        conversation.say("Pay.").unwrap();
+        let wrong = if is_lost { &memory.loses } else { &memory.fails };
+        wrong.store(true, Ordering::Relaxed);
+        go.send(()).unwrap();
+        // `finish` tries once more, unless the next turn was faster.
+        until(|| !wrong.load(Ordering::Relaxed));
+        assert_eq!(conversation.finish(LONG), 0);
+        let stored: Vec<_> =
+            memory.all().unwrap().messages().map(|it| it.text().into_owned()).collect();
+        assert_eq!(stored[4..], ["paid"], "once");
+    }
+}
+
+/// A tool hung for ever, and each call of it held two threads more.
+#[test]
+fn while_many_tools_run_on_no_other_is_begun() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let mut model = Scripted::new();
+    for _ in 0..33 {
+        model = model.calls("pay", json!({}));
+    }
+    let conversation =
+        Conversation::new(prompt, model.says("I give up.").calls("pay", json!({})).says("Paid."))
+            .tool(Tool::new("pay", "Pays."), pay)
+            .call_timeout(Duration::from_millis(1));
+    let done = conversation.say(Turn::from("Pay.").max_rounds(40)).unwrap();
+    let results: Vec<_> = done.messages.iter().filter_map(Message::as_tool).collect();
+    assert!(results[..32].iter().all(|it| it.is_stand_in()));
+    assert_eq!(
+        results[32].content().text(),
+        "Not run: too many earlier calls took too long and still run."
+    );
+    assert_eq!(conversation.finish(Duration::ZERO), 32);
+    drop(go);
+    assert_eq!(conversation.finish(LONG), 0);
+    conversation.say("Pay.").unwrap();
+    assert!(!texts(&memory).last().unwrap().starts_with("Not run"));
+    let run = conversation.prompt().memory().all().unwrap();
+    let last = run.messages().filter_map(Message::as_tool).last().unwrap();
+    assert!(!last.content().text().starts_with("Not run"), "there is room again");
+}
+
+/// A model failed behind a booking, and nobody could tell whether to ask again or to go on.
+#[test]
+fn an_error_says_what_remains() {
+    // A repeatable tool has run, or none.
+    let (memory, prompt) = shared();
+    let model = Scripted::new().calls("look", json!({})).fails("overloaded");
+    let conversation =
+        Conversation::new(prompt, model).tool(Tool::new("look", "Looks.").repeatable(), nothing);
+    assert_eq!(conversation.say("Look.").unwrap_err().remains(), Some(Remains::Nothing));
+    assert_eq!(memory.next_position().unwrap(), 0);
+
+    for (wrong, remains, stored) in [
+        (None, Remains::Stored, 3),
+        (Some(DefaultChatMemory::new().limits()), Remains::Unfinished, 0),
+        (Some(Limits::default()), Remains::Unknown, 0),
+    ] {
+        let memory = Odd::new(wrong.unwrap_or_else(|| DefaultChatMemory::new().limits()));
+        let model = {
+            let memory = Arc::clone(&memory);
+            move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+                if ask.round() == 0 {
+                    return Ok(Message::ai_calls([ToolCall::new("c1", "book", "{}")]));
+                }
+                memory.fails.store(wrong.is_some(), Ordering::Relaxed);
+                Err("overloaded".into())
+            }
+        };
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let conversation =
+            Conversation::new(prompt, model).tool(Tool::new("book", "Books."), nothing);
+        let error = conversation.say("Book.").unwrap_err();
+        assert_eq!((error.kind(), error.remains()), (ErrorKind::Model, Some(remains)));
+        assert_eq!(memory.next_position().unwrap(), stored);
+        let left = conversation.prompt().unfinished().unwrap();
+        assert_eq!(left.len(), usize::from(remains == Remains::Unfinished));
+        // A turn that is the caller's is kept by the caller.
+        memory.fails.store(false, Ordering::Relaxed);
+        let mut turn = Turn::from("Book.");
+        assert_eq!(conversation.run(&mut turn, |_| {}).unwrap_err().remains(), None);
+    }
 }

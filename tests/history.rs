@@ -209,8 +209,8 @@ fn what_is_gone_is_not_found() {
 }
 
 #[cfg(feature = "tokio")]
-#[tokio::test]
-async fn async_memories_answer_the_same() {
+#[test]
+fn async_memories_answer_the_same() {
     use memory_prompt::adapt::ToAsync;
     let make = || {
         let memory = DefaultChatMemory::new();
@@ -218,12 +218,14 @@ async fn async_memories_answer_the_same() {
         memory
     };
     let (blocking, memory) = (make(), ToAsync::new(make()));
+    // Without the macros of tokio, which only some features bring.
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     for arguments in [r#"{"message": 1, "query": "gnu"}"#, r#"{"message": 2, "query": "ox"}"#, "{"]
     {
         let (read_back, search) = (ReadBack::new(), SearchHistory::new());
-        let read = read_back.run_async(&memory, arguments).await.unwrap();
+        let read = runtime.block_on(read_back.run_async(&memory, arguments)).unwrap();
         assert_eq!(read, read_back.run(&blocking, arguments).unwrap());
-        let found = search.run_async(&memory, arguments).await.unwrap();
+        let found = runtime.block_on(search.run_async(&memory, arguments)).unwrap();
         assert_eq!(found, search.run(&blocking, arguments).unwrap());
     }
 }

@@ -134,17 +134,7 @@ impl Document {
 
     /// The calls without results, with their places among the newest calls.
     pub(super) fn waiting(&self) -> Vec<(usize, &ToolCall)> {
-        let messages = &self.messages;
-        let Some(last) = messages.iter().rposition(Message::has_tool_calls) else {
-            return Vec::new();
-        };
-        let mut calls: Vec<_> = messages[last].tool_calls().enumerate().collect();
-        for result in messages[last + 1..].iter().filter_map(Message::as_tool) {
-            if let Some(i) = calls.iter().position(|(_, call)| call.is_answered_by(result)) {
-                calls.remove(i);
-            }
-        }
-        calls
+        calls_without_results(&self.messages)
     }
 
     /// Returns true where the call at this place may have been run by whoever it was handed to.
@@ -175,6 +165,20 @@ impl Document {
         self.is_called = true;
         self.approved.clear();
     }
+}
+
+/// The newest calls among these messages that have no results there, with their places.
+pub(super) fn calls_without_results(messages: &[Message]) -> Vec<(usize, &ToolCall)> {
+    let Some(last) = messages.iter().rposition(Message::has_tool_calls) else {
+        return Vec::new();
+    };
+    let mut calls: Vec<_> = messages[last].tool_calls().enumerate().collect();
+    for result in messages[last + 1..].iter().filter_map(Message::as_tool) {
+        if let Some(i) = calls.iter().position(|(_, call)| call.is_answered_by(result)) {
+            calls.remove(i);
+        }
+    }
+    calls
 }
 
 /// An id that no other turn has.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{Document, PREFIX, Seen, own_id};
+use super::document::{Document, PREFIX, Seen, calls_without_results, own_id};
 use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
@@ -377,8 +377,18 @@ impl Turn {
             let n = self.document.messages.len().saturating_mul(4).saturating_add(256);
             return Step::Read(Read::newest(n).slots([self.document.slot.as_str()]));
         }
-        let new = self.document.messages.get(self.document.kept_messages..).unwrap_or_default();
-        let late: Vec<_> = new.iter().filter(|it| it.is_tool()).cloned().collect();
+        let (written, new) = self
+            .document
+            .messages
+            .split_at(self.document.kept_messages.min(self.document.messages.len()));
+        // A call that the slot did not show is stored by nobody, and its result would stand alone.
+        let mut waiting = calls_without_results(written);
+        let mut answers = |result: &ToolMessage| {
+            let place = waiting.iter().position(|(_, call)| call.is_answered_by(result));
+            place.map(|place| waiting.remove(place)).is_some()
+        };
+        let late = new.iter().filter(|it| it.as_tool().is_some_and(&mut answers));
+        let late: Vec<_> = late.cloned().collect();
         if late.is_empty() {
             return Step::Done(self.outcome(Ended::Adopted));
         }

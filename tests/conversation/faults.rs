@@ -5,19 +5,22 @@ use std::future::{pending, poll_fn};
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::pin::pin;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError};
+use memory_prompt::conversation::{Approval, Asking, Conversation, ModelError, Stopper};
+use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read};
+use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
     Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn, Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
-    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt,
+    AsyncChatMemory, ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
     Message, Prompt, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
@@ -46,6 +49,8 @@ enum Step {
     Clears,
     /// Before it answers, somebody adopts the turn and ends it.
     Adopted,
+    /// The user stops it.
+    Stops,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +75,15 @@ struct Plan {
     rounds: u32,
     on_conflict: OnConflict,
     approval: Approval,
+    fails: Fails,
     /// What is left over is adopted after a restart.
     goes_on: bool,
+}
+
+impl Plan {
+    fn has_clear(&self) -> bool {
+        self.steps.iter().any(|it| matches!(it, Step::Clears))
+    }
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -98,6 +110,7 @@ fn plans() -> impl Strategy<Value = Plan> {
         1 => Just(Step::Other),
         1 => Just(Step::Clears),
         1 => Just(Step::Adopted),
+        1 => Just(Step::Stops),
     ];
     let approval = prop_oneof![
         Just(Approval::Yes),
@@ -107,25 +120,62 @@ fn plans() -> impl Strategy<Value = Plan> {
     let on_conflict = prop_oneof![3 => Just(OnConflict::Behind), 1 => Just(OnConflict::Fail)];
     let steps = proptest::collection::vec(step, 0..5);
     let drop_after = proptest::option::weighted(0.4, 0usize..60);
-    (steps, drop_after, 1u32..4, on_conflict, approval, any::<bool>()).prop_map(
-        |(steps, drop_after, rounds, on_conflict, approval, goes_on)| Plan {
+    let fails = (0usize..6, 1usize..4, any::<bool>()).prop_map(|(behind, times, is_lost)| Fails {
+        behind,
+        times,
+        is_lost,
+    });
+    let fails = prop_oneof![2 => Just(Fails::default()), 1 => fails];
+    (steps, drop_after, 1u32..4, on_conflict, approval, fails, any::<bool>()).prop_map(
+        |(steps, drop_after, rounds, on_conflict, approval, fails, goes_on)| Plan {
             steps,
             drop_after,
             rounds,
             on_conflict,
             approval,
+            fails,
             goes_on,
         },
     )
 }
 
-/// A memory that takes its time before and after each change, and no message of more than 2,000 bytes.
+/// A memory that takes its time before and after each change.
 #[derive(Debug)]
-pub(crate) struct Slow(pub(crate) Arc<DefaultChatMemory>);
+pub(crate) struct Slow<M = DefaultChatMemory>(pub(crate) Arc<M>);
 
-/// The same for blocking conversations.
+/// A memory of no message of more than 2,000 bytes, whose writes fail as they are told.
 #[derive(Debug)]
-struct Small(Arc<DefaultChatMemory>);
+struct Small(Arc<DefaultChatMemory>, Arc<Mutex<Fails>>);
+
+/// Behind so many writes, so many fail. They are made all the same where only their answer is lost.
+#[derive(Clone, Copy, Debug, Default)]
+struct Fails {
+    behind: usize,
+    times: usize,
+    is_lost: bool,
+}
+
+impl Small {
+    fn write<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<T> {
+        let fails = {
+            let mut fails = self.1.lock().unwrap();
+            let now = *fails;
+            fails.behind = now.behind.saturating_sub(1);
+            if now.behind == 0 {
+                fails.times = now.times.saturating_sub(1);
+            }
+            (now.behind == 0 && now.times > 0).then_some(now.is_lost)
+        };
+        match fails {
+            None => write(),
+            Some(false) => Err(Error::new(ErrorKind::Storage, "append", "the disk is full")),
+            Some(true) => {
+                write()?;
+                Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"))
+            }
+        }
+    }
+}
 
 fn limits() -> Limits {
     DefaultChatMemory::new().limits().with_message(2_000)
@@ -146,7 +196,7 @@ fn slowly<'a, T: Send>(run: impl FnOnce() -> T + Send + 'a) -> BoxFuture<'a, T> 
     })
 }
 
-impl AsyncChatMemory for Slow {
+impl<M: ChatMemory> AsyncChatMemory for Slow<M> {
     fn id(&self) -> &MemoryId {
         self.0.id()
     }
@@ -176,7 +226,7 @@ impl AsyncChatMemory for Slow {
         slowly(move || self.0.slots())
     }
     fn limits(&self) -> Limits {
-        limits()
+        self.0.limits()
     }
 }
 
@@ -197,7 +247,7 @@ impl ChatMemory for Small {
         self.0.clear()
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        self.0.append_with(append)
+        self.write(|| self.0.append_with(append))
     }
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         self.0.read_with(read)
@@ -212,7 +262,7 @@ impl ChatMemory for Small {
 
 /// The model, the tools and everybody else.
 #[derive(Clone)]
-struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>);
+struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>);
 
 struct State {
     steps: VecDeque<Step>,
@@ -222,7 +272,12 @@ struct State {
     /// conversation began.
     ran: BTreeMap<String, u32>,
     was_cleared: bool,
+    /// The number of calls when the conversation began.
+    forgotten: u64,
     asked: Option<Prompt>,
+    stopper: Option<Stopper>,
+    /// Closed when the silent tool may end.
+    silent: Option<Sender<()>>,
 }
 
 impl World {
@@ -233,9 +288,18 @@ impl World {
             calls: 0,
             ran: BTreeMap::new(),
             was_cleared: false,
+            forgotten: 0,
             asked: None,
+            stopper: None,
+            silent: None,
         };
-        Self(Arc::new(Mutex::new(state)), Arc::new(DefaultChatMemory::new()))
+        let memory = Arc::new(DefaultChatMemory::new());
+        Self(Arc::new(Mutex::new(state)), memory, Arc::default())
+    }
+
+    /// The memory of the conversation, which fails as it is told.
+    fn small(&self) -> Small {
+        Small(Arc::clone(&self.1), Arc::clone(&self.2))
     }
 
     fn prompt(&self) -> MemoryPrompt {
@@ -274,11 +338,16 @@ impl World {
                     self.1.add_all([Message::user("anew"), Message::ai("yes")]).unwrap();
                     let mut state = self.0.lock().unwrap();
                     state.ran.clear();
+                    state.forgotten = state.calls;
                     state.was_cleared = true;
                     continue;
                 }
                 Step::Adopted => {
                     self.adopt_and_end();
+                    continue;
+                }
+                Step::Stops => {
+                    self.0.lock().unwrap().stopper.as_ref().unwrap().stop();
                     continue;
                 }
             };
@@ -317,7 +386,10 @@ impl World {
 
     fn ran(&self, n: u64) -> String {
         let arguments = json!({"n": n}).to_string();
-        *self.0.lock().unwrap().ran.entry(arguments).or_default() += 1;
+        let mut state = self.0.lock().unwrap();
+        if n > state.forgotten {
+            *state.ran.entry(arguments).or_default() += 1;
+        }
         format!("done {n}")
     }
 
@@ -355,7 +427,7 @@ fn run(world: &World, tool: &str, n: u64) -> Result<String, ToolError> {
 }
 
 fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatMemory> {
-    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&world.1))).window(Window::all());
+    let prompt = MemoryPrompt::new_async(Slow(Arc::new(world.small()))).window(Window::all());
     let model = {
         let world = world.clone();
         move |ask: Asking<'static>| {
@@ -396,12 +468,19 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
 }
 
 fn blocking(world: &World, is_parallel: bool) -> Conversation {
-    let prompt = MemoryPrompt::new(Small(Arc::clone(&world.1))).window(Window::all());
+    let prompt = MemoryPrompt::new(world.small()).window(Window::all());
     let (model, approver) = (world.clone(), world.clone());
     let model = move |ask: &Asking<'_>| model.reply(ask.prompt()).ok_or("it stands still")?;
+    let (go, silent) = channel();
+    world.0.lock().unwrap().silent = Some(go);
+    let silent = Mutex::new(silent);
     let mut conversation = Conversation::new(prompt, model)
+        .call_timeout(Duration::from_millis(5))
         .approve_by(move |_| approver.approve())
-        .tool(Tool::new("silent", ""), |_: Arguments| Err::<&str, _>(ToolError::new("no")));
+        .tool(Tool::new("silent", ""), move |Arguments { n }| {
+            let _ = silent.lock().unwrap().recv();
+            Ok(format!("at last {n}"))
+        });
     for tool in tools() {
         let (world, name) = (world.clone(), tool.name().to_owned());
         conversation = conversation.tool(tool, move |Arguments { n }| run(&world, &name, n));
@@ -438,6 +517,13 @@ impl Either {
         }
     }
 
+    fn stopper(&self) -> Stopper {
+        match self {
+            Self::Blocking(it) => it.stopper(),
+            Self::Async(it) => it.stopper(),
+        }
+    }
+
     fn run(&self, turn: &mut Turn) -> Result<Done> {
         match self {
             Self::Blocking(it) => it.run(turn, |_| {}),
@@ -446,18 +532,36 @@ impl Either {
     }
 }
 
+fn answers(result: &ToolMessage, call: &ToolCall) -> bool {
+    (result.call_id(), result.tool_name()) == (call.id.as_str(), call.name.as_str())
+}
+
 /// What is stored is whole: each call has its result right behind it, each provider takes it all, and
 /// nothing that has happened is denied or was done twice.
 fn check(world: &World) -> Result<(), TestCaseError> {
     let all: Vec<Message> = world.1.all().unwrap().messages().cloned().collect();
+    let mut at_place = vec![false; all.len()];
+    // The calls of which nobody knew what came of them, until a late result did.
+    let mut unknown: Vec<&ToolCall> = Vec::new();
     for (i, message) in all.iter().enumerate() {
-        let calls: Vec<_> = message.tool_calls().map(|call| call.id.clone()).collect();
-        let results = all[i + 1..].iter().map_while(Message::as_tool).take(calls.len());
-        let mut results: Vec<_> = results.map(|it| it.call_id().to_owned()).collect();
-        for id in &calls {
-            let place = results.iter().position(|it| it == id);
-            prop_assert!(place.is_some(), "the call {id} has no result: {all:#?}");
-            results.remove(place.unwrap());
+        let mut calls: Vec<_> = message.tool_calls().collect();
+        for (at, result) in
+            all.iter().enumerate().skip(i + 1).map_while(|(at, it)| Some((at, it.as_tool()?)))
+        {
+            let Some(place) = calls.iter().position(|call| answers(result, call)) else {
+                break;
+            };
+            at_place[at] = true;
+            let call = calls.remove(place);
+            if result.is_stand_in() {
+                unknown.push(call);
+            }
+        }
+        prop_assert!(calls.is_empty(), "{calls:?} have no result: {all:#?}");
+        if let Some(result) = message.as_tool().filter(|_| !at_place[i]) {
+            let place = unknown.iter().position(|call| answers(result, call));
+            prop_assert!(place.is_some(), "a result of nothing at {i}: {all:#?}");
+            unknown.remove(place.unwrap());
         }
     }
     for provider in PROVIDERS.into_iter().filter(|_| !all.is_empty()) {
@@ -494,6 +598,7 @@ counted! {
         } else {
             Either::Async(asynchronous(&world, is_parallel))
         };
+        world.0.lock().unwrap().stopper = Some(conversation.stopper());
         for (number, plan) in plans.iter().enumerate() {
             {
                 let mut state = world.0.lock().unwrap();
@@ -502,7 +607,10 @@ counted! {
             }
             let question = format!("question {number}");
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
+            *world.2.lock().unwrap() = plan.fails;
             let said = conversation.say(turn, plan.drop_after);
+            let has_failed = world.2.lock().unwrap().times < plan.fails.times;
+            *world.2.lock().unwrap() = Fails::default();
             check(&world)?;
 
             let times = world.1.all().unwrap().messages().filter(|it| it.text() == question).count();
@@ -515,13 +623,23 @@ counted! {
                     prop_assert!(times == 1 && !was_cleared);
                 }
                 Some(Ok(done)) if done.ended == Ended::Parked => prop_assert_eq!(times, 0),
+                Some(Ok(done)) if done.ended == Ended::Interrupted => {
+                    prop_assert!(times <= 1 && (times == 1) != done.positions.is_empty());
+                }
+                Some(Err(error)) if error.remains() == Some(Remains::Stored) => prop_assert_eq!(times, 1),
                 Some(Err(error)) if error.kind() == ErrorKind::Forgotten => {
                     prop_assert!(was_cleared && times == 0);
+                }
+                Some(Err(error)) if error.remains() == Some(Remains::Nothing) => {
+                    prop_assert!(times == 0);
+                }
+                Some(Err(error)) => {
+                    prop_assert!(error.remains().is_some() && times <= 1, "{error:?}");
                 }
                 _ => prop_assert!(times <= 1),
             }
             // Only what can fail does.
-            if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && plan.drop_after.is_none() {
+            if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && plan.drop_after.is_none() && !has_failed {
                 prop_assert!(matches!(said, Some(Ok(_))), "{:?}, {} left", said, steps_left);
             }
 
@@ -553,6 +671,17 @@ counted! {
                 prop_assert!(world.prompt().unfinished().unwrap().is_empty());
                 check(&world)?;
             }
+        }
+        // The tools that took too long end, and what came of them is stored behind their calls.
+        world.0.lock().unwrap().silent = None;
+        if let Either::Blocking(conversation) = &conversation {
+            let kept = conversation.finish(Duration::from_secs(60));
+            check(&world)?;
+            let all = world.1.all().unwrap();
+            let last = format!("{:?}", all.messages().map(Message::text).collect::<Vec<_>>());
+            let waits = world.prompt().unfinished().unwrap().len();
+            // Of a turn that is left over, and of one that was forgotten.
+            prop_assert!(kept == 0 || waits > 0 || plans.iter().any(|it| it.has_clear()), "{kept}: {last}");
         }
     }
 }

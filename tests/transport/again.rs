@@ -184,19 +184,30 @@ fn what_may_have_been_answered_is_repeated_only_where_allowed() {
     assert_eq!(stub.asked().len(), 1);
 }
 
+/// It only slept: nobody ever listened, so that a pause without a second try was enough for this test.
 #[test]
 fn what_was_never_sent_is_sent_again() {
-    // A port where nobody listens, until somebody does.
+    // A port where nobody listens.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
+    let address = listener.local_addr().unwrap();
     drop(listener);
     let stub = Stub::start();
-    let model = to(&stub, Provider::Ollama).base_url(&address).unwrap().retries(1);
-    let since = Instant::now();
-    let error = chat(model).say("hi").unwrap_err();
+    let model = to(&stub, Provider::Ollama).base_url(&format!("http://{address}")).unwrap();
+    let error = chat(model.clone().retries(0)).say("hi").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unanswered { sent: false });
     assert_eq!(error.to_string(), "ask: the server can't be reached");
+    // Until somebody does: the first try is refused, and a later one is answered.
+    let listening = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(150));
+        Stub::at(address)
+    });
+    let since = Instant::now();
+    let said = chat(model.retries(3)).say("hi");
     assert!(since.elapsed() >= Duration::from_millis(375), "it tried again after a pause");
+    let late = listening.join().unwrap();
+    assert_eq!(said.unwrap().text(), "Out of words.");
+    assert_eq!(late.asked().len(), 1, "it was sent once");
+    assert_eq!(stub.connections(), 0);
 }
 
 /// OpenAI answers 429 where nothing is left to pay with, and some say in a header that it is in vain.

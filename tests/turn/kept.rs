@@ -194,3 +194,24 @@ fn without_limits_all_is_taken() {
     done(&mut turn, &prompt);
     assert_eq!(texts(&*memory)[1].len(), 100_000);
 }
+
+/// Somebody adopted a turn and ended it. Its first owner had called another tool since, of which the slot did not
+/// know, and appended that result without its call.
+#[test]
+fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    ask(&mut first, &prompt);
+    let mut second = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+    second.interrupt(OnInterrupt::Keep);
+    done(&mut second, &prompt);
+    first.answer(calls([("c2", "look")])).unwrap();
+    call(&mut first, &prompt);
+    first.result("c2", ok("nothing")).unwrap();
+    ask(&mut first, &prompt);
+    first.answer("Booked.").unwrap();
+    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+    assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK"]);
+}
