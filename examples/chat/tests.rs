@@ -4,6 +4,10 @@
 
 #[path = "../../tests/common/folder.rs"]
 mod folder;
+#[path = "../../tests/common/stub.rs"]
+mod stub;
+#[path = "../../tests/common/stub_protocols.rs"]
+mod stub_protocols;
 
 use std::io::Write;
 use std::path::Path;
@@ -11,6 +15,9 @@ use std::process::{Command, Stdio};
 
 use folder::Folder;
 use rexpect::session::{PtySession, spawn_command};
+use serde_json::json;
+use stub::{Fault, Step, Stub};
+use stub_protocols::KEY;
 
 /// It knows what it is sent, and nothing else.
 #[test]
@@ -154,6 +161,74 @@ fn an_answer_that_is_stopped_is_forgotten_where_that_is_wanted() {
     chat.send_line("/memory").unwrap();
     let memory = chat.exp_string("1 Ai: ").unwrap();
     assert!(memory.contains("0 User: one two\r\n"), "{memory}");
+}
+
+/// The chat in a pseudo-terminal, with a server that speaks OpenAI's protocol.
+fn served(folder: &Folder, stub: &Stub, key: &str) -> PtySession {
+    let mut command = chat_alone();
+    command.arg(folder.file("chat.db")).env("TERM", "xterm");
+    command.env("OPENAI_API_KEY", key).env("OPENAI_BASE_URL", format!("{}/v1", stub.url));
+    let mut chat = spawn_command(command, Some(60_000)).unwrap();
+    chat.exp_string("/forget").unwrap();
+    chat.exp_string("> ").unwrap();
+    chat
+}
+
+/// It was driven against its toy alone, and nobody knew what a server's answers look like in it.
+#[test]
+fn it_shows_what_a_server_says() {
+    let (folder, stub) = (Folder::new(), Stub::start());
+    let mut chat = served(&folder, &stub, KEY);
+    let sum = json!({"a": 6.0, "operator": "*", "b": 7.0});
+    stub.then([Step::calls(&[("calculator", sum)]), Step::says("It makes 42.")]);
+    ask(&mut chat, "What is 6 * 7?", "It makes 42.");
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[1].body["messages"].as_array().unwrap().last().unwrap()["content"], "42");
+    // As it comes: half of it is shown while the server is silent.
+    stub.then([Step::says("Once upon a time there was a small memory.").but(Fault::Stall(0.6))]);
+    chat.send_line("Tell me a story.").unwrap();
+    chat.exp_string("Once upon ").unwrap();
+    // Ctrl-C ends the wait, and what was shown is kept.
+    chat.send_control('c').unwrap();
+    chat.exp_string("(stopped)").unwrap();
+    chat.exp_string("> ").unwrap();
+    stub.then([Step::says("Where were we?")]);
+    ask(&mut chat, "Go on.", "Where were we?");
+    let asked = stub.asked().pop().unwrap().body["messages"].to_string();
+    assert!(asked.contains("Once upon ") && asked.contains("Tell me a story."), "{asked}");
+}
+
+/// What breaks off is an error with its reason, nothing of it is stored, and the next question is answered.
+#[test]
+fn it_goes_on_behind_what_goes_wrong_at_a_server() {
+    let (folder, stub) = (Folder::new(), Stub::start());
+    let mut chat = served(&folder, &stub, KEY);
+    stub.then([Step::says("Once upon a time there was a small memory.").but(Fault::Cut(0.6))]);
+    chat.send_line("Tell me a story.").unwrap();
+    chat.exp_string("Once upon ").unwrap();
+    chat.exp_string("ask: ").unwrap();
+    chat.exp_string("> ").unwrap();
+    stub.then([Step::says("Yes.")]);
+    ask(&mut chat, "Are you there?", "Yes.");
+    let asked = stub.asked().pop().unwrap().body["messages"].to_string();
+    assert!(!asked.contains("story"), "{asked}");
+}
+
+/// A key that the server does not take is an error that says so, and never shows the key.
+#[test]
+fn a_wrong_key_is_told_and_not_shown() {
+    let (folder, stub) = (Folder::new(), Stub::start());
+    let key = "sk-secret-of-mine";
+    let mut chat = served(&folder, &stub, key);
+    chat.send_line("hi").unwrap();
+    let before = chat.exp_string("401").unwrap();
+    let behind = chat.exp_string("> ").unwrap();
+    assert!(!before.contains("secret") && !behind.contains("secret"), "{before}401{behind}");
+    chat.send_line("/memory").unwrap();
+    let memory = chat.exp_string("> ").unwrap();
+    assert!(!memory.contains("User"), "nothing is stored: {memory}");
+    assert_eq!(stub.asked().len(), 1, "it is not asked again");
 }
 
 /// What it needs more than that, the library lacks.
