@@ -568,9 +568,8 @@ fn while_many_tools_run_on_no_other_is_begun() {
     drop(go);
     assert_eq!(conversation.finish(LONG), 0);
     conversation.say("Pay.").unwrap();
-    assert!(!texts(&memory).last().unwrap().starts_with("Not run"));
-    let run = conversation.prompt().memory().all().unwrap();
-    let last = run.messages().filter_map(Message::as_tool).last().unwrap();
+    let run = memory.all().unwrap();
+    let last = run.messages().rev().find_map(Message::as_tool).unwrap();
     assert!(!last.content().text().starts_with("Not run"), "there is room again");
 }
 

@@ -681,7 +681,7 @@ counted! {
             let last = format!("{:?}", all.messages().map(Message::text).collect::<Vec<_>>());
             let waits = world.prompt().unfinished().unwrap().len();
             // Of a turn that is left over, and of one that was forgotten.
-            prop_assert!(kept == 0 || waits > 0 || plans.iter().any(|it| it.has_clear()), "{kept}: {last}");
+            prop_assert!(kept == 0 || waits > 0 || plans.iter().any(Plan::has_clear), "{kept}: {last}");
         }
     }
 }
