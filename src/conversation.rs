@@ -242,16 +242,6 @@ impl<M: ?Sized + Kind> Conversation<M> {
         }
     }
 
-    /// The same for a model of this name.
-    #[cfg_attr(not(feature = "tracing"), allow(unused_mut, unused_variables))]
-    fn naming(mut self, model: Option<String>) -> Self {
-        #[cfg(feature = "tracing")]
-        {
-            self.settings.watch.model = model;
-        }
-        self
-    }
-
     fn with_handler(mut self, tool: Tool, handler: Arc<M::Handler>) -> Self {
         self.tools = self.tools.iter().cloned().chain([tool]).collect();
         self.handlers.push(handler);

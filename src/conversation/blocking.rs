@@ -27,8 +27,13 @@ impl Conversation {
         {
             prompt = prompt.for_provider(provider);
         }
-        let name = model.name().map(str::to_owned);
-        Self::over(prompt, Arc::new(model)).naming(name)
+        #[cfg_attr(not(feature = "tracing"), allow(unused_mut))]
+        let mut conversation = Self::over(prompt, Arc::new(model));
+        #[cfg(feature = "tracing")]
+        {
+            conversation.settings.watch.model = conversation.model.name().map(str::to_owned);
+        }
+        conversation
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.

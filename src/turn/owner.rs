@@ -73,7 +73,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Says that a call may run which [needs approval](Tool::needing_approval): the next step writes
+    /// Says that a call may run which [needs approval](super::Tool::needing_approval): the next step writes
     /// that down and hands it out once more. One that may not run gets an [error](Self::error).
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_prompt::memory::{Append, Expected, Limits};
-use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Call, Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
@@ -59,7 +59,7 @@ fn a_turn_without_its_tools_still_asks_for_approval() {
             continue; // the other one has adopted it
         };
         turn.answer(calls([("c2", "pay"), ("c3", "book")])).unwrap();
-        let waits: Vec<_> = call(&mut turn, &prompt).iter().map(|it| it.needs_approval()).collect();
+        let waits: Vec<_> = call(&mut turn, &prompt).iter().map(Call::needs_approval).collect();
         assert_eq!(waits, [true, false]);
     }
 }
@@ -79,7 +79,7 @@ fn a_turn_of_the_first_version_asks_for_approval_of_everything() {
         assert!(written.starts_with(r#"{"turn":2"#), "{written}");
         let mut turn: Turn = serde_json::from_str(&written).unwrap();
         let waits = call(&mut turn, &prompt);
-        waits.iter().map(memory_prompt::turn::Call::needs_approval).collect::<Vec<_>>()
+        waits.iter().map(Call::needs_approval).collect::<Vec<_>>()
     };
     let read = || serde_json::from_str::<Turn>(first).unwrap();
     assert_eq!(waits(read()), [true, true]);
