@@ -109,8 +109,8 @@
 //! error for the model, and the turn goes on. Where the model fails the turn comes to nothing, and
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
-//! the calls and their results are stored, and to ask again stores the question twice, or nothing
-//! where the turn has an [id of its own](Turn::with_id). [`Error::remains`] says which it is. Whoever
+//! the calls and their results are stored, and to ask again stores the question twice and may call
+//! the tool again; where the turn has an [id of its own](Turn::with_id) it does neither. [`Error::remains`] says which it is. Whoever
 //! wants to try again in any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in
 //! the middle.
 //!
@@ -303,7 +303,8 @@ impl<M: ?Sized + Kind> Conversation<M> {
         self.temporaries.lock().push(message.into());
     }
 
-    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns.
+    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns. A preview
+    /// lacks what a turn adds of its own: the note about unfinished ones.
     pub fn prompt(&self) -> &MemoryPrompt<M> {
         &self.prompt
     }
@@ -363,11 +364,11 @@ impl<M: ?Sized + Kind> Conversation<M> {
             if call.may_have_run() {
                 turn.unknown(call.id(), "")?;
             } else if self.is_stopped(before) {
-                turn.error(call.id(), NOT_RUN)?;
+                turn.refuse(call.id(), NOT_RUN)?;
             } else if let Some(handler) = self.handler(&call) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
-                turn.error(call.id(), format!("There is no tool {:?}.", call.name()))?;
+                turn.refuse(call.id(), &format!("There is no tool {:?}.", call.name()))?;
             }
         }
         Ok(ToRun::Jobs(jobs))

@@ -123,6 +123,8 @@ pub struct Turn {
     recalled: Vec<Recalled>,
     /// True where somebody else may have the slot.
     is_lost: bool,
+    /// True where the first note of the turn was found to have been written before.
+    was_begun: bool,
     /// True once the whole turn was to be stored.
     is_committing: bool,
     /// True where what is to be stored now was to be stored before.
@@ -301,6 +303,7 @@ impl Turn {
             kept_free: 0,
             recalled: Vec::new(),
             is_lost: false,
+            was_begun: false,
             is_committing: false,
             is_again: false,
             stop: None,
@@ -356,9 +359,13 @@ impl Turn {
 
     /// The turn under an id of your own, so that a request which comes twice is stored once.
     ///
-    /// Ids are recognised within a conversation: see [`Append::with_id`](crate::memory::Append::with_id). A
-    /// turn of an id that was stored before stores nothing and says [`Ended::Adopted`], unless it was
-    /// written to a slot, before a tool that is not repeatable: it is stored then under another id.
+    /// Ids are recognised within a conversation: see
+    /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
+    /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
+    /// not repeatable was begun before, and its own such call is not handed out: a request that
+    /// comes twice books once, and the first turn is in the conversation or among the
+    /// [unfinished](crate::MemoryPrompt::unfinished) ones. Where the first one called no such tool
+    /// and the second one does, what happened in the second is stored under another id.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};
@@ -474,9 +481,11 @@ impl Serialize for Turn {
 
 /// A turn that somebody has kept goes on where it was, for the same owner.
 ///
-/// Where it is given to two owners all the same, the second one finds the slot or the messages of the
-/// first: its calls [may have run](Call::may_have_run), and of what it finds out only late results are
-/// stored.
+/// Where it is given to two owners all the same, the second one finds what the first has written. While
+/// the first goes on, calls of the second [may have run](Call::may_have_run), and where the two have
+/// gone different ways that is [`ErrorKind::Adopted`]. Once the first has ended, the second ends as
+/// [`Ended::Adopted`] before it is handed a call that the first was handed; of what it was handed
+/// before, late results are stored.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(from)?;

@@ -8,6 +8,8 @@ mod counted;
 mod kept;
 #[path = "common/odd.rs"]
 mod odd;
+#[path = "turn/twice.rs"]
+mod twice;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -144,8 +146,9 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     let unfinished = prompt.unfinished().unwrap().remove(0);
     let others = prompt.unfinished().unwrap().remove(0);
     assert_eq!(unfinished.begun()[0].tool, "book");
-    prompt.adopt(&unfinished).unwrap();
-    let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools()); // the answer got lost
+    prompt.adopt(&unfinished).unwrap(); // the answer got lost
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut adopted = prompt.adopt(&unfinished).unwrap().tools(tools());
     assert_eq!(prompt.adopt(&others).unwrap_err().kind(), ErrorKind::SlotConflict);
     assert!(call(&mut adopted, &prompt)[0].may_have_run());
     adopted.result("c1", ok("ref 7XK")).unwrap();

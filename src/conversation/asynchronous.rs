@@ -213,10 +213,13 @@ impl Conversation<dyn AsyncChatMemory> {
                 take(turn, &call, outcome)?;
             }
         } else {
-            for (call, handler) in jobs {
+            for (place, (call, handler)) in jobs.into_iter().enumerate() {
                 if self.is_stopped(before) {
-                    turn.error(call.id(), NOT_RUN)?;
+                    turn.refuse(call.id(), NOT_RUN)?;
                     continue;
+                }
+                if place > 0 {
+                    turn.next_async(&self.prompt).await?; // writes the result of the one before down
                 }
                 let (call, outcome) = self.run_one(call, handler).await;
                 take(turn, &call, outcome)?;

@@ -234,10 +234,13 @@ impl Conversation {
     ) -> Result<()> {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
-        for (call, handler) in jobs {
+        for (place, (call, handler)) in jobs.into_iter().enumerate() {
             if self.is_stopped(before) {
-                turn.error(call.id(), NOT_RUN)?;
+                turn.refuse(call.id(), NOT_RUN)?;
                 continue;
+            }
+            if place > 0 && !is_parallel {
+                turn.next(&self.prompt)?; // writes the result of the one before down
             }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
@@ -245,7 +248,7 @@ impl Conversation {
                 continue;
             }
             if timeout.is_some() && self.late.is_full() {
-                turn.error(call.id(), TOO_MANY)?;
+                turn.refuse(call.id(), TOO_MANY)?;
                 continue;
             }
             let running = Running::begin(call, handler, span, &self.late);

@@ -76,6 +76,10 @@ pub(super) struct Document {
     /// The places of those that were handed out to an earlier owner.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) begun_before: BTreeSet<usize>,
+    /// The places, among the messages, of results that no tool gave: a call was refused, or closed
+    /// without being run.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub(super) not_run: BTreeSet<usize>,
     /// True where more is known of the calls than the slot says.
     #[serde(default)]
     pub(super) is_stale: bool,
@@ -126,6 +130,7 @@ impl Document {
             unapproved: BTreeSet::new(),
             approved: BTreeSet::new(),
             begun_before: BTreeSet::new(),
+            not_run: BTreeSet::new(),
             is_stale: false,
             usage: Usage::default(),
             ended: None,

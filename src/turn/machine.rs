@@ -115,6 +115,11 @@ impl Turn {
 
     /// Takes the outcome of a [`Step::Save`].
     pub fn saved(&mut self, appended: &Appended) {
+        if appended.repeated {
+            // By this owner, whose answer got lost, or by another of the same turn: a look tells.
+            self.was_begun = true;
+            return self.lose();
+        }
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
         (self.document.is_saving, self.document.is_stale) = (false, false);
@@ -229,7 +234,11 @@ impl Turn {
             return Ok(None);
         }
         let expected = self.document.kept.map_or(Expected::Absent, Expected::Is);
-        let save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
+        let mut save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
+        if expected == Expected::Absent {
+            // Once the turn has ended its slot is gone again, and this alone tells that it had one.
+            save = save.with_id(format!("{PREFIX}{}:begun", self.document.id));
+        }
         Ok(Some(self.on_what_was_seen(save)))
     }
 
@@ -387,8 +396,13 @@ impl Turn {
             let place = waiting.iter().position(|(_, call)| call.is_answered_by(result));
             place.map(|place| waiting.remove(place)).is_some()
         };
-        let late = new.iter().filter(|it| it.as_tool().is_some_and(&mut answers));
-        let late: Vec<_> = late.cloned().collect();
+        let came_late = |(place, message): &(usize, &Message)| {
+            let told_by_tool = !self.document.not_run.contains(place);
+            let result = message.as_tool().filter(|it| told_by_tool && !it.is_stand_in());
+            result.is_some_and(&mut answers)
+        };
+        let late = (written.len()..).zip(new).filter(came_late);
+        let late: Vec<_> = late.map(|(_, message)| message.clone()).collect();
         if late.is_empty() {
             return Step::Done(self.outcome(Ended::Adopted));
         }
@@ -404,7 +418,12 @@ impl Turn {
         }
         if let Some(slot) = snapshot.slot(&self.document.slot) {
             let own = Unfinished::of(slot).ok().filter(|it| it.document.id == self.document.id);
-            let own = own.ok_or_else(adopted_error)?;
+            // Another owner of the same turn has gone another way with it.
+            let messages = &self.document.messages;
+            let goes_on = |it: &Unfinished| {
+                messages.is_empty() || messages.starts_with(&it.document.messages)
+            };
+            let own = own.filter(goes_on).ok_or_else(adopted_error)?;
             // A save was done though its answer got lost; or by somebody who was given the same turn.
             if !self.is_again {
                 self.document.hand_out();
@@ -419,6 +438,11 @@ impl Turn {
             self.document.kept_messages = own.document.messages.len();
             self.document.is_stale = own.document.unapproved != self.document.unapproved;
             (self.document.is_saving, self.is_lost) = (false, false);
+            return Ok(());
+        }
+        if self.was_begun && !self.document.messages.is_empty() {
+            // It was ended before this owner was told that it may run the first call.
+            self.done = Some(self.outcome(Ended::Adopted));
             return Ok(());
         }
         if self.document.kept.is_none() || self.document.messages.is_empty() {

@@ -116,6 +116,9 @@ impl Turn {
             }
         };
         self.document.approved.remove(&place); // it was run without being handed out once more
+        if self.is_unapproved(place) {
+            self.document.not_run.insert(self.document.messages.len());
+        }
         self.stage_result(result);
         Ok(())
     }
@@ -127,6 +130,13 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.
     pub fn error(&mut self, call_id: &str, text: impl Into<String>) -> Result<()> {
         self.result(call_id, Err::<&str, _>(ToolError::new(text)))
+    }
+
+    /// Answers a call with this error because it was not run, and will not be.
+    pub(crate) fn refuse(&mut self, call_id: &str, text: &str) -> Result<()> {
+        let (_, call) = self.open_call(call_id)?;
+        self.stage_not_run(&call, text);
+        Ok(())
     }
 
     /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
@@ -173,15 +183,15 @@ impl Turn {
         self.end(Ended::Interrupted);
         if !keeps {
             self.document.messages.clear();
+            self.document.not_run.clear();
             return;
         }
         for (place, call) in self.open_calls() {
-            let message = if self.document.is_handed_out(place) {
-                outcome_unknown(&call, "")
+            if self.document.is_handed_out(place) {
+                self.document.messages.push(outcome_unknown(&call, ""));
             } else {
-                not_run(&call, "Not run: the turn was interrupted.")
-            };
-            self.document.messages.push(message);
+                self.stage_not_run(&call, "Not run: the turn was interrupted.");
+            }
         }
         self.document.messages.append(&mut self.document.steers);
     }
@@ -223,6 +233,7 @@ impl Turn {
         for (_, call) in self.open_calls() {
             if self.tool(&call).is_none() {
                 let text = format!("There is no tool {:?}.", call.name);
+                self.document.not_run.insert(self.document.messages.len());
                 self.stage_result(ToolMessage::new(&call.id, &call.name, text).with_error(true));
             }
         }
@@ -231,8 +242,15 @@ impl Turn {
     /// Answers all calls that wait with this error.
     fn close(&mut self, text: &str) {
         for (_, call) in self.open_calls() {
-            self.document.messages.push(not_run(&call, text));
+            self.stage_not_run(&call, text);
         }
+    }
+
+    /// Closes a call that was not run.
+    fn stage_not_run(&mut self, call: &ToolCall, text: &str) {
+        self.document.not_run.insert(self.document.messages.len());
+        let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
+        self.document.messages.push(Message::Tool(result));
     }
 
     /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
@@ -242,7 +260,7 @@ impl Turn {
         // A result goes to the first call of its id.
         let before = calls.into_iter().map(|(_, call)| call).filter(|call| call.id == last.id);
         for call in before.chain([last.clone()]) {
-            self.document.messages.push(not_run(&call, "Not run: the answer was cut."));
+            self.stage_not_run(&call, "Not run: the answer was cut.");
         }
     }
 
@@ -326,10 +344,6 @@ impl Turn {
 
 /// So many bytes are kept free for an answer at most.
 const MOST_ROOM: usize = 64 * 1024;
-
-fn not_run(call: &ToolCall, text: &str) -> Message {
-    Message::Tool(ToolMessage::new(&call.id, &call.name, text).with_error(true))
-}
 
 fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
     let text = format!("{why}{}{OUTCOME_UNKNOWN}", if why.is_empty() { "" } else { " " });

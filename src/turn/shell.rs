@@ -39,13 +39,13 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Takes a turn over from whoever began it: to go on with it, or to
     /// [end](Turn::interrupt) it. Its tools are to be set again.
     ///
-    /// The one who had it can store nothing of it from now on but late results. To adopt the same
-    /// `Unfinished` once more, after a lost answer, is the same adoption.
+    /// The one who had it can store nothing of it from now on but late results. Where the answer of
+    /// the memory gets lost, [list](Self::unfinished) the turns again and adopt what is there.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody else was
-    /// faster; and as [`ChatMemory::append_with`].
+    /// [`ErrorKind::SlotConflict`] where it has gone on or ended meanwhile, or somebody was faster,
+    /// who may have been you; and as [`ChatMemory::append_with`].
     pub fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = adoption(unfinished)?;
         turn.saved(&self.memory().append_with(&mut take)?);
@@ -117,7 +117,6 @@ fn adoption(unfinished: &Unfinished) -> Result<(Turn, Append)> {
         Error::new(ErrorKind::Codec, "adopt", "the turn can't be written").with_source(error)
     })?;
     let take = Append::default().set_slot(slot, content, Expected::Is(version));
-    let take = take.with_id(format!("{PREFIX}{}:adopt", turn.document.id));
     Ok((turn, take))
 }
 

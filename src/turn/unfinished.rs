@@ -14,8 +14,6 @@ use crate::record::{Slot, SlotVersion};
 pub struct Unfinished {
     pub(super) document: Document,
     pub(super) version: SlotVersion,
-    /// The id of the turn in the hands of whoever adopts it from here.
-    adopter: String,
 }
 
 /// A call of an unfinished turn, of a tool that is not repeatable or that needs approval.
@@ -49,7 +47,7 @@ impl Unfinished {
     /// The turn in this slot, or why this version can't read it.
     pub(super) fn of(slot: &Slot) -> Result<Self, Unread> {
         match serde_json::from_slice::<Document>(slot.content()) {
-            Ok(document) => Ok(Self { document, version: slot.version(), adopter: own_id() }),
+            Ok(document) => Ok(Self { document, version: slot.version() }),
             Err(_) => Err(Unread::of(slot)),
         }
     }
@@ -97,7 +95,7 @@ impl Unfinished {
         document.kept_messages = document.messages.len();
         document.calls_may_have_run();
         document.kept = Some(self.version);
-        (document.id, document.ended) = (self.adopter.clone(), None);
+        (document.id, document.ended) = (own_id(), None);
         Turn::of(document)
     }
 }
