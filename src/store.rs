@@ -159,7 +159,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// Activity is an append by the clock of whoever appended, whatever
     /// [times](crate::memory::Append::with_times) its messages have; of a system message and of
     /// slots too, even where nothing changes by it. [Closing](crate::memory::Append::closing) an
-    /// import sets it back. Reading, evicting and clearing are none.
+    /// import sets it back. Reading, evicting and clearing are none, and so is a question that waits
+    /// for its answer: leave conversations the time that a turn, or somebody's approval, may take.
     ///
     /// # Errors
     ///

@@ -607,9 +607,13 @@ fn what_answers_cost_is_summed() {
 fn an_answer_that_broke_off_ends_the_turn_and_is_marked() {
     let (memory, mut prompt) = shared();
     let mut stream = ollama::Stream::new();
-    stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#).unwrap();
     let mut turn = prompt.turn(Message::user("q"));
     ask(&mut turn, &prompt);
+    // An empty answer would be stored, and sent ever after.
+    let error = turn.answer(ollama::Stream::new().broken()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Model);
+    assert_eq!(error.to_string(), "answer: the answer broke off before anything was said");
+    stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#).unwrap();
     turn.answer(stream.broken()).unwrap();
     let done = done(&mut turn, &prompt);
     assert_eq!((done.ended, done.stop), (Ended::Interrupted, Some(Stop::Broken)));

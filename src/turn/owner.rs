@@ -6,7 +6,7 @@ use super::document::Document;
 use super::reply::Reply;
 use super::{Ended, OnInterrupt, ToolError, Turn};
 use crate::codec::Codec;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
 use crate::wire::Stop;
@@ -23,7 +23,8 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model; where the model was
     /// not to be asked: calls wait for their results, or the turn is over; and where it is too large for
-    /// the memory. Nothing of it is taken then.
+    /// the memory. [`Model`](crate::ErrorKind::Model) where it broke off before anything was said.
+    /// Nothing of it is taken then.
     pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
         let Reply { message, usage, stop } = answer.into();
         let Message::Ai(mut answer) = message else {
@@ -36,6 +37,10 @@ impl Turn {
             return Err(Error::invalid("answer", "calls wait for their results"));
         }
         let is_broken = stop == Some(Stop::Broken);
+        if is_broken && answer.text().is_empty() && !answer.has_tool_calls() {
+            let text = "the answer broke off before anything was said";
+            return Err(Error::new(ErrorKind::Model, "answer", text));
+        }
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }

@@ -39,6 +39,11 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Takes a turn over from whoever began it: to go on with it, or to
     /// [end](Turn::interrupt) it. Its tools are to be set again.
     ///
+    /// Nothing here tells a turn that is dead from one that still runs: only whoever starts the
+    /// processes knows that. Where nobody does, adopt what waits for approval, and of the others those
+    /// of conversations in which nothing was [appended](crate::record::Info::active) for longer than a
+    /// turn may take.
+    ///
     /// The one who had it can store nothing of it from now on but late results. Where the answer of
     /// the memory gets lost, [list](Self::unfinished) the turns again and adopt what is there.
     ///
