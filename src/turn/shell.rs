@@ -41,7 +41,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// Nothing here tells a turn that is dead from one that still runs: only whoever starts the
     /// processes knows that. Where nobody does, adopt what waits for approval, and of the others those
-    /// of conversations in which nothing was [appended](crate::record::Info::active) for longer than a
+    /// of conversations in which nothing was [appended](crate::store::Info::active) for longer than a
     /// turn may take.
     ///
     /// The one who had it can store nothing of it from now on but late results. Where the answer of
