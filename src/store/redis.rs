@@ -22,6 +22,7 @@
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
 //! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
+//! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, for an hour |
 //! | `memory-prompt:version` | the version of this layout, which is 2 |
 //!
 //! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash, mixed as
@@ -48,6 +49,9 @@
 //!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
 //!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
 //!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
+//! - **A master that became a replica**, while its address was given to the new one: a change finds that out, and the
+//!   store connects anew, where the address leads now. A store that only reads goes on reading what the old
+//!   master has, as long as that lives.
 //! - **A crash of the server's machine** loses what is not on its disk yet, although it was acknowledged:
 //!   nothing with `appendonly yes` and `appendfsync always`; the last second or two with `appendfsync
 //!   everysec`, the default with `appendonly yes`; all since the last snapshot without `appendonly`.
@@ -132,13 +136,15 @@
 //! messages some tenths of a second. A read of many is read in pages, all of one moment nevertheless.
 
 mod append;
-mod found;
+mod connect;
+mod failure;
 mod keys;
-mod layout;
 mod link;
-mod list;
+mod listing;
 mod memory;
 mod options;
+mod read;
+mod schema;
 mod upgrade;
 mod wanted;
 

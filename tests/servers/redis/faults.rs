@@ -300,8 +300,8 @@ fn a_replica_takes_no_changes_and_a_password_is_asked_for() {
         assert!(!debug.contains("hunter2") && !debug.contains("secret"), "{debug}");
         assert!(debug.contains(&format!("place: 127.0.0.1:{master}")), "{debug}");
 
-        let reader =
-            options.clone().open(&address(replica)).await.unwrap().memory("a:b:c").unwrap();
+        let short = options.clone().timeout(Duration::from_millis(500));
+        let reader = short.open(&address(replica)).await.unwrap().memory("a:b:c").unwrap();
         assert_eq!(reader.all().await.unwrap().len(), 1);
         let error = reader.add(Message::user("hi")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);

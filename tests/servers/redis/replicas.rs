@@ -1,5 +1,6 @@
 //! Changes that wait for replicas.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -44,6 +45,7 @@ fn what_was_dropped_stands_before_what_was_confirmed_afterwards() {
         let store = options.clone().open(&address(way)).await.unwrap();
         joined(&store).await;
         let memory = store.memory("a:b:c").unwrap();
+        memory.clear().await.unwrap(); // the server knows the script
         memory.add(Message::user("0")).await.unwrap();
         held.told.store(true, Ordering::SeqCst);
         let dropped = tokio::time::timeout(Duration::from_millis(200), memory.clear()).await;
@@ -118,7 +120,17 @@ fn who_waits_for_replicas_keeps_nobody_else() {
         let ((_master, master), (frozen, replica)) = pair();
         let options = options().timeout(Duration::from_secs(60)).replicas(1, WAIT);
         let store = options.open(&address(master)).await.unwrap();
-        let memory = |i: u64| store.memory(format!("waiting {i}")).unwrap();
+        // One for each of the eight connections that they share.
+        let mut ways = BTreeMap::new();
+        for memory in (0..200).map(|i| store.memory(format!("waiting {i}")).unwrap()) {
+            let key = memory.log_key();
+            let shard = key.split(['{', '}']).nth(1).unwrap();
+            ways.insert(u8::from_str_radix(shard, 16).unwrap() % 8, memory);
+        }
+        let mut ways: Vec<_> = ways.into_values().collect();
+        assert_eq!(ways.len(), 8);
+        ways.insert(0, store.memory("waiting").unwrap());
+        let memory = |i: usize| ways[i].clone();
         let began = Instant::now();
         // The replica may not have joined yet.
         while memory(0).add(Message::user("hi")).await.is_err() {
