@@ -24,7 +24,7 @@ pub(super) enum Way {
     /// This connection, which is the caller's.
     Given(Connection),
     /// The current one of those that are made here.
-    Made(Made),
+    Made(Box<Made>),
 }
 
 /// A connection that is replaced where it leads nowhere: the driver waits for a node that has fallen silent, and
@@ -56,7 +56,7 @@ impl Source {
 impl Way {
     pub(super) fn made(source: Source, connection: Connection) -> Self {
         let current = parking_lot::Mutex::new((0, connection));
-        Self::Made(Made { source, current, making: tokio::sync::Mutex::default() })
+        Self::Made(Box::new(Made { source, current, making: tokio::sync::Mutex::default() }))
     }
 
     /// Returns the current connection, and its number.
@@ -72,7 +72,8 @@ impl Way {
 
     /// Makes a new connection in the place of the one with this number, unless somebody else has.
     pub(super) async fn renew(&self, number: u64) {
-        let Self::Made(Made { source, current, making }) = self else { return };
+        let Self::Made(made) = self else { return };
+        let Made { source, current, making } = &**made;
         let _making = making.lock().await;
         if current.lock().0 == number
             && let Ok(new) = source.connect().await
