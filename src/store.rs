@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | [`InMemoryStore`] | always there | tests, and one process |
 //! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool |
-//! | `RedisStore` | `redis` | several machines that share conversations; TTL; a Redis Cluster |
-//! | `PostgresStore` | `postgres` | where the application's data already lives |
+//! | `RedisStore` | `redis`, with TLS `redis-tls` | several machines that share conversations; TTL; a Redis Cluster |
+//! | `PostgresStore` | `postgres`, with TLS `postgres-tls` | where the application's data already lives |
 //! | `CassandraStore` | `cassandra` | conversations beyond one machine |
 //!
 //! Once an append has returned, it survives:

@@ -649,6 +649,40 @@ fn a_file_on_media_that_can_not_be_written_to_is_read() {
     assert_eq!(memory.all().unwrap().len(), 5);
 }
 
+/// A log was looked for before such a file was read and not afterwards: what was appended in between was not seen, and
+/// a read that met the tidying up of a log was of two moments.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_written_to_while_it_is_read_as_one_that_is_not_is_read_again() {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add_all(batch(3)).unwrap();
+    let in_the_way = folder.file("chat.db-shm");
+    std::os::unix::fs::symlink("nowhere", &in_the_way).unwrap();
+    let connections = Arc::new(AtomicU32::new(u32::MAX / 2));
+    let (count, writer) = (Arc::clone(&connections), Arc::new(Mutex::new(None)));
+    let (kept, file) = (Arc::clone(&writer), path.clone());
+    let options = SqliteStore::options().read_only(true).on_connect(move |_| {
+        // The first connection finds that nothing can be put there, and the second reads without a log.
+        if count.fetch_add(1, Ordering::SeqCst) == 1 {
+            fs::remove_file(&in_the_way).unwrap();
+            let store = SqliteStore::open(&file).unwrap();
+            store.memory("a").unwrap().add(Message::user("hi")).unwrap();
+            *kept.lock().unwrap() = Some(store);
+        }
+        Ok(())
+    });
+    let memory = options.open(&path).unwrap().memory("a").unwrap();
+    assert_eq!(memory.all().unwrap().len(), 4);
+    connections.store(0, Ordering::SeqCst);
+    assert_eq!(memory.all().unwrap().len(), 5);
+    drop(writer.lock().unwrap().take());
+    assert_eq!(memory.all().unwrap().len(), 5);
+}
+
 /// Where these bytes are, of the file and what lies beside it.
 fn holds(folder: &Path, secret: &str) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

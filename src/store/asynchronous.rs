@@ -236,8 +236,9 @@ async fn copy(
     // Deleted since it was listed, or it is there.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
-    to.restore(id, head.start, head.incarnation).await?;
     let mut journey = Journey::new(id.clone(), head, info, target.limits());
+    journey.check()?;
+    to.restore(id, journey.head.start, journey.head.incarnation).await?;
     while let Some((wanted, n)) = journey.next() {
         let page = source.read(Some(wanted.end), n).await?;
         for mut append in journey.page(&wanted, &page)? {
@@ -246,7 +247,9 @@ async fn copy(
             progress(copied);
         }
     }
-    target.append_with(&mut journey.closing()).await?;
+    for mut append in journey.closing()? {
+        target.append_with(&mut append).await?;
+    }
     copied.conversations += 1;
     progress(copied);
     Ok(())

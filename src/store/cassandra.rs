@@ -1,4 +1,4 @@
-//! Conversations in Apache Cassandra, beyond one machine.
+//! This module keeps conversations in Apache Cassandra, beyond one machine.
 //!
 //! The driver is that of ScyllaDB, [`scylla`] 1.9, which speaks to both. The tests run on Apache Cassandra
 //! 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there too, for which
@@ -84,7 +84,7 @@
 //!   `commitlog_sync: batch` or `group`. Cassandra's default, `periodic`, writes it there within ten
 //!   seconds: one crashed machine loses nothing that the others have, all of them at once may.
 //! - A change costs a read and one round of agreement, some four round trips between replicas; and two who
-//!   change one conversation at once take turns, in one process for free, in several by trying again.
+//!   change one conversation at once wait for each other, in one process for free, in several by trying again.
 //!   Different conversations have nothing to do with each other.
 //! - *The time of an append* is that of the node that takes it, of its messages and of the activity by which
 //!   `purge_inactive` goes, so that no client with a wrong clock dates anything; except where an append
@@ -149,10 +149,11 @@ mod conversation;
 mod failure;
 mod life;
 mod options;
+mod queue;
 mod rows;
 mod schema;
 mod statements;
-mod turns;
+mod tries;
 mod upgrade;
 
 use std::fmt;
@@ -178,8 +179,8 @@ use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 use append::Batch;
 use client::{Client, Sure};
 use conversation::Conversation;
+use queue::{Queue, Queues};
 use rows::{Found, Head};
-use turns::{Queue, Turns};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
 ///
@@ -227,7 +228,7 @@ pub struct CassandraMemory {
 
 struct Shared {
     client: Client,
-    turns: Turns,
+    queues: Queues,
     codec: Codec,
     limits: Limits,
     /// The addresses and the keyspace, for debug output.
@@ -259,7 +260,7 @@ impl CassandraStore {
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<CassandraMemory> {
         let id = id.into();
         let key = key(&id, "memory")?.into();
-        let queue = self.shared.turns.queue(&id);
+        let queue = self.shared.queues.queue(&id);
         Ok(CassandraMemory { id, key, queue, shared: Arc::clone(&self.shared) })
     }
 
@@ -379,7 +380,7 @@ impl AsyncChatMemoryStore for CassandraStore {
         self.shared.client.watch.operation("delete", async move {
             in_runtime("delete")?;
             let memory = self.memory(id.clone())?;
-            let _turn = memory.wait().await;
+            let _first = memory.wait().await;
             memory.conversation().remove("delete", None).await
         })
     }
@@ -487,7 +488,7 @@ impl CassandraMemory {
     }
 
     async fn wait(&self) -> Option<sync::MutexGuard<'_, ()>> {
-        turns::wait(&self.queue, self.shared.client.timeout).await
+        queue::wait(&self.queue, self.shared.client.timeout).await
     }
 }
 
@@ -504,7 +505,7 @@ impl AsyncChatMemory for CassandraMemory {
         self.shared.client.watch.operation("append", async move {
             in_runtime("append")?;
             let payloads = self.encode(batch, &[])?;
-            let _turn = self.wait().await;
+            let _first = self.wait().await;
             let (appended, head) = self.append_as(&payloads, expected, None).await?;
             batch.clear();
             self.tidy(head).await;
@@ -524,7 +525,7 @@ impl AsyncChatMemory for CassandraMemory {
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.client.watch.operation("evict", async move {
             in_runtime("evict")?;
-            let _turn = self.wait().await;
+            let _first = self.wait().await;
             self.conversation().forget("evict", Some(before)).await
         })
     }
@@ -532,7 +533,7 @@ impl AsyncChatMemory for CassandraMemory {
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
         self.shared.client.watch.operation("clear", async move {
             in_runtime("clear")?;
-            let _turn = self.wait().await;
+            let _first = self.wait().await;
             self.conversation().forget("clear", None).await.map(drop)
         })
     }
@@ -542,7 +543,7 @@ impl AsyncChatMemory for CassandraMemory {
             in_runtime("append")?;
             append.check(&self.shared.limits)?;
             let payloads = self.encode(&append.messages, &append.slots)?;
-            let _turn = self.wait().await;
+            let _first = self.wait().await;
             let (appended, head) = self.append_as(&payloads, append.expected, Some(append)).await?;
             append.messages.clear();
             self.tidy(head).await;

@@ -90,19 +90,114 @@ impl Journey {
         Ok(appends)
     }
 
-    /// Returns the last append: the system message, the slots, and the time when it was last
-    /// active.
-    pub(super) fn closing(&self) -> Append {
-        let mut closing = Append::closing(self.head.end, self.info.active);
-        closing.messages.extend(self.head.system.as_deref().cloned());
-        for slot in self.head.slots() {
-            closing = closing.set_slot(slot.name(), slot.content(), Expected::Absent);
+    /// Refuses what the other store can't take, before anything is copied.
+    pub(super) fn check(&self) -> Result<()> {
+        let Limits { message, batch, slot, .. } = self.limits;
+        for it in self.head.slots() {
+            let most = slot.min(batch);
+            if it.content().len() > most {
+                let (name, bytes) = (it.name(), it.content().len());
+                let text =
+                    format!("its slot {name:?} has {bytes} bytes; {most} are the most there");
+                return Err(self.stopped(&text));
+            }
         }
-        closing
+        let most = message.min(batch);
+        if let Some(bytes) = self.system_bytes()?.filter(|bytes| *bytes > most) {
+            let text = format!("its system message has {bytes} bytes; {most} are the most there");
+            return Err(self.stopped(&text));
+        }
+        Ok(())
+    }
+
+    /// Returns the appends behind the records: the system message and the slots, as many at a time as fit, and
+    /// with the last one the time when it was last active.
+    pub(super) fn closing(&self) -> Result<Vec<Append>> {
+        let mut last = Append::closing(self.head.end, self.info.active);
+        last.messages.extend(self.head.system.as_deref().cloned());
+        let mut bytes = self.system_bytes()?.unwrap_or(0);
+        let mut appends = Vec::new();
+        for slot in self.head.slots() {
+            if bytes > 0 && bytes.saturating_add(slot.content().len()) > self.limits.batch {
+                let full = std::mem::replace(&mut last, Append::default().expecting(self.head.end));
+                appends.push(Append { active: None, ..full });
+                (bytes, last.active) = (0, Some(self.info.active));
+            }
+            bytes += slot.content().len();
+            last = last.set_slot(slot.name(), slot.content(), Expected::Absent);
+        }
+        appends.push(last);
+        Ok(appends)
+    }
+
+    /// Returns the size of the system message, about as the other store writes it, where that matters.
+    fn system_bytes(&self) -> Result<Option<usize>> {
+        let bounded = self.limits.batch.min(self.limits.message) < usize::MAX;
+        let system = self.head.system.as_deref().filter(|_| bounded);
+        Ok(system.map(|system| Codec::Json.encode(system)).transpose()?.map(|it| it.len()))
     }
 
     fn stopped(&self, why: &str) -> Error {
         let text = format!("the conversation {:?} can't be copied: {why}", self.id);
         Error::new(ErrorKind::Storage, "copy_to", text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::SystemTime;
+
+    use super::*;
+    use crate::message::Message;
+    use crate::record::Slot;
+
+    fn journey(slots: usize, bytes: usize, batch: usize) -> Journey {
+        let slot = |i| Slot::new(format!("slot {i}"), SlotVersion::random(), vec![b'x'; bytes]);
+        let system = Some(Arc::new(Message::system("Be brief.")));
+        let head = Snapshot { system, end: 7, ..Snapshot::default() };
+        let limits = Limits::default().with_batch(batch).with_slot(batch).with_message(batch);
+        let info = Info::new(0..7, SystemTime::UNIX_EPOCH);
+        Journey::new("a".into(), head.with_slots((0..slots).map(slot)), info, limits)
+    }
+
+    /// System message and slots all went in one append: ten slots of 1 MiB could not be copied to a store that
+    /// takes 8 MiB at once, though each was far from its limit.
+    #[test]
+    fn slots_go_in_as_many_appends_as_they_need() {
+        for (slots, bytes, batch, expected) in
+            [(10, 1 << 20, 8 << 20, 2), (10, 100, 1000, 2), (10, 1000, 1000, 11), (0, 0, 100, 1)]
+        {
+            let journey = journey(slots, bytes, batch);
+            journey.check().unwrap();
+            let appends = journey.closing().unwrap();
+            assert_eq!(appends.len(), expected, "{slots} slots of {bytes} bytes");
+            let size = |append: &Append| -> usize {
+                let system = append.messages.iter().map(|it| Codec::Json.encode(it).unwrap().len());
+                let slots = append.slots.iter().map(|it| it.content.as_ref().unwrap().len());
+                system.chain(slots).sum()
+            };
+            assert!(appends.iter().all(|append| size(append) <= batch));
+            let active: Vec<_> = appends.iter().map(|append| append.active.is_some()).collect();
+            assert_eq!(active.iter().filter(|active| **active).count(), 1);
+            assert!(active.last().unwrap(), "the last one says when it was active");
+            assert!(appends.iter().all(|append| append.expected == Some(7)));
+            assert_eq!(appends.iter().map(|append| append.messages.len()).sum::<usize>(), 1);
+            let names = appends.iter().flat_map(|append| &append.slots).map(|slot| &*slot.name);
+            assert!(names.eq(journey.head.slots().iter().map(Slot::name)));
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_is_refused_before_anything_is_copied() {
+        let refused = |journey: Journey| journey.check().unwrap_err().to_string();
+        assert_eq!(
+            refused(journey(1, 1001, 1000)),
+            "copy_to: the conversation \"a\" can't be copied: its slot \"slot 0\" has 1001 bytes; 1000 are \
+             the most there"
+        );
+        let system = refused(journey(1, 10, 20));
+        assert!(system.ends_with("bytes; 20 are the most there"), "{system}");
+        assert!(system.contains("its system message has "), "{system}");
     }
 }

@@ -76,8 +76,9 @@ fn copy(
     // Deleted since it was listed, or it is there.
     let Some(info) = from.info(id)? else { return Ok(()) };
     copied.id = Some(id.clone());
-    to.restore(id, head.start, head.incarnation)?;
     let mut journey = Journey::new(id.clone(), head, info, target.limits());
+    journey.check()?;
+    to.restore(id, journey.head.start, journey.head.incarnation)?;
     while let Some((wanted, n)) = journey.next() {
         let page = source.read(Some(wanted.end), n)?;
         for mut append in journey.page(&wanted, &page)? {
@@ -86,7 +87,9 @@ fn copy(
             progress(copied);
         }
     }
-    target.append_with(&mut journey.closing())?;
+    for mut append in journey.closing()? {
+        target.append_with(&mut append)?;
+    }
     copied.conversations += 1;
     progress(copied);
     Ok(())

@@ -1,4 +1,4 @@
-//! Conversations on a Redis server, or on a Redis Cluster.
+//! This module keeps conversations on a Redis server, or on a Redis Cluster.
 //!
 //! Redis 6.2 or later, or what speaks like it (Valkey). Everything is written by scripts, each of which is
 //! one step: nobody sees half of it, and no crash leaves half of it.
@@ -22,6 +22,7 @@
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
 //! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
+//! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, for an hour |
 //! | `memory-prompt:version` | the version of this layout, which is 2 |
 //!
 //! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash, mixed as
@@ -43,11 +44,14 @@
 //!
 //! - **Once.** A change whose answer got lost is asked for again, until the [timeout](RedisOptions::timeout)
 //!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and a
-//!   time after which it is not done any more: so it is done once, and **never after its timeout**, also
-//!   where the server was frozen or the line cut meanwhile. A server
+//!   time after which it is not done any more: so it is done once, and **never after its timeout**, by the
+//!   server's clock, which must not be set back meanwhile, also where the server was frozen or the line cut meanwhile. A server
 //!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
 //!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
 //!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
+//! - **A master that became a replica**, while its address was given to the new one: a change finds that out, and the
+//!   store connects anew, where the address leads now. A store that only reads goes on reading what the old
+//!   master has, as long as that lives.
 //! - **A crash of the server's machine** loses what is not on its disk yet, although it was acknowledged:
 //!   nothing with `appendonly yes` and `appendfsync always`; the last second or two with `appendfsync
 //!   everysec`, the default with `appendonly yes`; all since the last snapshot without `appendonly`.
@@ -59,8 +63,10 @@
 //!   impossible. Positions then go back, too: a conversation ends where the replica says. Whoever
 //!   can't live with that is better off with PostgreSQL or Cassandra.
 //! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction` (the
-//!   default). Under any other policy the server throws conversations away, or half of one: its missing
-//!   records are then reported as unreadable.
+//!   default). Under `allkeys-*` the server throws conversations away, or half of one: its missing records are
+//!   then reported as unreadable. Under `volatile-*` it does so with those that have a
+//!   [time to live](RedisOptions::ttl); without one it throws away what it remembers of changes, and one that is asked
+//!   for again may be done twice.
 //!
 //! - **A change whose future was dropped** is done, not done, or done later, until its timeout is up: it may
 //!   be on its way. What the same store asks for afterwards comes behind it, as long as the connection
@@ -132,13 +138,15 @@
 //! messages some tenths of a second. A read of many is read in pages, all of one moment nevertheless.
 
 mod append;
-mod found;
+mod connect;
+mod failure;
 mod keys;
-mod layout;
 mod link;
-mod list;
+mod listing;
 mod memory;
 mod options;
+mod read;
+mod schema;
 mod upgrade;
 mod wanted;
 

@@ -1,4 +1,4 @@
-//! Conversations in one SQLite file.
+//! This module keeps conversations in one SQLite file.
 //!
 //! # The file
 //!
@@ -61,7 +61,7 @@
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
 //!   machine. One that did not return is there whole or not at all.
-//! - Any number of threads and processes may use the file at once. Writers take turns, also where one
+//! - Any number of threads and processes may use the file at once. Writers wait for each other, also where one
 //!   process writes without a pause; a writer waits for as long as [`SqliteOptions::busy_timeout`] says.
 //!   Readers wait for nobody.
 //! - A change that is an error is not done, and never will be: what nobody knows of is there on networks
@@ -88,12 +88,12 @@
 mod append;
 mod beside;
 mod connect;
-mod ids;
+mod listing;
 mod purge;
 mod read;
 mod schema;
 #[expect(clippy::incompatible_msrv, reason = "rusqlite asks for 1.89 itself")]
-mod turn;
+mod ticket;
 mod writer;
 
 use std::fmt;
@@ -280,7 +280,8 @@ impl SqliteOptions {
     /// Opens the file for reading alone: it must exist, and every change is an error.
     ///
     /// On media that can't be written to, and in a folder that only others may write to, the file is read
-    /// as it lies there as long as there is no log beside it.
+    /// as it lies there as long as there is no log beside it. Where somebody writes to it after all while it is read, it
+    /// is read again, until the [busy timeout](Self::busy_timeout) is up.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -393,7 +394,7 @@ impl ChatMemoryStore for SqliteStore {
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        let list = |connection: &Connection| ids::with_prefix(connection, prefix, after, n);
+        let list = |connection: &Connection| listing::with_prefix(connection, prefix, after, n);
         self.shared.connections.read("ids", list)
     }
 

@@ -14,6 +14,7 @@ mod rights;
 mod tls;
 mod upgrade;
 
+use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::process::Command;
@@ -34,13 +35,18 @@ use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
 use crate::{sending, soak, turns};
 
+/// The server, which `MEMORY_PROMPT_REDIS` may name: another version, or a Valkey.
+fn program() -> OsString {
+    std::env::var_os("MEMORY_PROMPT_REDIS").unwrap_or_else(|| "redis-server".into())
+}
+
 /// A server with these settings beside those that all have; returns its port too.
 fn server(name: &str, settings: &[&str]) -> (Server, u16) {
     let (folder, port) = (folder(name), free_port());
     let settings: Vec<String> = settings.iter().map(ToString::to_string).collect();
     let place = folder.clone();
     let command = move || {
-        let mut command = Command::new("redis-server");
+        let mut command = Command::new(program());
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", ""]);
         command.arg("--dir").arg(&place).args(&settings);
         command

@@ -10,6 +10,7 @@ use super::client::{Sure, Swap};
 use super::conversation::Conversation;
 use super::failure::overtaken;
 use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
+use super::tries::Tries;
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::millis;
@@ -123,6 +124,7 @@ impl Conversation<'_> {
         let places = batch.places();
         let mut seen = self.see(&places, Sure::Acknowledged).await?;
         let mut tried: Option<Attempt> = None;
+        let mut patience = Tries::of("append", self.client.timeout);
         loop {
             if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
                 let mut appended = done(known.positions(), known.stamp);
@@ -146,6 +148,7 @@ impl Conversation<'_> {
             if batch.is_empty() || seen.head.is_none() && !batch.creates() {
                 return Ok((done(unsigned(end)..unsigned(end), None), None));
             }
+            patience.again().await?; // nothing is in doubt here
             let (change, next) = self.plan(batch, &seen);
             let attempt = Attempt {
                 version: change.version,
@@ -173,7 +176,9 @@ impl Conversation<'_> {
 
     /// What is there; what has ended is cleared away first.
     async fn see(&self, places: &[i64], sure: Sure) -> Result<Seen> {
+        let mut patience = Tries::of("append", self.client.timeout);
         loop {
+            patience.again().await?;
             let (head, rows) = self.client.look("append", self.key, places, sure).await?;
             match head {
                 Some(head) if head.ended => self.finish("append", &head).await?,

@@ -10,6 +10,7 @@ use super::change::{Active, Change};
 use super::client::{Client, Newest, Sure, Swap, buckets};
 use super::failure::overtaken;
 use super::rows::{Head, Pick, Row, slot_place};
+use super::tries::Tries;
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
@@ -48,7 +49,9 @@ impl<'a> Conversation<'a> {
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
         let mut seen = None;
+        let mut tries = Tries::of("read", self.client.timeout);
         loop {
+            tries.again().await?;
             let newest = self.client.newest(self.key, beside);
             let (newest, (version, picked)) = if read.is_plain() {
                 (newest.await?, (None, Vec::new()))
@@ -168,7 +171,9 @@ impl<'a> Conversation<'a> {
     /// Forgets the messages before a position, or everything; returns how many messages there were.
     pub(super) async fn forget(&self, operation: &'static str, before: Option<u64>) -> Result<u64> {
         let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
+        let mut tries = Tries::of(operation, self.client.timeout);
         loop {
+            tries.again().await?;
             let Some(head) = seen.as_ref().filter(|head| !head.ended) else { return Ok(0) };
             let to = before.map_or(head.end, signed).min(head.end);
             if before.is_some() && to <= head.start {

@@ -100,6 +100,8 @@ fn words(error: &ExecutionError) -> String {
     }
 }
 
+/// `Unavailable` leaves doubt: replicas that have agreed on a change commit it, and where too few are alive by
+/// then that is said in the same word as where too few were to begin with.
 fn leaves_doubt(error: &ExecutionError) -> bool {
     use DbError as Db;
     match error {
@@ -108,7 +110,6 @@ fn leaves_doubt(error: &ExecutionError) -> bool {
                 error,
                 Db::SyntaxError
                     | Db::Invalid
-                    | Db::Unavailable { .. }
                     | Db::Unauthorized
                     | Db::AuthenticationError
                     | Db::ConfigError
@@ -124,5 +125,29 @@ fn leaves_doubt(error: &ExecutionError) -> bool {
         | ExecutionError::PrepareError(_)
         | ExecutionError::ConnectionPoolError(_) => false,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A replica died between agreement and commit: the change was told as not made, and the next one that came by
+    /// made it.
+    #[test]
+    fn replicas_that_are_gone_leave_doubt() {
+        let failure = |error| {
+            let error = RequestAttemptError::DbError(error, String::new());
+            Failure::from(ExecutionError::LastAttemptError(error))
+        };
+        let consistency = scylla::statement::Consistency::Quorum;
+        let gone = || DbError::Unavailable { consistency, required: 2, alive: 1 };
+        assert!(failure(gone()).leaves_doubt());
+        assert!(!failure(DbError::Invalid).leaves_doubt());
+        let error = failure(gone()).unacknowledged("append");
+        assert_eq!(error.kind(), ErrorKind::Unacknowledged);
+        let expected = "append: cassandra: nobody says whether the change was made: 1 replicas are alive, \
+                        and 2 are needed";
+        assert_eq!(error.to_string(), expected);
     }
 }

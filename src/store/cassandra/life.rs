@@ -8,6 +8,7 @@ use super::client::{Sure, Swap};
 use super::conversation::Conversation;
 use super::failure::overtaken;
 use super::rows::{Head, new_log};
+use super::tries::Tries;
 use crate::error::Result;
 use crate::record::Incarnation;
 
@@ -23,7 +24,9 @@ impl Conversation<'_> {
         active_before: Option<i64>,
     ) -> Result<bool> {
         let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
+        let mut tries = Tries::of(operation, self.client.timeout);
         loop {
+            tries.again().await?;
             let Some(head) = &seen else { return Ok(false) };
             if head.ended {
                 self.finish(operation, head).await?;
@@ -70,7 +73,9 @@ impl Conversation<'_> {
         incarnation: Option<Incarnation>,
     ) -> Result<bool> {
         let mut seen = self.client.head("restore", self.key, Sure::Acknowledged).await?;
+        let mut tries = Tries::of("restore", self.client.timeout);
         loop {
+            tries.again().await?;
             match &seen {
                 Some(head) if head.ended => self.finish("restore", head).await?,
                 Some(_) => return Ok(false),

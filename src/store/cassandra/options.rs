@@ -9,8 +9,8 @@ use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::{Consistency, SerialConsistency};
 
 use super::client::Client;
+use super::queue::Queues;
 use super::rows::IDS;
-use super::turns::Turns;
 use super::{CassandraStore, Shared, failure, in_runtime, schema};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -114,7 +114,8 @@ impl CassandraOptions {
     /// Sets how long to wait for an answer; 10 seconds unless set.
     ///
     /// A change that gets none is sent again until it gets one, for some three times as long, before it
-    /// is [`Unacknowledged`](ErrorKind::Unacknowledged).
+    /// is [`Unacknowledged`](ErrorKind::Unacknowledged). What others overtake is tried again for twice as long, with
+    /// pauses, and is then an error and not done.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -221,7 +222,7 @@ impl CassandraOptions {
         let limits = Limits::default().with_message(most).with_batch(most).with_slot(most);
         let shared = Shared {
             client,
-            turns: Turns::default(),
+            queues: Queues::default(),
             codec: self.codec,
             limits: limits.with_ids(places(IDS.unsigned_abs())),
             place,

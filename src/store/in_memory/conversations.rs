@@ -33,7 +33,7 @@ pub(super) struct Conversations {
 
 const PARTS: usize = 64;
 
-/// A purge looks at as many conversations at a time, while nobody can begin or delete one.
+/// A purge or a list looks at as many conversations at a time, while nobody can begin or delete one.
 const AT_ONCE: usize = 256;
 
 /// Table and tree hold each conversation.
@@ -145,8 +145,24 @@ impl Conversations {
         (found, last)
     }
 
-    /// The next ids in the order of their bytes that begin with this text.
+    /// Returns the next ids in the order of their bytes that begin with this text.
+    ///
+    /// In pages, so that nobody who begins a conversation waits for long.
     pub(super) fn ids(&self, prefix: &str, after: Option<&MemoryId>, n: usize) -> Vec<MemoryId> {
+        let mut ids: Vec<MemoryId> = Vec::new();
+        while ids.len() < n {
+            let page = AT_ONCE.min(n - ids.len());
+            let found = self.ids_at_once(prefix, ids.last().or(after), page);
+            let is_last = found.len() < page;
+            ids.extend(found);
+            if is_last {
+                break;
+            }
+        }
+        ids
+    }
+
+    fn ids_at_once(&self, prefix: &str, after: Option<&MemoryId>, n: usize) -> Vec<MemoryId> {
         let order = self.order.read();
         let first = MemoryId::from(prefix);
         let from = match after {

@@ -12,7 +12,7 @@ local state, log, slots, versions, known, ids, expiring = unpack(KEYS, 2)
 local id, effect, expected, now, ttl, system, incarnation = unpack(ARGV, 3, 9)
 local payload = 10
 local more = payload + ARGV[payload]
-local turn, start, latest, seen, newest, version = unpack(ARGV, more + 1, more + 6)
+local append, start, latest, seen, newest, version = unpack(ARGV, more + 1, more + 6)
 local time = more + 7
 local timed = tonumber(ARGV[time] or 0)
 local slot = time + timed + 1
@@ -21,9 +21,9 @@ local function given(argument) return argument and argument ~= '' end
 local found = redis.call('HMGET', state, 'end', 'active')
 local first, active = tonumber(found[1]), tonumber(found[2])
 local new = not first
-if given(turn) and not new then
-  local at = redis.call('LPOS', known, turn)
-  if at then return redis.call('LINDEX', known, at + 1) end
+if given(append) and not new then
+  local at = redis.call('LPOS', known, append)
+  if at then return again(redis.call('LINDEX', known, at + 1)) end
 end
 if given(start) and not new then return first end
 first = first or tonumber(given(start) and start or 0)
@@ -62,9 +62,9 @@ for i = slot, #ARGV, 4 do
   end
 end
 local positions = text(first) .. ' ' .. text(last)
-if given(turn) then
+if given(append) then
   -- An id holds no tab, so that what is found is never what an append came to.
-  redis.call('RPUSH', known, turn, '\t' .. positions .. ' ' .. version)
+  redis.call('RPUSH', known, append, '\t' .. positions .. ' ' .. version)
   redis.call('LTRIM', known, -128, -1)
 end
 if new then redis.call('HSET', state, 'start', text(first), 'incarnation', incarnation) end

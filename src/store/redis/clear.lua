@@ -1,6 +1,6 @@
 -- KEYS: token, state, log, slots, versions. ARGV: two of the token.
 local last = redis.call('HGET', KEYS[2], 'end')
-if not last then return '' end
+if not last then return again('') end
 redis.call('UNLINK', KEYS[3], KEYS[4], KEYS[5])
 redis.call('HDEL', KEYS[2], 'system')
 redis.call('HSET', KEYS[2], 'start', last)

@@ -12,5 +12,6 @@ for i = 4, #ARGV do
     if active then forgotten = forgotten + 1 end
   end
 end
-if forgotten == 0 then return '0' end
+-- A purge that finds nothing promises nothing.
+if forgotten == 0 then return older and '0' or again('0') end
 return finish(text(forgotten))

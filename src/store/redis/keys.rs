@@ -75,6 +75,11 @@ impl Keys {
         self.of_shard(shard, "expiring")
     }
 
+    /// A sorted set of those that have arrived from where version 1 had them.
+    pub(super) fn arrived(&self, shard: u8) -> String {
+        self.of_shard(shard, "arrived")
+    }
+
     /// A key for a change that is made now, and for no other.
     pub(super) fn token(&self, shard: u8) -> String {
         self.of_shard(shard, &format!("done:{}", MemoryId::random()))

@@ -3,47 +3,24 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use redis::aio::{ConnectionLike, ConnectionManager};
-use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
-use redis::{
-    Cmd, Pipeline, RedisError, RedisFuture, RedisResult, ServerErrorKind, Value, cmd, pipe,
-};
+use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::layout;
+use super::connect::{Connection, Way};
+use super::failure::{Fate, why};
+use super::schema;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
 use crate::store::observe::Watch;
-
-/// A connection that many use at once, and that comes back by itself.
-#[derive(Clone)]
-pub(super) enum Connection {
-    One(ConnectionManager),
-    Cluster(ClusterConnection),
-}
-
-/// The source of connections.
-pub(super) enum Way {
-    /// This one, which is the caller's or comes back by itself.
-    Given(Connection),
-    /// The current one to a cluster, with its number. Where an answer stays away, a new one is made: the
-    /// driver waits for a node that has fallen silent, and may wait for ever when slots move under many
-    /// requests (seen with 1.8.1).
-    Cluster(Box<ClusterClient>, Mutex<(u64, ClusterConnection)>),
-}
 
 pub(super) struct Link {
     pub(super) way: Way,
     /// The ways of changes that wait for replicas; none where those have only that of all others.
     pub(super) waiting: Vec<Way>,
-    /// The number of changes that have waited for replicas.
-    pub(super) waited: AtomicUsize,
     /// The longest time of an operation, with all that is repeated.
     pub(super) timeout: Duration,
     /// The number of replicas that must have a change, and the time to wait for them.
@@ -91,34 +68,6 @@ pub(super) static FORGET: LazyLock<Script> = change!("forget.lua");
 pub(super) static ARRIVE: LazyLock<Script> = change!("arrive.lua");
 static READ: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("read.lua")));
 
-impl Way {
-    /// The current connection, and its number.
-    async fn connection(&self) -> (Connection, u64) {
-        match self {
-            Self::Given(connection) => (connection.clone(), 0),
-            Self::Cluster(_, current) => {
-                let (number, connection) = &*current.lock().await;
-                (Connection::Cluster(connection.clone()), *number)
-            }
-        }
-    }
-
-    /// Makes a new connection in the place of the one with this number, unless somebody else has.
-    async fn renew(&self, number: u64) {
-        let Self::Cluster(client, current) = self else { return };
-        let mut current = current.lock().await;
-        if current.0 == number
-            && let Ok(new) = client.get_async_connection().await
-        {
-            *current = (number + 1, new);
-        }
-    }
-
-    fn is_cluster(&self) -> bool {
-        !matches!(self, Self::Given(Connection::One(_)))
-    }
-}
-
 impl Link {
     /// Asks for what changes nothing, or can be done twice.
     pub(super) async fn ask(&self, operation: &'static str, command: &Cmd) -> Result<Value> {
@@ -144,7 +93,7 @@ impl Link {
             u64::try_from(self.timeout.saturating_add(LONGER).as_millis()).unwrap_or(u64::MAX);
         let remembered = remembered.min(1 << 51).to_string();
         let mut patience = self.patience(operation, true);
-        patience.way = self.way_of_a_change();
+        patience.way = self.way_of_a_change(&keys[0]);
         loop {
             let mut connection = patience.connection().await?;
             let Some(last) = patience.last(&keys[0], &mut connection).await? else { continue };
@@ -208,11 +157,12 @@ impl Link {
         1 + self.waiting.len()
     }
 
-    /// A connection does nothing else while it waits for replicas: so those who wait take turns on several, and
-    /// keep nobody else.
-    fn way_of_a_change(&self) -> &Way {
-        let turn = self.waited.fetch_add(1, Ordering::Relaxed);
-        turn.checked_rem(self.waiting.len()).map_or(&self.way, |i| &self.waiting[i])
+    /// A connection does nothing else while it waits for replicas: so those who wait share several, and keep
+    /// nobody else. Changes of one conversation share one, on which they keep their order.
+    fn way_of_a_change(&self, key: &str) -> &Way {
+        let shard = hash_tag(key).and_then(|shard| usize::from_str_radix(shard, 16).ok());
+        let way = shard.unwrap_or_default().checked_rem(self.waiting.len());
+        way.map_or(&self.way, |way| &self.waiting[way])
     }
 
     fn patience(&self, operation: &'static str, change: bool) -> Patience<'_> {
@@ -225,6 +175,7 @@ impl Link {
             pause: Duration::from_millis(10),
             in_doubt: false,
             number: 0,
+            number_of_all: 0,
         }
     }
 }
@@ -263,8 +214,15 @@ async fn send(
     let mut both = pipe();
     both.ignore_errors().add_command(command);
     both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
-    let (result, confirmed): (RedisResult<Value>, usize) = both.query_async(connection).await?;
-    Ok((result?, confirmed))
+    // A server that has become a replica refuses both, and the first one says so.
+    let (result, confirmed): (RedisResult<Value>, RedisResult<usize>) =
+        both.query_async(connection).await?;
+    Ok((result?, confirmed?))
+}
+
+/// The part of a key that says where in a cluster it lies: the shard, in hex.
+fn hash_tag(key: &str) -> Option<&str> {
+    key.split(['{', '}']).nth(1)
 }
 
 /// Timers and connections panic outside of a runtime.
@@ -286,16 +244,8 @@ struct Patience<'a> {
     in_doubt: bool,
     /// That of the connection in use.
     number: u64,
-}
-
-/// The fate of an operation that failed.
-enum Fate {
-    /// It is not done, and would not be the next time.
-    Refused,
-    /// It is not done, but may be the next time.
-    NotYet,
-    /// It may be done.
-    InDoubt,
+    /// That of the connection that all share who wait for no replica.
+    number_of_all: u64,
 }
 
 impl Patience<'_> {
@@ -303,9 +253,9 @@ impl Patience<'_> {
     async fn connection(&mut self) -> Result<Connection> {
         in_runtime(self.operation)?;
         loop {
-            let connection = timeout_at(self.deadline, self.way.connection()).await;
-            let Ok((mut connection, number)) = connection else { return Err(self.silence()) };
-            self.number = number;
+            let mut connection;
+            (connection, self.number) = self.way.connection();
+            (_, self.number_of_all) = self.link.way.connection();
             if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
                 return Ok(connection);
             }
@@ -321,15 +271,15 @@ impl Patience<'_> {
     /// Looks at the version of the data again; it is not known yet where it is time to ask again.
     async fn is_current(&mut self, connection: &mut Connection) -> Result<bool> {
         let key = &self.link.version;
-        let Some(found) = self.look(&layout::find(key), connection).await? else {
+        let Some(found) = self.look(&schema::find(key), connection).await? else {
             return Ok(false);
         };
         if found == Value::Nil {
             // It holds nothing (any more), as a server that came back without its data.
-            self.look(&layout::mark(key), connection).await?;
+            self.look(&schema::mark(key), connection).await?;
             return Ok(false);
         }
-        layout::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
+        schema::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
     }
 
     /// The last millisecond, by the clock of the server that has this key, in which somebody waits for an
@@ -339,7 +289,7 @@ impl Patience<'_> {
     /// asked for once and again when something went wrong, and taken for as slow as it can be.
     async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<u64>> {
         // On a cluster each master has a clock of its own; the hash tag tells whose.
-        let tag = key.split(['{', '}']).nth(1).filter(|_| self.link.way.is_cluster());
+        let tag = hash_tag(key).filter(|_| self.link.way.is_cluster());
         let tag = tag.unwrap_or_default();
         let known = self.link.clocks.lock().get(tag).copied();
         let (then, at) = if let Some(clock) = known.filter(|(_, at)| at.elapsed() < FRESH) {
@@ -371,11 +321,11 @@ impl Patience<'_> {
         &mut self,
         attempt: impl Future<Output = RedisResult<T>>,
     ) -> Result<Option<T>> {
-        let limit = match self.way {
-            Way::Given(_) => self.deadline,
+        let mut limit = self.deadline;
+        if self.way.is_made() && self.way.is_cluster() {
             // So that there is time for a new connection.
-            Way::Cluster(..) => self.deadline.min(Instant::now() + self.link.timeout / 3),
-        };
+            limit = limit.min(Instant::now() + self.link.timeout / 3);
+        }
         let error = match timeout_at(limit, attempt).await {
             Ok(Ok(value)) => return Ok(Some(value)),
             Ok(Err(error)) => error,
@@ -390,7 +340,7 @@ impl Patience<'_> {
                 return Ok(None);
             }
         };
-        let fate = self.link.fate(&error);
+        let fate = Fate::of(&error, &self.link.way);
         if error.is_io_error() || error.is_connection_dropped() {
             self.link.lost.store(true, Ordering::Relaxed);
         }
@@ -402,12 +352,27 @@ impl Patience<'_> {
             self.operation,
             match fate {
                 Fate::NotYet => "the server is not ready",
+                Fate::NotHere => "the server has become a replica",
                 _ => "the connection is lost, or the server in doubt",
             },
         );
         sleep(self.pause).await;
+        if matches!(fate, Fate::NotHere) {
+            self.look_elsewhere().await;
+        }
         self.pause = (self.pause * 2).min(Duration::from_millis(200));
         Ok(None)
+    }
+
+    /// Makes new connections, where the address leads now. Those who only read would never know.
+    async fn look_elsewhere(&self) {
+        self.link.lost.store(true, Ordering::Relaxed);
+        let renewal = async {
+            self.way.renew(self.number).await;
+            self.link.way.renew(self.number_of_all).await;
+        };
+        // Where it takes too long, the next attempt finds that the time is up.
+        let _ = timeout_at(self.deadline, renewal).await;
     }
 
     fn silence(&self) -> Error {
@@ -420,93 +385,6 @@ impl Patience<'_> {
             return Error::new(ErrorKind::Unacknowledged, self.operation, text);
         }
         Error::new(ErrorKind::Storage, self.operation, format!("redis: {why}"))
-    }
-}
-
-impl Link {
-    fn fate(&self, error: &RedisError) -> Fate {
-        use redis::ErrorKind::{
-            AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,
-        };
-        let cluster = self.way.is_cluster();
-        match error.kind() {
-            Server(
-                ServerErrorKind::Ask
-                | ServerErrorKind::BusyLoading
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::MasterDown
-                | ServerErrorKind::Moved
-                | ServerErrorKind::TryAgain,
-            ) if !cluster => Fate::NotYet,
-            // It is not done, and may have been late by the clock of another server than this one.
-            _ if error.code() == Some("LATE") => Fate::NotYet,
-            Server(ServerErrorKind::ReadOnly) if !cluster => Fate::Refused,
-            Server(
-                ServerErrorKind::ResponseError
-                | ServerErrorKind::ExecAbort
-                | ServerErrorKind::NoPerm
-                | ServerErrorKind::CrossSlot,
-            )
-            | AuthenticationFailed
-            | Client
-            | Extension
-            | InvalidClientConfig => Fate::Refused,
-            _ if error.is_connection_refusal() && !cluster => Fate::NotYet,
-            // The cluster's client has asked several times by itself, and tells of the last one alone.
-            _ => Fate::InDoubt,
-        }
-    }
-}
-
-/// The driver's error in words that say what to do about it.
-pub(super) fn why(error: &RedisError, place: &str) -> String {
-    let text = match error.code() {
-        Some("OOM") => "the server's memory is full (maxmemory)",
-        Some("MISCONF") => "the server can't write to its disk and refuses changes (MISCONF)",
-        Some("READONLY") => "the server is a replica and takes no changes",
-        Some("NOREPLICAS") => "too few replicas are there for a change (min-replicas-to-write)",
-        Some("NOAUTH" | "WRONGPASS") => "the server wants another user or password",
-        _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
-            "the server wants another user or password"
-        }
-        // It was asked for what each server has.
-        _ if error.to_string().contains("unknown command") && error.to_string().contains("GET") => {
-            return format!(
-                "{place} is a Redis Sentinel, or something else that keeps no data: name the master"
-            );
-        }
-        _ if error.is_timeout() => return format!("{place} does not answer in time"),
-        _ if error.is_io_error() => return format!("no connection to {place}: {error}"),
-        _ => return error.to_string(),
-    };
-    text.to_owned()
-}
-
-impl ConnectionLike for Connection {
-    fn req_packed_command<'a>(&'a mut self, cmd: &'a Cmd) -> RedisFuture<'a, Value> {
-        match self {
-            Self::One(connection) => connection.req_packed_command(cmd),
-            Self::Cluster(connection) => connection.req_packed_command(cmd),
-        }
-    }
-
-    fn req_packed_commands<'a>(
-        &'a mut self,
-        pipeline: &'a Pipeline,
-        offset: usize,
-        count: usize,
-    ) -> RedisFuture<'a, Vec<Value>> {
-        match self {
-            Self::One(connection) => connection.req_packed_commands(pipeline, offset, count),
-            Self::Cluster(connection) => connection.req_packed_commands(pipeline, offset, count),
-        }
-    }
-
-    fn get_db(&self) -> i64 {
-        match self {
-            Self::One(connection) => connection.get_db(),
-            Self::Cluster(connection) => connection.get_db(),
-        }
     }
 }
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use redis::cmd;
 
 use super::append::{Change, limits};
-use super::found::Found;
 use super::keys::shard;
 use super::link::{CLEAR, EVICT};
+use super::read::Found;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::try_join_all;
@@ -11,10 +11,11 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
-use tokio::sync::Mutex;
 
+use super::connect::{Connection, Source, Way};
+use super::failure::why;
 use super::keys::Keys;
-use super::link::{self, Connection, Link, Way};
+use super::link::{self, Link};
 use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -78,7 +79,9 @@ impl RedisOptions {
     /// Sets how long an operation may take, with all that is repeated until the server is back; 10 seconds
     /// unless set. Longer than a restart, or than a replica needs to take over, makes these a pause.
     ///
-    /// On a cluster, a node that has been silent for a third of it is asked again by a new connection.
+    /// On a cluster, a node that has been silent for a third of it is asked again by a new connection. A server that
+    /// takes no changes, since it is a replica (now), is asked again where its address leads by then, until
+    /// the time is up; over a [connection of your own](Self::over) that is an error at once.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -95,8 +98,9 @@ impl RedisOptions {
     /// Lets each change return only when so many replicas have it (`WAIT`), and be
     /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited for.
     ///
-    /// A connection does nothing else meanwhile, so that changes take turns on eight of their own, and reads
-    /// don't wait. Over a [connection of your own](Self::over) there is but that one, for all.
+    /// A connection does nothing else meanwhile, so that changes share eight of their own, and reads don't
+    /// wait. Those of one conversation go over the same one, which keeps their order; so do those of every eighth
+    /// conversation or so. Over a [connection of your own](Self::over) there is but that one, for all.
     #[must_use]
     pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
         self.replicas = Some((replicas, time));
@@ -145,11 +149,7 @@ impl RedisOptions {
             // How long is waited, and what is tried again, is decided here.
             .set_response_timeout(None)
             .set_number_of_retries(0);
-        let connect = || ConnectionManager::new_with_config(client.clone(), config.clone());
-        let ways = (0..self.ways()).map(async |_| {
-            self.connect(&place, connect()).await.map(|it| Way::Given(Connection::One(it)))
-        });
-        let ways = try_join_all(ways).await?;
+        let ways = self.made(&place, Source::One(client, Box::new(config))).await?;
         self.on(ways, keys, place).await
     }
 
@@ -166,11 +166,7 @@ impl RedisOptions {
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;
-        let ways = (0..self.ways()).map(async |_| {
-            let connection = self.connect(&place, client.get_async_connection()).await?;
-            Ok::<_, Error>(Way::Cluster(Box::new(client.clone()), Mutex::new((0, connection))))
-        });
-        let ways = try_join_all(ways).await?;
+        let ways = self.made(&place, Source::Cluster(client)).await?;
         self.on(ways, keys, place).await
     }
 
@@ -194,9 +190,14 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
     }
 
-    /// Returns the number of connections: one for all, and some for changes that wait for replicas.
-    fn ways(&self) -> usize {
-        if self.replicas.is_some() { 1 + WAITING } else { 1 }
+    /// Returns the ways that are made here: one for all, and some for changes that wait for replicas.
+    async fn made(&self, place: &str, source: Source) -> Result<Vec<Way>> {
+        let ways = if self.replicas.is_some() { 1 + WAITING } else { 1 };
+        let ways = (0..ways).map(async |_| {
+            let connection = self.connect(place, source.connect()).await?;
+            Ok(Way::made(source.clone(), connection))
+        });
+        try_join_all(ways).await
     }
 
     /// The store that uses the first of these ways for all, and the others for changes.
@@ -204,7 +205,6 @@ impl RedisOptions {
         let link = Link {
             way: ways.swap_remove(0),
             waiting: ways,
-            waited: AtomicUsize::new(0),
             timeout: self.timeout,
             replicas: self.replicas,
             place,
@@ -286,7 +286,7 @@ impl RedisOptions {
         match limited {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
-                Err(failed(format!("redis: {}", link::why(&error, place))).with_source(error))
+                Err(failed(format!("redis: {}", why(&error, place))).with_source(error))
             }
             Err(_) => {
                 let time = self.connect_timeout;

@@ -1,12 +1,13 @@
 //! From version 1 of the layout to version 2: conversations move to the shards on which they are now.
 //!
 //! Whatever breaks it off, it can be done again, and by several at once: a conversation arrives in one step,
-//! unless it has, and leaves when it has arrived.
+//! unless it has, and leaves when it has arrived. That it has arrived is remembered for an hour, so that it
+//! does not arrive once more when it was deleted meanwhile.
 
 use futures_util::future::try_join_all;
 use redis::{Value, cmd};
 
-use super::keys::{SHARDS, shard, shard_of_version_1};
+use super::keys::{Keys, SHARDS, shard, shard_of_version_1};
 use super::link::ARRIVE;
 use super::{Shared, parse};
 use crate::error::Result;
@@ -67,7 +68,8 @@ impl Shared {
         let shard = shard(id);
         let mut keys = vec![self.keys.token(shard)];
         keys.extend(self.keys.conversation(id).into_iter().take(2));
-        keys.extend([self.keys.ids(shard), self.keys.expiring(shard)]);
+        let lists = [Keys::ids, Keys::expiring, Keys::arrived];
+        keys.extend(lists.map(|list| list(&self.keys, shard)));
         let incarnation = Incarnation::random().to_string();
         let args = [id.as_str().as_bytes(), state, log, expires.as_bytes(), incarnation.as_bytes()];
         let done: Value = self.link.change(OPERATION, &ARRIVE, &keys, &args).await?;

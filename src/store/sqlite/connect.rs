@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::turn::{Began, Turns, patience, pause};
+use super::ticket::{Began, Tickets, patience, pause};
 use super::writer::{Writer, deferred, in_transaction};
 use super::{Durability, Place, SqliteOptions, Trouble, schema};
 use crate::error::{Error, Result};
@@ -32,7 +32,15 @@ struct Readers {
 
 struct Reader {
     connection: Connection,
-    may_be_kept: bool,
+    /// The state of a file that is read as one that nobody changes, when it was opened.
+    unchanged: Option<Unchanged>,
+}
+
+/// A file without a log, as long and as old as it was.
+#[derive(PartialEq)]
+struct Unchanged {
+    bytes: u64,
+    modified: Option<SystemTime>,
 }
 
 /// A connection keeps as many statements prepared as there are here.
@@ -63,7 +71,7 @@ impl Connections {
             if options.read_only {
                 let Reader { connection, .. } = open_reader(&path, &options)?;
                 schema::look(&connection)?.must_be_current()?;
-                return Ok((connection, Turns::default()));
+                return Ok((connection, Tickets::default()));
             }
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
             let connection = connect(&path, &options, flags, Arc::clone(&began))?;
@@ -73,11 +81,11 @@ impl Connections {
             if options.secure_delete {
                 connection.pragma_update(None, "secure_delete", true)?;
             }
-            Ok((connection, if wal { Turns::of(&path) } else { Turns::default() }))
+            Ok((connection, if wal { Tickets::of(&path) } else { Tickets::default() }))
         };
-        let (connection, turns) =
+        let (connection, tickets) =
             open().map_err(|trouble: Trouble| trouble.during("open", &place))?;
-        let writer = Writer::new(connection, turns, options.busy_timeout, began);
+        let writer = Writer::new(connection, tickets, options.busy_timeout, began);
         let readers = Some(Readers { path, options, idle: Mutex::default() });
         Ok(Self { readers, writer, place, watch: Watch::new("sqlite") })
     }
@@ -101,7 +109,7 @@ impl Connections {
         };
         prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         // The connection has a timeout of its own.
-        let writer = Writer::new(connection, Turns::default(), Duration::ZERO, Began::default());
+        let writer = Writer::new(connection, Tickets::default(), Duration::ZERO, Began::default());
         Ok(Self { readers: None, writer, place, watch: Watch::new("sqlite") })
     }
 
@@ -109,21 +117,32 @@ impl Connections {
     pub(super) fn read<T>(
         &self,
         operation: &'static str,
-        work: impl FnOnce(&Connection) -> Result<T, Trouble>,
+        mut work: impl FnMut(&Connection) -> Result<T, Trouble>,
     ) -> Result<T> {
         let read = || {
             let Some(readers) = &self.readers else { return self.writer.read(work) };
-            let idle = readers.idle.lock().pop();
-            let open = || readers.open();
-            let reader = idle.map_or_else(open, Ok)?;
-            let result = in_transaction(&reader.connection, deferred, work);
-            let mut idle = readers.idle.lock();
-            if idle.len() < MOST_IDLE && reader.may_be_kept && reader.connection.is_autocommit() {
-                idle.push(reader);
+            let started = Instant::now();
+            loop {
+                let idle = readers.idle.lock().pop();
+                let reader = idle.map_or_else(|| readers.open(), Ok)?;
+                let result = in_transaction(&reader.connection, deferred, &mut work);
+                if reader.was_overtaken(&readers.path) {
+                    // What was read may be of several moments, and an error one of nobody's making.
+                    if pause(started, readers.options.busy_timeout) {
+                        continue;
+                    }
+                    let text = "others wrote to the file each time it was read";
+                    return Err(Trouble::Refused(text.to_owned()));
+                }
+                let mut idle = readers.idle.lock();
+                let may_be_kept = reader.unchanged.is_none() && reader.connection.is_autocommit();
+                if idle.len() < MOST_IDLE && may_be_kept {
+                    idle.push(reader);
+                }
+                return result;
             }
-            result
         };
-        let read = || read().map_err(|trouble| trouble.during(operation, &self.place));
+        let read = move || read().map_err(|trouble| trouble.during(operation, &self.place));
         self.watch.blocking(operation, read)
     }
 
@@ -165,6 +184,22 @@ impl Connections {
     }
 }
 
+impl Reader {
+    /// Returns whether somebody wrote to a file that is read as one that nobody changes: SQLite looks for a log when it
+    /// is opened, and this when it has been read.
+    fn was_overtaken(&self, path: &Path) -> bool {
+        self.unchanged.is_some()
+            && (unchanging(path).is_none() || Unchanged::of(path) != self.unchanged)
+    }
+}
+
+impl Unchanged {
+    fn of(path: &Path) -> Option<Self> {
+        let file = std::fs::metadata(path).ok()?;
+        Some(Self { bytes: file.len(), modified: file.modified().ok() })
+    }
+}
+
 impl Readers {
     fn open(&self) -> Result<Reader, Trouble> {
         let reader = if self.options.read_only {
@@ -172,7 +207,7 @@ impl Readers {
         } else {
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
             let connection = connect(&self.path, &self.options, flags, Began::default())?;
-            Reader { connection, may_be_kept: true }
+            Reader { connection, unchanged: None }
         };
         // A later program may have brought it up to a version of its own, or put another file there.
         schema::look(&reader.connection)?.must_be_current()?;
@@ -197,14 +232,15 @@ fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
 fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
     let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = connect(path, options, read_only, Began::default())?;
+    let unchanged = Unchanged::of(path);
     let error = match connection.query_row("PRAGMA schema_version", [], |_| Ok(())) {
-        Ok(()) => return Ok(Reader { connection, may_be_kept: true }),
+        Ok(()) => return Ok(Reader { connection, unchanged: None }),
         Err(error) => error,
     };
     match (error.sqlite_error_code(), unchanging(path)) {
         (Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly), Some(uri)) => {
             let connection = connect_unchanging(&uri, options)?;
-            Ok(Reader { connection, may_be_kept: false })
+            Ok(Reader { connection, unchanged })
         }
         _ => Err(error.into()),
     }
@@ -249,8 +285,7 @@ fn connect(
     Ok(connection)
 }
 
-/// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait for its turn
-/// here, so several processes that open a new file at once are made to. False where there is no such log.
+/// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait here, so several processes that open a new file at once are made to. False where there is no such log.
 fn use_wal(connection: &Connection, timeout: Duration) -> Result<bool, Trouble> {
     let mode = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0));
     let started = Instant::now();

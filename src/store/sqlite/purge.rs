@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 
 use super::connect::Connections;
 use super::read::find;
-use super::{Trouble, forget, ids};
+use super::{Trouble, forget, listing};
 use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
@@ -44,7 +44,7 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
 /// Deletes the conversations whose ids begin with this text; returns how many.
 pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64> {
     let next = |connection: &Connection, after: Option<&MemoryId>| {
-        ids::with_prefix(connection, prefix, after, AT_ONCE)
+        listing::with_prefix(connection, prefix, after, AT_ONCE)
     };
     let delete = |connection: &Connection, id: &MemoryId| {
         let found = find(connection, id)?;

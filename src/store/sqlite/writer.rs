@@ -20,16 +20,16 @@ use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, ErrorCode, Transaction, TransactionBehavior, ffi};
 
 use super::Trouble;
-use super::turn::{Began, Turns};
+use super::ticket::{Began, Tickets};
 use crate::error::{Error, ErrorKind};
 use crate::store::given_up::Waited;
 
-/// The connection that writes. Writers of one process queue here, and those of several for a turn.
+/// The connection that writes. Writers of one process queue here, and those of several for a ticket.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     queue: Mutex<Queue>,
     /// Between processes. Closed after the connection: by then it can be seen who closed the file last.
-    turns: Turns,
+    tickets: Tickets,
     /// The time to wait for other processes, and the beginning of that wait.
     timeout: Duration,
     began: Began,
@@ -67,12 +67,12 @@ const MOST_IN_A_GROUP: usize = 256;
 impl Writer {
     pub(super) fn new(
         connection: Connection,
-        turns: Turns,
+        tickets: Tickets,
         timeout: Duration,
         began: Began,
     ) -> Self {
         let connection = Mutex::new(connection);
-        Self { connection, queue: Mutex::default(), turns, timeout, began }
+        Self { connection, queue: Mutex::default(), tickets, timeout, began }
     }
 
     /// Reads through the connection that writes, where there is no other.
@@ -130,7 +130,7 @@ impl Writer {
     ) -> Result<T, Trouble> {
         let connection = self.connection.lock();
         end_of_another(&connection)?;
-        let _next = self.turns.next(Instant::now(), self.timeout);
+        let _next = self.tickets.next(Instant::now(), self.timeout);
         work(&connection)
     }
 
@@ -184,7 +184,7 @@ impl Writer {
     fn begin<'a>(&self, connection: &'a Connection) -> rusqlite::Result<Transaction<'a>> {
         end_of_another(connection)?;
         let started = Instant::now();
-        let _next = self.turns.next(started, self.timeout);
+        let _next = self.tickets.next(started, self.timeout);
         *self.began.lock() = Some(started);
         let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate);
         *self.began.lock() = None; // what waits later in this transaction begins anew
@@ -338,7 +338,7 @@ mod tests {
     fn writer() -> Writer {
         let connection = Connection::open_in_memory().unwrap();
         connection.execute_batch("CREATE TABLE made (n)").unwrap();
-        Writer::new(connection, Turns::default(), Duration::ZERO, Began::default())
+        Writer::new(connection, Tickets::default(), Duration::ZERO, Began::default())
     }
 
     fn make(writer: &Writer, n: u32, then: Then) -> Result<u32, Trouble> {

@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -300,8 +300,8 @@ fn a_replica_takes_no_changes_and_a_password_is_asked_for() {
         assert!(!debug.contains("hunter2") && !debug.contains("secret"), "{debug}");
         assert!(debug.contains(&format!("place: 127.0.0.1:{master}")), "{debug}");
 
-        let reader =
-            options.clone().open(&address(replica)).await.unwrap().memory("a:b:c").unwrap();
+        let short = options.clone().timeout(Duration::from_millis(500));
+        let reader = short.open(&address(replica)).await.unwrap().memory("a:b:c").unwrap();
         assert_eq!(reader.all().await.unwrap().len(), 1);
         let error = reader.add(Message::user("hi")).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
@@ -318,5 +318,65 @@ fn a_replica_takes_no_changes_and_a_password_is_asked_for() {
         assert_eq!(batch.len(), 1);
         let error = store.memory("a:b:c").unwrap().append(&mut batch, Some(1)).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict { expected: 1, actual: 2 });
+    });
+}
+
+/// A way to a server that leads to another one, for whoever comes after it is told so.
+fn moving(server: u16) -> (u16, Arc<AtomicU16>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let target = Arc::new(AtomicU16::new(server));
+    let told = Arc::clone(&target);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let client = client.unwrap();
+            let Ok(server) = TcpStream::connect(("127.0.0.1", told.load(Ordering::SeqCst))) else {
+                continue;
+            };
+            for (mut from, mut to) in
+                [(client.try_clone().unwrap(), server.try_clone().unwrap()), (server, client)]
+            {
+                thread::spawn(move || {
+                    let _ = std::io::copy(&mut from, &mut to);
+                    let _ = to.shutdown(Shutdown::Both);
+                });
+            }
+        }
+    });
+    (port, target)
+}
+
+/// The address was given to the replica that took over, and the old master lived on as its replica: connections
+/// to it did not break, so that every change was refused and every read was of long ago, until a restart.
+#[test]
+#[ignore = "needs redis-server"]
+fn a_master_that_became_a_replica_is_left_for_the_one_at_its_address() {
+    run(async {
+        let (_old, old) = server("redis-old", &["--repl-diskless-sync-delay", "0"]);
+        let (_new, new) = server("redis-new", &["--replicaof", "127.0.0.1", &old.to_string()]);
+        let (port, target) = moving(old);
+        let options = options();
+        let confirmed = options.clone().replicas(1, Duration::from_secs(10));
+        let store = options.clone().open(&address(port)).await.unwrap();
+        let confirming = confirmed.open(&address(port)).await.unwrap();
+        let memory = |store: &RedisStore| store.memory("a:b:c").unwrap();
+        memory(&confirming).add(Message::user("0")).await.unwrap();
+        let _: String = ask(new, cmd("REPLICAOF").arg("NO").arg("ONE")).await;
+        let _: String = ask(old, cmd("REPLICAOF").arg("127.0.0.1").arg(new)).await;
+        target.store(new, Ordering::SeqCst);
+        for (i, store) in (1..).zip([&store, &confirming]) {
+            let positions = memory(store).append(&mut vec![Message::user("hi")], Some(i)).await;
+            assert_eq!(positions.unwrap(), i..i + 1);
+            let end: u64 = ask(new, cmd("XLEN").arg(memory(store).log_key())).await;
+            assert_eq!(end, i + 1);
+            // Reads go there too, and know what the old one can't: it is frozen in time.
+            let _: String = ask(old, cmd("REPLICAOF").arg("127.0.0.1").arg(1)).await;
+            let other = options.clone().open(&address(new)).await.unwrap();
+            other.memory("later").unwrap().clear().await.unwrap();
+            other.memory("later").unwrap().add(Message::user("hi")).await.unwrap();
+            let read = store.memory("later").unwrap().next_position().await.unwrap();
+            assert_eq!(read, i, "a read of long ago");
+            let _: String = ask(old, cmd("REPLICAOF").arg("127.0.0.1").arg(new)).await;
+        }
     });
 }

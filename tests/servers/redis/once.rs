@@ -79,6 +79,44 @@ fn holding(server: u16) -> (u16, Arc<Way>) {
     (port, way)
 }
 
+/// What the way to the server does with the next script, once it is told to: it holds back all that comes on its
+/// connection, until it is released.
+#[derive(Default)]
+pub(super) struct Held {
+    pub(super) told: AtomicBool,
+    pub(super) holds: AtomicBool,
+    pub(super) released: AtomicBool,
+}
+
+/// A way that holds back what comes on one connection.
+pub(super) fn holding_one(server: u16) -> (u16, Arc<Held>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let held = Arc::new(Held::default());
+    let shared = Arc::clone(&held);
+    thread::spawn(move || {
+        for client in listener.incoming() {
+            let (from, to) = (client.unwrap(), TcpStream::connect(("127.0.0.1", server)).unwrap());
+            let (back, answers) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+            let held = Arc::clone(&shared);
+            thread::spawn(move || {
+                forward(from, to, |bytes| {
+                    let script = bytes.windows(7).any(|word| word == b"EVALSHA");
+                    if script && held.told.swap(false, Ordering::SeqCst) {
+                        held.holds.store(true, Ordering::SeqCst);
+                        while !held.released.load(Ordering::SeqCst) {
+                            thread::sleep(Duration::from_millis(5));
+                        }
+                    }
+                    true
+                });
+            });
+            thread::spawn(move || forward(answers, back, |_| true));
+        }
+    });
+    (port, held)
+}
+
 fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bool) {
     let mut buffer = [0; 4096];
     while let Ok(n @ 1..) = from.read(&mut buffer) {

@@ -1,11 +1,114 @@
 //! Changes that wait for replicas.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use memory_prompt::memory::Append;
 use memory_prompt::store::redis::driver::cmd;
-use memory_prompt::{AsyncChatMemory, AsyncChatMemoryExt, ErrorKind, Message};
+use memory_prompt::{
+    AsyncChatMemory, AsyncChatMemoryExt, AsyncChatMemoryStore, ErrorKind, Message, RedisStore,
+};
 
+use super::faults::breaking;
+use super::once::holding_one;
 use super::{address, ask, options, run, server};
+use crate::laws;
+use crate::process::Server;
+
+/// A master with a replica, and their ports.
+fn pair() -> ((Server, u16), (Server, u16)) {
+    let master = server("redis-master", &["--repl-diskless-sync-delay", "0"]);
+    let replica = server("redis-replica", &["--replicaof", "127.0.0.1", &master.1.to_string()]);
+    (master, replica)
+}
+
+/// Appends until the replica has joined.
+async fn joined(store: &RedisStore) {
+    let began = Instant::now();
+    let memory = store.memory("joining").unwrap();
+    while memory.add(Message::user("hi")).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the replica never joined");
+    }
+}
+
+/// Changes went over the eight connections in turn, those of one conversation too, and had no order: a `clear`
+/// whose future was dropped wiped what the same store was told is kept.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_was_dropped_stands_before_what_was_confirmed_afterwards() {
+    run(async {
+        let ((_master, master), _replica) = pair();
+        let (way, held) = holding_one(master);
+        let options = options().replicas(1, Duration::from_secs(10));
+        let store = options.clone().open(&address(way)).await.unwrap();
+        joined(&store).await;
+        let memory = store.memory("a:b:c").unwrap();
+        memory.clear().await.unwrap(); // the server knows the script
+        memory.add(Message::user("0")).await.unwrap();
+        held.told.store(true, Ordering::SeqCst);
+        let dropped = tokio::time::timeout(Duration::from_millis(200), memory.clear()).await;
+        assert!(dropped.is_err() && held.holds.load(Ordering::SeqCst), "it is on its way");
+        let add = tokio::spawn(async move { (memory.add(Message::user("1")).await, memory) });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        held.released.store(true, Ordering::SeqCst);
+        let (added, memory) = add.await.unwrap();
+        assert_eq!(added.unwrap(), 1);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let there = memory.all().await.unwrap();
+        assert_eq!(there.messages().map(|m| m.text().into_owned()).collect::<Vec<_>>(), ["1"]);
+
+        let store: Arc<dyn AsyncChatMemoryStore> =
+            Arc::new(options.open(&address(master)).await.unwrap());
+        laws::what_was_dropped_is_not_done_later(Arc::clone(&store), store, 120).await;
+    });
+}
+
+/// A script that finds its work done wrote nothing, and a server of 7.2 and later lets `WAIT` wait for nothing then:
+/// an append whose answer was lost was acknowledged when it was asked for again, and no replica had it.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_is_found_done_is_confirmed_like_what_is_done() {
+    const WAIT: Duration = Duration::from_millis(500);
+    run(async {
+        let (master, (frozen, _)) = pair();
+        let (port, breaks) = breaking(master.1);
+        let store = options().replicas(1, WAIT).open(&address(port)).await.unwrap();
+        joined(&store).await;
+        let memory = store.memory("again").unwrap();
+        let append = Append::new([Message::user("0")]).with_id("the turn");
+        memory.append_with(&mut append.clone()).await.unwrap();
+        frozen.freeze();
+        let expected = ": redis: it is done, but only 0 of 1 replicas have it after 500ms";
+        let unconfirmed = |error: memory_prompt::Error| {
+            assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
+            assert!(error.to_string().ends_with(expected), "{error}");
+        };
+        breaks.store(true, Ordering::SeqCst);
+        unconfirmed(memory.add(Message::user("1")).await.unwrap_err());
+        assert!(!breaks.load(Ordering::SeqCst), "an answer was lost");
+        assert_eq!(memory.next_position().await.unwrap(), 2, "it is done, once");
+        // By its id, and by what there is to do.
+        for change in [append, Append::new([Message::user("2")]).with_id("another")] {
+            for _ in 0..2 {
+                unconfirmed(memory.append_with(&mut change.clone()).await.unwrap_err());
+            }
+        }
+        for _ in 0..2 {
+            unconfirmed(memory.evict(1).await.unwrap_err());
+        }
+        for _ in 0..2 {
+            unconfirmed(memory.clear().await.unwrap_err());
+        }
+        for _ in 0..2 {
+            unconfirmed(store.delete(&"again".into()).await.unwrap_err());
+        }
+        assert_eq!(store.info(&"again".into()).await.unwrap(), None);
+        frozen.thaw();
+        assert!(!store.delete(&"again".into()).await.unwrap(), "it goes on");
+    });
+}
 
 /// Everybody waited on the connection on which somebody waited for replicas, reads too: with a replica that had
 /// fallen silent, eight appends took eight times as long as they were to wait, and a read behind them as well.
@@ -14,12 +117,20 @@ use super::{address, ask, options, run, server};
 fn who_waits_for_replicas_keeps_nobody_else() {
     const WAIT: Duration = Duration::from_secs(2);
     run(async {
-        let (_master, master) = server("redis-master", &["--repl-diskless-sync-delay", "0"]);
-        let (frozen, replica) =
-            server("redis-replica", &["--replicaof", "127.0.0.1", &master.to_string()]);
+        let ((_master, master), (frozen, replica)) = pair();
         let options = options().timeout(Duration::from_secs(60)).replicas(1, WAIT);
         let store = options.open(&address(master)).await.unwrap();
-        let memory = |i: u64| store.memory(format!("waiting {i}")).unwrap();
+        // One for each of the eight connections that they share.
+        let mut ways = BTreeMap::new();
+        for memory in (0..200).map(|i| store.memory(format!("waiting {i}")).unwrap()) {
+            let key = memory.log_key();
+            let shard = key.split(['{', '}']).nth(1).unwrap();
+            ways.insert(u8::from_str_radix(shard, 16).unwrap() % 8, memory);
+        }
+        let mut ways: Vec<_> = ways.into_values().collect();
+        assert_eq!(ways.len(), 8);
+        ways.insert(0, store.memory("waiting").unwrap());
+        let memory = |i: usize| ways[i].clone();
         let began = Instant::now();
         // The replica may not have joined yet.
         while memory(0).add(Message::user("hi")).await.is_err() {

@@ -1,6 +1,7 @@
 //! Data of version 1 of the layout, written here as that version wrote them, and what becomes of them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::codec::Codec;
 use memory_prompt::memory::{Append, Expected, MemoryId};
@@ -14,6 +15,7 @@ use memory_prompt::{
 };
 
 use super::cluster::HEALTHY;
+use super::once::holding_one;
 use super::{address, ask, connect, options, port, run, server};
 
 /// The highest byte of FNV-1a: on which shard an id was.
@@ -166,13 +168,13 @@ async fn becomes(
     };
     refused().await;
     // Broken off once at any moment, and begun again by two at once.
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let part = Duration::from_millis(40);
     if tokio::time::timeout(part, open(options.clone().upgrade())).await.is_err() {
         refused().await;
         println!("broken off after {:?}", began.elapsed());
     }
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let two = (open(options.clone().upgrade()), open(options.clone().upgrade()));
     let (one, two) = tokio::join!(two.0, two.1);
     println!("{} conversations upgraded in {:?}", old.len(), began.elapsed());
@@ -242,5 +244,38 @@ fn the_version_is_looked_at_again_after_a_connection_was_lost() {
         again();
         assert_eq!(memory.add(Message::user("0")).await.unwrap(), 0);
         assert_eq!(ask::<u64>(port, cmd("GET").arg(&version)).await, 2);
+    });
+}
+
+/// Of two who upgraded at once one read a conversation at its old place, and put it to its new one when the other had
+/// done all and somebody had deleted it: it was back.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_was_deleted_does_not_arrive_again() {
+    run(async {
+        let prefix = format!("upgrade-{}", MemoryId::random());
+        let options = RedisStore::options().prefix(prefix.as_str()).upgrade();
+        let id = "support:u1001:c1";
+        let old = Old { id: id.to_owned(), start: 0, end: 3, system: true, expires: None };
+        write(&mut connect(port()).await, &prefix, &[old]).await;
+        let (way, held) = holding_one(port());
+        held.told.store(true, Ordering::SeqCst);
+        let late = options.clone();
+        let late = tokio::spawn(async move { late.open(&address(way)).await });
+        let began = Instant::now();
+        while !held.holds.load(Ordering::SeqCst) {
+            assert!(began.elapsed() < Duration::from_secs(8), "nothing was on its way");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let store = options.open(&address(port())).await.unwrap();
+        let memory = store.memory(id).unwrap();
+        assert_eq!(memory.all().await.unwrap().len(), 3);
+        assert!(store.delete(&id.into()).await.unwrap());
+        held.released.store(true, Ordering::SeqCst);
+        late.await.unwrap().unwrap();
+        assert_eq!(store.info(&id.into()).await.unwrap(), None, "it is back");
+        assert_eq!(store.ids(None, 10).await.unwrap(), []);
+        memory.add(Message::user("anew")).await.unwrap();
+        assert_eq!(memory.all().await.unwrap().len(), 1);
     });
 }

@@ -1,4 +1,4 @@
-//! Turns between processes that write: waits are short, and nobody overtakes who waits.
+//! The order of processes that write: waits are short, and nobody overtakes who waits.
 //!
 //! SQLite sleeps for up to 100 ms between its tries, and whoever has written may begin again at once:
 //! the threads of one process would hand the lock to each other for seconds, and another process would
@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 /// The file that lends out the ticket. Removed when the database is closed by whoever closes it last.
 #[derive(Default)]
-pub(super) struct Turns(Option<Place>);
+pub(super) struct Tickets(Option<Place>);
 
 struct Place {
     path: PathBuf,
@@ -44,8 +44,8 @@ const PATIENCE: Duration = Duration::from_millis(250);
 /// nothing where appends take microseconds.
 const IN_A_ROW: Duration = Duration::from_millis(1);
 
-impl Turns {
-    /// The turns of those who write to the database at this path, which has a write-ahead log.
+impl Tickets {
+    /// The tickets of those who write to the database at this path, which has a write-ahead log.
     pub(super) fn of(database: &Path) -> Self {
         // Under the name of the file itself, as SQLite's log is, by whatever link it was opened.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
@@ -93,10 +93,10 @@ impl Drop for Next<'_> {
     }
 }
 
-impl Drop for Turns {
+impl Drop for Tickets {
     fn drop(&mut self) {
         // The log is gone when nobody has the database open. If somebody opens it this very moment, two
-        // files may be in use at once: then turns are less fair, and no less safe.
+        // files may be in use at once: then waiting is less fair, and no less safe.
         if let Some(place) = self.0.take()
             && !place.log.exists()
         {

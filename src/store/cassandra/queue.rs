@@ -1,4 +1,4 @@
-//! Turns: those who change one conversation in one process wait for each other here.
+//! The queues in which those wait for each other who change one conversation in one process.
 //!
 //! Nothing depends on it. Two changes of one conversation at once cost each other rounds among the
 //! replicas, and waiting here is cheaper.
@@ -12,20 +12,20 @@ use tokio::sync;
 
 use crate::memory::MemoryId;
 
-/// The state that those who wait for the same turn share.
+/// The state that those who wait in the same queue share.
 pub(super) type Queue = Arc<sync::Mutex<()>>;
 
 #[derive(Default)]
-pub(super) struct Turns(Mutex<Queues>);
+pub(super) struct Queues(Mutex<ById>);
 
 #[derive(Default)]
-struct Queues {
+struct ById {
     by_id: HashMap<MemoryId, Weak<sync::Mutex<()>>>,
     /// At this many, those that nobody holds any more are swept out.
     sweep_at: usize,
 }
 
-impl Turns {
+impl Queues {
     pub(super) fn queue(&self, id: &MemoryId) -> Queue {
         let mut queues = self.0.lock();
         if let Some(queue) = queues.by_id.get(id).and_then(Weak::upgrade) {
@@ -41,7 +41,7 @@ impl Turns {
     }
 }
 
-/// Waits for a turn, but not for ever: whoever has waited for this long goes without.
+/// Waits in a queue, but not for ever: whoever has waited for this long goes without.
 pub(super) async fn wait(queue: &Queue, time: Duration) -> Option<sync::MutexGuard<'_, ()>> {
     tokio::time::timeout(time, queue.lock()).await.ok()
 }
