@@ -84,6 +84,14 @@ impl Pins {
             return Err(Error::new(ErrorKind::Codec, "pins", text));
         }
         let mut list = document.pins;
+        // Others may have pinned since what a turn has seen, where its own messages stand.
+        let end = snapshot.stored_end();
+        list.retain(|pin| pin.at < end);
+        for pin in &mut list {
+            let all = pin.with.len();
+            pin.with.retain(|it| *it < end);
+            pin.open |= pin.with.len() < all;
+        }
         list.sort_by_key(|pin| pin.at);
         list.dedup_by_key(|pin| pin.at);
         Ok(Self { list })

@@ -8,6 +8,8 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;
+#[path = "common/sent.rs"]
+mod sent;
 
 use std::sync::Arc;
 
@@ -29,19 +31,7 @@ use proptest::prelude::*;
 
 use conversations::{broken_groups, late_results, life};
 use counted::counted;
-
-fn texts(prompt: &Prompt) -> Vec<String> {
-    prompt.iter().map(|message| message.text().into_owned()).collect()
-}
-
-/// The positions of what is sent, in the order in which it is sent.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
-}
+use sent::{accounted, sent, texts, window};
 
 fn chatter(n: usize) -> impl Iterator<Item = Message> {
     (0..n).map(|i| Message::user(format!("chatter {i}")))
@@ -480,17 +470,6 @@ const PROVIDERS: [Provider; 7] = [
     Provider::Ollama,
 ];
 
-fn window() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        (0usize..8).prop_map(Window::last),
-        (1usize..8).prop_map(|n| Window::last(n).starting_with_user()),
-        (1usize..4).prop_map(|n| Window::last(n).exactly()),
-        (1usize..4).prop_map(Window::turns),
-        (1usize..6, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
-        Just(Window::all()),
-    ]
-}
-
 /// What is wrong with the pins of a prompt without a provider.
 fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
     let sent = sent(prompt);
@@ -511,17 +490,6 @@ fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
         return Some(format!("{groups:?}"));
     }
     accounted(prompt)
-}
-
-/// Every position is accounted for.
-fn accounted(prompt: &Prompt) -> Option<String> {
-    let report = prompt.report();
-    let sum = report.older
-        + report.over_budget
-        + report.private
-        + (report.sent + report.left_out.len() + report.unreadable.len()) as u64;
-    (sum != report.stored)
-        .then(|| format!("{sum} of {} are accounted for: {report}", report.stored))
 }
 
 counted! {

@@ -8,6 +8,8 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;
+#[path = "common/sent.rs"]
+mod sent;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -30,19 +32,7 @@ use proptest::prelude::*;
 
 use conversations::{broken_groups, late_results, life};
 use counted::counted;
-
-fn texts(prompt: &Prompt) -> Vec<String> {
-    prompt.iter().map(|message| message.text().into_owned()).collect()
-}
-
-/// The positions of what is sent, in the order in which it is sent.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
-}
+use sent::{accounted, sent, texts, window};
 
 /// So many questions with their answers.
 fn talk(n: usize) -> impl Iterator<Item = Message> {
@@ -64,18 +54,6 @@ type Wrote = Result<String, std::io::Error>;
 fn notes(due: &Compaction) -> Wrote {
     let before = due.previous.as_ref().map_or("", |previous| previous.text.as_str());
     Ok(format!("{before}[{} up to {}]", due.messages.len(), due.covers))
-}
-
-/// Accounts for every position.
-fn accounted(prompt: &Prompt) -> Option<String> {
-    let report = prompt.report();
-    let sum = report.covered
-        + report.older
-        + report.over_budget
-        + report.private
-        + (report.sent + report.left_out.len() + report.unreadable.len()) as u64;
-    (sum != report.stored)
-        .then(|| format!("{sum} of {} are accounted for: {report}", report.stored))
 }
 
 #[test]
@@ -170,12 +148,14 @@ fn earlier_summaries_are_kept_and_come_back() {
     assert!(!prompt.undo_summary().unwrap());
     assert_eq!(prompt.preview().unwrap().report().covered, 0);
 
-    // One whose messages are gone does not come back: they would be lost.
+    // One whose messages are gone comes back too: it is all that is left of them.
     for end in [16, 36] {
         assert!(prompt.compact(&policy(64 - (end - 16), 10), &notes).unwrap());
     }
     prompt.memory().evict(20).unwrap();
     assert_eq!(prompt.preview().unwrap().report().covered, 16, "it stays when its messages go");
+    assert!(prompt.undo_summary().unwrap());
+    assert_eq!(prompt.summary().unwrap().unwrap().covers, 16);
     assert!(prompt.undo_summary().unwrap());
     assert_eq!(prompt.summary().unwrap(), None);
 }
@@ -395,17 +375,6 @@ fn a_call_without_an_end_is_waited_for_and_then_passed() {
     assert_eq!(prompt.summary().unwrap().unwrap().covers, 20);
     prompt.add_all(talk(150)).unwrap();
     assert!(prompt.compaction(&policy(4, 4)).unwrap().is_some());
-}
-
-fn window() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        (0usize..8).prop_map(Window::last),
-        (1usize..8).prop_map(|n| Window::last(n).starting_with_user()),
-        (1usize..4).prop_map(|n| Window::last(n).exactly()),
-        (1usize..4).prop_map(Window::turns),
-        (1usize..6, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
-        Just(Window::all()),
-    ]
 }
 
 counted! {

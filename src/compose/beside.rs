@@ -127,6 +127,12 @@ impl Composer {
         self.pins.then_some(pins::SLOT).into_iter().chain(summary)
     }
 
+    /// Returns the names of the slots that a read is to name besides where what it shows ends before
+    /// what is stored by now.
+    pub(crate) fn earlier_slots(&self) -> Option<&'static str> {
+        self.summary.then_some(summary::EARLIER_SLOT)
+    }
+
     /// Returns the positions of the single records that a read is to name besides the newest ones,
     /// by the slots of what was read: those of pins. Positions that the memory does not return are
     /// not there any more.

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Origin, Prompt};
+use super::{Origin, Prompt, Report};
 use crate::token::{Estimate, TokenCounter};
 
 /// The part of a prompt that a provider can serve from its cache of the one before it.
@@ -162,8 +162,15 @@ impl Prompt {
         if let Some(late) = late {
             return Break::LateResult(late.seq);
         }
+        let is_joined = [now, then].iter().flatten().any(|it| matches!(it, Origin::Joined(_)));
+        let differs = |what: fn(&Report) -> Option<u64>| {
+            is_joined && what(self.report()) != what(previous.report())
+        };
         match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
+            // Some providers have them as one message with the question behind them.
+            _ if differs(|report| report.summary) => Break::Summary,
+            _ if differs(|report| report.notice) => Break::Notice,
             _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
             _ if now == Some(Origin::Summary) || then == Some(Origin::Summary) => Break::Summary,

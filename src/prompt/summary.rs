@@ -11,7 +11,8 @@ use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
 use crate::pins;
 use crate::record::{Snapshot, places};
 use crate::summary::{
-    Compaction, CompactionPolicy, Looked, SLOT, Summaries, Summarizer, Summary, look, stretch,
+    Compaction, CompactionPolicy, EARLIER_SLOT, Looked, SLOT, Summaries, Summarizer, Summary, look,
+    stretch,
 };
 
 impl<M: ?Sized> MemoryPrompt<M> {
@@ -67,9 +68,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // Another text is another summary, not this one once more.
         let id = format!("summary:{}:{:016x}", due.id, hash(&text));
         let summary = Summary { covers: due.covers, text };
-        let content = Summaries::content(before, summary, due.seen.start, limits.slot)?;
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
-        let append = Append::default().set_slot(SLOT, content, expected);
+        let append = Summaries::commit(before, summary, expected, limits.slot)?;
         if limits.recognises_ids() {
             return Ok(append.with_id(id).since(&due.seen));
         }
@@ -83,8 +83,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
             return Ok(None);
         };
-        let content = summaries.undone(seen.start)?;
-        Ok(Some(Append::default().set_slot(SLOT, content, version)))
+        summaries.undo(version, limits.slot).map(Some)
     }
 }
 
@@ -96,7 +95,7 @@ fn hash(text: &str) -> u64 {
 
 /// The read that shows which summary there is.
 pub(super) fn newest() -> Read {
-    Read::newest(1).slots([SLOT, pins::SLOT])
+    Read::newest(1).slots([SLOT, EARLIER_SLOT, pins::SLOT])
 }
 
 /// Returns the summary that a snapshot shows.
@@ -170,8 +169,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Stores a summary of what was due, if it is still due: no other was stored or taken back
     /// meanwhile. To store the same one again after a lost answer changes nothing.
     ///
-    /// The summaries before it are kept beside it, up to 16 of them as far as the slot holds, while
-    /// the memory holds the messages behind them: for [`undo_summary`](Self::undo_summary).
+    /// The summaries before it are kept beside it, up to 16 of them as far as a slot holds,
+    /// whatever was evicted since: for [`undo_summary`](Self::undo_summary).
     ///
     /// # Errors
     ///

@@ -290,8 +290,7 @@ impl Turn {
         let end = base.end;
         let mut snapshot = base.clone();
         self.staged = self.staged_from(end);
-        snapshot.records.extend(self.staged.clone());
-        snapshot.end = end + staged as u64;
+        snapshot.stage(self.staged.clone());
         if self.document.before_temporaries == 0 {
             self.document.before_temporaries = staged;
         }
@@ -337,6 +336,9 @@ impl Turn {
         }
         if self.limits.has_slots() {
             read = read.slots(composer.slots());
+            if self.seen().is_some() {
+                read = read.slots(composer.earlier_slots());
+            }
         }
         Step::Read(read)
     }
