@@ -43,11 +43,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Expected};
 use crate::message::Message;
 use crate::record::{Slot, Snapshot};
 pub use due::Compaction;
-pub(crate) use due::{Looked, look, stretch};
+pub(crate) use due::{Looked, OPEN, look, stretch};
 pub use policy::CompactionPolicy;
 
 /// The slot in which the summary of a conversation is kept, so that every process sees it.
@@ -75,7 +74,7 @@ pub struct Summary {
 /// Something that writes the summary of what is due.
 ///
 /// Closures are, and so is a model, as
-/// [`SummaryModel`](crate::conversation::SummaryModel) asks it.
+/// [`ModelSummarizer`](crate::conversation::ModelSummarizer) asks it.
 pub trait Summarizer {
     /// Returns the text of the summary, for the messages that are due and the summary before them.
     ///
@@ -156,42 +155,37 @@ impl Summaries {
         Ok(all.pop().map(|current| Self { current, earlier: all }))
     }
 
-    /// Returns the append that stores a newer summary before these.
-    pub(crate) fn commit(
+    /// Returns the contents of both slots with a newer summary before these, as far as `most` bytes
+    /// hold the earlier ones.
+    pub(crate) fn committed(
         before: Option<Self>,
         current: Summary,
-        expected: Expected,
         most: usize,
-    ) -> Result<Append> {
-        let append = Document { version: VERSION, current: Some(current) }.set(expected)?;
-        let Some(Self { current, mut earlier }) = before else { return Ok(append) };
-        earlier.push(current);
-        set_earlier(append, earlier, most)
+    ) -> Result<[Vec<u8>; 2]> {
+        let mut earlier = Vec::new();
+        if let Some(before) = before {
+            earlier = before.earlier;
+            earlier.push(before.current);
+        }
+        Ok([written(&Document { version: VERSION, current: Some(current) })?, held(earlier, most)?])
     }
 
-    /// Returns the append that takes the newest summary back.
-    pub(crate) fn undo(mut self, expected: Expected, most: usize) -> Result<Append> {
+    /// Returns the contents of both slots without the newest summary.
+    pub(crate) fn undone(mut self, most: usize) -> Result<[Vec<u8>; 2]> {
         let current = self.earlier.pop();
-        let append = Document { version: VERSION, current }.set(expected)?;
-        set_earlier(append, self.earlier, most)
+        Ok([written(&Document { version: VERSION, current })?, held(self.earlier, most)?])
     }
 }
 
-impl Document {
-    fn set(&self, expected: Expected) -> Result<Append> {
-        Ok(Append::default().set_slot(SLOT, written(self)?, expected))
-    }
-}
-
-/// Sets the earlier summaries, as far as the slot holds: the oldest are let go. Who has the slot of
-/// the newest one has this one too.
-fn set_earlier(append: Append, mut earlier: Vec<Summary>, most: usize) -> Result<Append> {
+/// Returns the earlier summaries as they are written, as far as the slot holds: the oldest are let
+/// go.
+fn held(mut earlier: Vec<Summary>, most: usize) -> Result<Vec<u8>> {
     earlier.drain(..earlier.len().saturating_sub(EARLIER));
     let mut document = Earlier { version: VERSION, earlier };
     loop {
         let content = written(&document)?;
         if content.len() <= most || document.earlier.is_empty() {
-            return Ok(append.set_slot(EARLIER_SLOT, content, Expected::Any));
+            return Ok(content);
         }
         document.earlier.remove(0);
     }

@@ -79,6 +79,7 @@ use crate::composed::{Prompt, Recalled};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Message, ToolCall};
+use crate::recall::Told;
 use crate::record::{Records, Snapshot};
 #[doc(no_inline)]
 pub use crate::tool::Tool;
@@ -111,6 +112,8 @@ pub struct Turn {
     /// The tokens that are kept free for recall, and the positions of what is recalled.
     kept_free: usize,
     recalled: Vec<Recalled>,
+    /// The outcome of the search for it, where there was one.
+    told: Option<Told>,
     /// True where somebody else may have the slot.
     is_lost: bool,
     /// True once the whole turn was to be stored.
@@ -142,6 +145,12 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Returns the same, whose report says why nothing is recalled.
+    fn with_told(mut self, told: Told) -> Self {
+        self.prompt = self.prompt.with_told(told.nothing, told.failed);
+        self
+    }
+
     /// Returns a question beside all turns, without tools.
     pub(crate) fn plain(prompt: Prompt) -> Self {
         Self { prompt, tools: Arc::from([]), round: 0 }
@@ -289,6 +298,7 @@ impl Turn {
             cache: ComposerCache::default(),
             kept_free: 0,
             recalled: Vec::new(),
+            told: None,
             is_lost: false,
             is_committing: false,
             is_again: false,

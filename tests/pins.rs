@@ -52,12 +52,12 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
     assert_eq!(prompt.pin(2).unwrap(), [2]);
     let before = prompt.build().unwrap();
     assert_eq!(texts(&before), ["Be brief.", "one", "two", "three"]);
-    assert!(before.report().pinned.is_empty());
+    assert!(before.report().pinned_before.is_empty());
 
     prompt.add_all(["four", "five"].map(Message::user)).unwrap();
     let passed = prompt.build().unwrap();
     assert_eq!(texts(&passed), ["Be brief.", "two", "three", "four", "five"]);
-    assert_eq!(passed.report().pinned, [2]);
+    assert_eq!(passed.report().pinned_before, [2]);
     assert_eq!((passed.report().sent, passed.report().older), (4, 2));
     assert!(passed.report().to_string().contains("pinned     2: sent before the window"));
 
@@ -253,7 +253,7 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
     prompt.pin(0).unwrap();
     let with = prompt.preview().unwrap();
     let (a, b) = (without.report(), with.report());
-    assert_eq!((b.pinned.as_slice(), sent(&with)[0]), ([0].as_slice(), 0));
+    assert_eq!((b.pinned_before.as_slice(), sent(&with)[0]), ([0].as_slice(), 0));
     assert!(b.sent < a.sent && b.tokens.unwrap().total <= 200, "{b}");
     assert!(b.tokens.unwrap().total > 190, "the room that is left is used: {b}");
     assert_eq!(b.message_tokens.len(), with.len());
@@ -267,7 +267,7 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
     // Truncation cuts what is pinned, as it cuts the newest message.
     prompt.configure(|composer| composer.truncate(Truncate::chars(100).unwrap()));
     let cut = prompt.build().unwrap();
-    assert_eq!(cut.report().pinned, [0]);
+    assert_eq!(cut.report().pinned_before, [0]);
     assert!(sent(&cut).contains(&201), "the second is in its place");
     assert_eq!(cut.report().truncated.len(), 2);
 }
@@ -340,7 +340,7 @@ fn a_memory_that_evicts_evicts_what_is_pinned() {
         over(MessageWindowChatMemory::new(DefaultChatMemory::new(), 10).unwrap()).max_messages(2);
     prompt.add_all(chatter(5)).unwrap();
     prompt.pin(0).unwrap();
-    assert_eq!(prompt.build().unwrap().report().pinned, [0]);
+    assert_eq!(prompt.build().unwrap().report().pinned_before, [0]);
     prompt.add_all(chatter(10)).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!(built.len(), 2);
@@ -421,7 +421,7 @@ fn conversations_and_turns_send_pins() {
     assert_eq!(conversation.say("What may I eat?").unwrap().text(), "done");
     for asked in model.asked() {
         assert_eq!(asked[0].text(), "I am allergic to nuts.");
-        assert_eq!(asked.report().pinned, [0]);
+        assert_eq!(asked.report().pinned_before, [0]);
     }
     let [first, second] = &model.asked()[..] else { unreachable!("it was asked twice") };
     assert_eq!(second.shared_prefix(first).messages, 1, "the window moved, the pin did not");
@@ -436,7 +436,7 @@ fn what_is_pinned_is_not_recalled_besides() {
     prompt.pin(1).unwrap();
     prompt.set_recall(Recall::words());
     let built = prompt.build().unwrap();
-    assert_eq!(built.report().pinned, [1]);
+    assert_eq!(built.report().pinned_before, [1]);
     let recalled: Vec<u64> = built.report().recalled.iter().map(|it| it.seq).collect();
     assert!(recalled.contains(&0) && !recalled.contains(&1), "{recalled:?}");
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use memory_prompt::conversation::{Conversation, Scripted, SummaryModel};
+use memory_prompt::conversation::{Conversation, ModelSummarizer, Scripted};
 use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::message::AiMessage;
 use memory_prompt::report::{Break, Origin};
@@ -164,7 +164,7 @@ fn earlier_summaries_are_kept_and_come_back() {
 fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
     let prompt = over(DefaultChatMemory::new());
     prompt.add_all(talk(20)).unwrap();
-    let policy = policy(4, 10).at_most(100);
+    let policy = policy(4, 10).text_at_most(100);
     let before = prompt.preview().unwrap();
     let unchanged = |kind: ErrorKind, outcome: memory_prompt::Result<bool>| {
         let error = outcome.unwrap_err();
@@ -189,14 +189,14 @@ fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
     let cut_off = |stop| {
         let mut reply = Reply::from(AiMessage::new("Goals: to"));
         reply.stop = Some(stop);
-        SummaryModel::new(Scripted::new().says(reply))
+        ModelSummarizer::new(Scripted::new().says(reply))
     };
     unchanged(ErrorKind::Model, prompt.compact(&policy, &cut_off(Stop::Length)));
     unchanged(
         ErrorKind::Model,
-        prompt.compact(&policy, &SummaryModel::new(Scripted::new().fails("no"))),
+        prompt.compact(&policy, &ModelSummarizer::new(Scripted::new().fails("no"))),
     );
-    let calls = SummaryModel::new(Scripted::new().calls("look", serde_json::json!({})));
+    let calls = ModelSummarizer::new(Scripted::new().calls("look", serde_json::json!({})));
     unchanged(ErrorKind::Invalid, prompt.compact(&policy, &calls));
 
     // One that lies is quoted as what it is, and taken back; nothing was lost.

@@ -164,6 +164,15 @@ impl Composer {
         Ok(beside)
     }
 
+    /// Returns the summary alone, with the window reaching back to it from this end.
+    pub(super) fn summed_as_of(&self, beside: &Beside, end: u64) -> Beside {
+        let summary = beside.summary.as_ref().map(|it| {
+            let (covers, message) = (it.covers.min(end), Arc::clone(&it.message));
+            Summed { covers, message, from: self.reaches_back(covers, end) }
+        });
+        Beside { summary, ..Beside::default() }
+    }
+
     /// Returns the position to which a window reaches back: all that is not covered, or where that
     /// is too much as far as it may, in steps.
     fn reaches_back(&self, covers: u64, end: u64) -> u64 {

@@ -174,8 +174,8 @@ impl Prompt {
             _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
             _ if now == Some(Origin::Summary) || then == Some(Origin::Summary) => Break::Summary,
-            (_, Some(seq)) if self.report().pinned.contains(&seq) => Break::Pin(seq),
-            (Some(seq), _) if previous.report().pinned.contains(&seq) => Break::Pin(seq),
+            (_, Some(seq)) if self.report().pinned_before.contains(&seq) => Break::Pin(seq),
+            (Some(seq), _) if previous.report().pinned_before.contains(&seq) => Break::Pin(seq),
             (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
             (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {

@@ -8,7 +8,7 @@ use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
-use crate::message::Message;
+use crate::message::{Message, Role};
 use crate::recall::{Asked, Found, Recall, Search, Wants};
 use crate::record::Snapshot;
 
@@ -50,7 +50,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
         staged: &[Message],
     ) -> Asked {
         let report = prompt.report();
+        // Of a result that is cleared nothing is sent.
+        let is_cleared = |seq: &u64| {
+            let mut cleared = report.cleared.iter();
+            cleared.any(|it| it.seq == *seq && it.role == Role::Tool)
+        };
         let sent = prompt.with_origins().filter_map(|(origin, _)| origin.seq());
+        let sent = sent.filter(|seq| !is_cleared(seq));
         let joined = report.adapted.iter().filter(|it| it.how == How::Joined);
         // What is left out for want of room can be quoted; what somebody has dropped can't.
         let is_dropped = |why| !matches!(why, Why::OverBudget | Why::RestOfTurn | Why::Opening);
