@@ -71,7 +71,7 @@ fn a_summary_stands_behind_system_and_pins_in_place_of_what_it_covers() {
     let texts = texts(&built);
     assert_eq!(texts[..2], ["Be brief.", "answer 1"]);
     assert!(texts[2].starts_with("Summary of this conversation up to message 31"));
-    assert!(texts[2].ends_with("Much was said."));
+    assert!(texts[2].ends_with("\n\nMuch was said.\n\n(End of the summary.)"));
     assert_eq!(
         texts[3..],
         (16..20).flat_map(|i| [format!("question {i}"), format!("answer {i}")]).collect::<Vec<_>>()

@@ -88,15 +88,16 @@ impl<M: AsyncModel> ModelSummarizer<M> {
     /// Returns the text of the summary, as an async model writes it.
     ///
     /// ```
+    /// # #[cfg(feature = "tokio")]
     /// # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
-    /// use memory_prompt::adapt::BlockingAsAsync;
+    /// use memory_prompt::adapt::ToAsync;
     /// use memory_prompt::conversation::{Asking, ModelError, ModelSummarizer};
     /// use memory_prompt::summary::CompactionPolicy;
     /// use memory_prompt::turn::Reply;
-    /// use memory_prompt::{AsyncPrompt, DefaultChatMemory, Message};
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
     ///
-    /// let memory = BlockingAsAsync::new(DefaultChatMemory::new());
-    /// let mut prompt = AsyncPrompt::new(memory).max_messages(2).with_summary();
+    /// let memory = ToAsync::new(DefaultChatMemory::new()); // or one that is async by itself
+    /// let prompt = MemoryPrompt::new_async(memory).max_messages(2).with_summary();
     /// for text in ["I am Ada.", "I live in London.", "Bye."] {
     ///     prompt.add(Message::user(text)).await?;
     /// }
