@@ -119,19 +119,19 @@ impl<M: AsyncModel> ModelSummarizer<M> {
         due: Compaction,
     ) -> Result<String, Box<dyn StdError + Send + Sync>> {
         let (heard, stops) = (Heard::by(|_| {}), Arc::new(AtomicU64::new(0)));
-        text_of(self.model.ask(Asking::new(self.asks(&due)?, &heard, &stops, 0)).await?)
+        text_of(&self.model.ask(Asking::new(self.asks(&due)?, &heard, &stops, 0)).await?)
     }
 }
 
 impl<M: Model> Summarizer for ModelSummarizer<M> {
     fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>> {
         let (heard, stops) = (Heard::by(|_| {}), Arc::new(AtomicU64::new(0)));
-        text_of(self.model.ask(&Asking::new(self.asks(due)?, &heard, &stops, 0))?)
+        text_of(&self.model.ask(&Asking::new(self.asks(due)?, &heard, &stops, 0))?)
     }
 }
 
 /// Returns what the model wrote, if it came to an end.
-fn text_of(reply: Reply) -> Result<String, Box<dyn StdError + Send + Sync>> {
+fn text_of(reply: &Reply) -> Result<String, Box<dyn StdError + Send + Sync>> {
     match reply.stop {
         Some(Stop::Length | Stop::Broken | Stop::Filtered | Stop::Malformed) => {
             Err("the summary was cut off".into())
