@@ -1,6 +1,6 @@
 //! Pins, summaries, clearing and notices where they meet turns, providers and each other: what a
 //! reader found, each as the story of its bug.
-#![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 #[path = "common/sent.rs"]
 mod sent;
@@ -36,6 +36,7 @@ fn policy(keep: usize, step: usize) -> CompactionPolicy {
 
 type Wrote = std::result::Result<String, std::io::Error>;
 
+#[allow(clippy::unnecessary_wraps)] // a summariser may fail
 fn notes(due: &Compaction) -> Wrote {
     Ok(format!("Notes up to {}.", due.covers))
 }
