@@ -115,7 +115,7 @@ impl Prompt {
         SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
-    /// Returns this prompt with its [`Report`](super::Report) saying what it shares with the one
+    /// Returns this prompt with its [`Report`] saying what it shares with the one
     /// before it.
     #[doc(alias = "after")]
     #[doc(alias = "diff")]
@@ -125,7 +125,7 @@ impl Prompt {
         self
     }
 
-    /// Returns this prompt with its [`Report`](super::Report) saying with which tools and options it
+    /// Returns this prompt with its [`Report`] saying with which tools and options it
     /// is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
     #[must_use]
     pub fn sent_as(mut self, fingerprint: Fingerprint) -> Self {
