@@ -98,9 +98,8 @@ impl<M: AsyncModel> ModelSummarizer<M> {
     ///
     /// let memory = ToAsync::new(DefaultChatMemory::new()); // or one that is async by itself
     /// let prompt = MemoryPrompt::new_async(memory).max_messages(2).with_summary();
-    /// for text in ["I am Ada.", "I live in London.", "Bye."] {
-    ///     prompt.add(Message::user(text)).await?;
-    /// }
+    /// prompt.add_all([Message::user("I am Ada, of London."), Message::ai("Hi!")]).await?;
+    /// prompt.add(Message::user("Bye.")).await?;
     /// let model = |_: Asking<'static>| async {
     ///     Ok::<_, ModelError>(Reply::from("Facts: the user is Ada, of London."))
     /// };
