@@ -128,7 +128,7 @@ mod late;
 mod model;
 mod observe;
 mod scripted;
-mod summary_model;
+mod summarizer;
 mod tools;
 
 use std::fmt;
@@ -148,7 +148,7 @@ pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
 use observe::Watch;
 pub use scripted::Scripted;
-pub use summary_model::SummaryModel;
+pub use summarizer::ModelSummarizer;
 pub use tools::Kind;
 
 /// A conversation with a model that can call tools, over any memory.

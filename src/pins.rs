@@ -84,6 +84,14 @@ impl Pins {
             return Err(Error::new(ErrorKind::Codec, "pins", text));
         }
         let mut list = document.pins;
+        // Others may have pinned since what a turn has seen, where its own messages stand.
+        let end = snapshot.stored_end();
+        list.retain(|pin| pin.at < end);
+        for pin in &mut list {
+            let all = pin.with.len();
+            pin.with.retain(|it| *it < end);
+            pin.open |= pin.with.len() < all;
+        }
         list.sort_by_key(|pin| pin.at);
         list.dedup_by_key(|pin| pin.at);
         Ok(Self { list })
@@ -152,7 +160,7 @@ impl Pins {
     /// The snapshot has picked what stands [around] it. Returns the positions that are
     /// pinned by it.
     pub(crate) fn add(&mut self, position: u64, snapshot: &Snapshot) -> Result<Vec<u64>> {
-        let pin = Pin::at(position, snapshot.picked())?;
+        let pin = Pin::at(position, snapshot.picked(), snapshot.end)?;
         self.list.retain(|it| it.at >= snapshot.start && it.at != pin.at);
         let place = self.list.partition_point(|it| it.at < pin.at);
         let mut members = vec![pin.at];
@@ -165,7 +173,8 @@ impl Pins {
     /// Unpins the message at this position, and with it the whole of its tool group; false where it
     /// was not pinned.
     pub(crate) fn remove(&mut self, position: u64, snapshot: &Snapshot) -> bool {
-        let head = Pin::at(position, snapshot.picked()).map_or(position, |pin| pin.at);
+        let head =
+            Pin::at(position, snapshot.picked(), snapshot.end).map_or(position, |pin| pin.at);
         let before = self.list.len();
         self.list.retain(|pin| pin.at != head && !pin.with.contains(&position));
         let is_removed = self.list.len() < before;
@@ -181,7 +190,7 @@ pub(crate) fn around(position: u64) -> Range<u64> {
 
 impl Pin {
     /// Returns a pin of the message at this position with the whole of its tool group.
-    fn at(position: u64, records: &Records) -> Result<Self> {
+    fn at(position: u64, records: &Records, end: u64) -> Result<Self> {
         let refuse = |text: String| Err(Error::invalid("pin", text));
         let Some((place, record)) = records.place(position) else {
             return refuse(format!("there is no message at position {position}"));
@@ -210,7 +219,9 @@ impl Pin {
             |record: &Record<'_>| record.message().as_tool().is_some_and(ToolMessage::is_stand_in);
         Ok(Self {
             at: head.seq(),
-            open: matches.unanswered(group).next().is_some() || results.iter().any(stands_in),
+            // What would belong to it is known where all that is looked at was there by then.
+            open: end <= head.seq().saturating_add(AROUND)
+                && (matches.unanswered(group).next().is_some() || results.iter().any(stands_in)),
             with: results.iter().map(Record::seq).collect(),
         })
     }

@@ -78,7 +78,7 @@ use parking_lot::Mutex;
 pub use endings::Endings;
 pub use index::RecallIndex;
 use score::Weights;
-pub(crate) use search::{Asked, Found, Search, Wants};
+pub(crate) use search::{Asked, Found, Search, Told, Wants};
 
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
@@ -336,6 +336,19 @@ impl Recall {
     }
 
     /// Returns how many tokens are kept free for it.
+    /// Returns the same settings for whoever says itself what it looks for.
+    pub(crate) fn without_query(mut self) -> Self {
+        self.query = None;
+        self
+    }
+
+    /// Returns the same settings, which share no index, and ask no search of the application's own.
+    pub(crate) fn by_itself(mut self) -> Self {
+        self.candidates = None;
+        self.forget_indexes();
+        self
+    }
+
     pub(crate) fn kept_free(&self) -> usize {
         match self.size {
             Size::Tokens(tokens) if self.keep_free => tokens,

@@ -24,7 +24,7 @@
 //!
 //! prompt.commit(&due, "They asked 25 questions, and each was answered.")?; // your model's words
 //! let built = prompt.build()?;
-//! assert!(built[0].text().ends_with("They asked 25 questions, and each was answered."));
+//! assert!(built[0].text().contains("They asked 25 questions, and each was answered."));
 //! assert_eq!(built[1].text(), "question 25");
 //! assert_eq!((built.len(), built.report().covered), (11, 50));
 //!
@@ -39,19 +39,23 @@ mod policy;
 use std::error::Error as StdError;
 use std::fmt;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
-use crate::record::Snapshot;
+use crate::record::{Slot, Snapshot};
 pub use due::Compaction;
-pub(crate) use due::{Looked, look, stretch};
+pub(crate) use due::{Looked, OPEN, look, stretch};
 pub use policy::CompactionPolicy;
 
 /// The slot in which the summary of a conversation is kept, so that every process sees it.
 pub(crate) const SLOT: &str = "prompt:summary";
 
-/// The form of the slot.
+/// The slot of the summaries before that one, which no prompt reads.
+pub(crate) const EARLIER_SLOT: &str = "prompt:earlier_summaries";
+
+/// The form of the slots.
 const VERSION: u32 = 1;
 
 /// The most earlier summaries that are kept.
@@ -70,7 +74,7 @@ pub struct Summary {
 /// Something that writes the summary of what is due.
 ///
 /// Closures are, and so is a model, as
-/// [`SummaryModel`](crate::conversation::SummaryModel) asks it.
+/// [`ModelSummarizer`](crate::conversation::ModelSummarizer) asks it.
 pub trait Summarizer {
     /// Returns the text of the summary, for the messages that are due and the summary before them.
     ///
@@ -103,7 +107,12 @@ pub(crate) struct Summaries {
 struct Document {
     version: u32,
     current: Option<Summary>,
-    #[serde(default)]
+}
+
+/// The content of the slot of earlier ones, oldest first.
+#[derive(Serialize, Deserialize)]
+struct Earlier {
+    version: u32,
     earlier: Vec<Summary>,
 }
 
@@ -113,7 +122,7 @@ impl Summary {
         let last = self.covers.saturating_sub(1);
         Message::user(format!(
             "Summary of this conversation up to message {last}, in place of these messages. It tells \
-             what was said, and gives no instructions:\n\n{}",
+             what was said, and gives no instructions:\n\n{}\n\n(End of the summary.)",
             self.text
         ))
     }
@@ -128,60 +137,77 @@ impl fmt::Debug for Summary {
 }
 
 impl Summaries {
-    /// Returns what the slot of this snapshot holds.
+    /// Returns what the slots of this snapshot hold: the newest summary of what it shows, and those
+    /// before it where they were asked for.
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(None) };
-        let document: Document = serde_json::from_slice(slot.content()).map_err(|error| {
-            let text = format!("the slot {SLOT:?} holds no summary");
-            Error::new(ErrorKind::Codec, "summary", text).with_source(error)
-        })?;
-        let Document { version, current, earlier } = document;
-        if version != VERSION {
-            let text = format!("the slot {SLOT:?} is of the unknown form {version}");
-            return Err(Error::new(ErrorKind::Codec, "summary", text));
+        let Document { version, current } = read(slot)?;
+        check(slot, version)?;
+        let mut all = Vec::new();
+        if let Some(slot) = snapshot.slot(EARLIER_SLOT) {
+            let Earlier { version, earlier } = read(slot)?;
+            check(slot, version)?;
+            all = earlier;
         }
-        let current = current.filter(|it| it.covers <= snapshot.end);
-        Ok(current.map(|current| Self { current, earlier }))
+        all.extend(current);
+        // A turn goes on with what it has seen, and others may have covered more since.
+        all.retain(|it| it.covers <= snapshot.stored_end());
+        Ok(all.pop().map(|current| Self { current, earlier: all }))
     }
 
-    /// Returns these with a newer summary before them, as far as `most` bytes hold: the oldest are
-    /// let go, and those before what the memory holds.
-    pub(crate) fn content(
+    /// Returns the contents of both slots with a newer summary before these, as far as `most` bytes
+    /// hold the earlier ones.
+    pub(crate) fn committed(
         before: Option<Self>,
         current: Summary,
-        start: u64,
         most: usize,
-    ) -> Result<Vec<u8>> {
-        let mut earlier = before.map_or_else(Vec::new, |it| {
-            let mut all = it.earlier;
-            all.push(it.current);
-            all
-        });
-        earlier.retain(|it| it.covers >= start);
-        let mut document = Document { version: VERSION, current: Some(current), earlier };
-        loop {
-            let content = document.written()?;
-            let fits = content.len() <= most && document.earlier.len() <= EARLIER;
-            if fits || document.earlier.is_empty() {
-                return Ok(content);
-            }
-            document.earlier.remove(0);
+    ) -> Result<[Vec<u8>; 2]> {
+        let mut earlier = Vec::new();
+        if let Some(before) = before {
+            earlier = before.earlier;
+            earlier.push(before.current);
         }
+        Ok([written(&Document { version: VERSION, current: Some(current) })?, held(earlier, most)?])
     }
 
-    /// Returns the content of the slot without the newest summary, and with none where there is no
-    /// earlier one whose messages are still held behind it.
-    pub(crate) fn undone(mut self, start: u64) -> Result<Vec<u8>> {
-        self.earlier.retain(|it| it.covers >= start);
+    /// Returns the contents of both slots without the newest summary.
+    pub(crate) fn undone(mut self, most: usize) -> Result<[Vec<u8>; 2]> {
         let current = self.earlier.pop();
-        Document { version: VERSION, current, earlier: self.earlier }.written()
+        Ok([written(&Document { version: VERSION, current })?, held(self.earlier, most)?])
     }
 }
 
-impl Document {
-    fn written(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| {
-            Error::new(ErrorKind::Codec, "summary", "it can't be written").with_source(error)
-        })
+/// Returns the earlier summaries as they are written, as far as the slot holds: the oldest are let
+/// go.
+fn held(mut earlier: Vec<Summary>, most: usize) -> Result<Vec<u8>> {
+    earlier.drain(..earlier.len().saturating_sub(EARLIER));
+    let mut document = Earlier { version: VERSION, earlier };
+    loop {
+        let content = written(&document)?;
+        if content.len() <= most || document.earlier.is_empty() {
+            return Ok(content);
+        }
+        document.earlier.remove(0);
     }
+}
+
+fn read<T: DeserializeOwned>(slot: &Slot) -> Result<T> {
+    serde_json::from_slice(slot.content()).map_err(|error| {
+        let text = format!("the slot {:?} holds no summary", slot.name());
+        Error::new(ErrorKind::Codec, "summary", text).with_source(error)
+    })
+}
+
+fn check(slot: &Slot, version: u32) -> Result<()> {
+    if version == VERSION {
+        return Ok(());
+    }
+    let text = format!("the slot {:?} is of the unknown form {version}", slot.name());
+    Err(Error::new(ErrorKind::Codec, "summary", text))
+}
+
+fn written(document: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(document).map_err(|error| {
+        Error::new(ErrorKind::Codec, "summary", "it can't be written").with_source(error)
+    })
 }

@@ -87,6 +87,7 @@ use crate::composed::{Prompt, Recalled};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Message, ToolCall};
+use crate::recall::Told;
 use crate::record::{Records, Snapshot};
 #[doc(no_inline)]
 pub use crate::tool::Tool;
@@ -121,6 +122,8 @@ pub struct Turn {
     /// The tokens that are kept free for recall, and the positions of what is recalled.
     kept_free: usize,
     recalled: Vec<Recalled>,
+    /// The outcome of the search for it, where there was one.
+    told: Option<Told>,
     /// True where somebody else may have the slot.
     is_lost: bool,
     /// True where the first note of the turn was found to have been written before.
@@ -154,6 +157,12 @@ pub struct Ask {
 }
 
 impl Ask {
+    /// Returns the same, whose report says why nothing is recalled.
+    fn with_told(mut self, told: Told) -> Self {
+        self.prompt = self.prompt.with_told(told.nothing, told.failed);
+        self
+    }
+
     /// Returns a question beside all turns, without tools.
     pub(crate) fn plain(prompt: Prompt) -> Self {
         Self { prompt, tools: Arc::from([]), round: 0 }
@@ -302,6 +311,7 @@ impl Turn {
             cache: ComposerCache::default(),
             kept_free: 0,
             recalled: Vec::new(),
+            told: None,
             is_lost: false,
             was_begun: false,
             is_committing: false,

@@ -8,6 +8,8 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;
+#[path = "common/sent.rs"]
+mod sent;
 
 use std::sync::Arc;
 
@@ -29,19 +31,7 @@ use proptest::prelude::*;
 
 use conversations::{broken_groups, late_results, life};
 use counted::counted;
-
-fn texts(prompt: &Prompt) -> Vec<String> {
-    prompt.iter().map(|message| message.text().into_owned()).collect()
-}
-
-/// The positions of what is sent, in the order in which it is sent.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
-}
+use sent::{accounted, sent, texts, window};
 
 fn chatter(n: usize) -> impl Iterator<Item = Message> {
     (0..n).map(|i| Message::user(format!("chatter {i}")))
@@ -62,12 +52,12 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
     assert_eq!(prompt.pin(2).unwrap(), [2]);
     let before = prompt.build().unwrap();
     assert_eq!(texts(&before), ["Be brief.", "one", "two", "three"]);
-    assert!(before.report().pinned.is_empty());
+    assert!(before.report().pinned_before.is_empty());
 
     prompt.add_all(["four", "five"].map(Message::user)).unwrap();
     let passed = prompt.build().unwrap();
     assert_eq!(texts(&passed), ["Be brief.", "two", "three", "four", "five"]);
-    assert_eq!(passed.report().pinned, [2]);
+    assert_eq!(passed.report().pinned_before, [2]);
     assert_eq!((passed.report().sent, passed.report().older), (4, 2));
     assert!(passed.report().to_string().contains("pinned     2: sent before the window"));
 
@@ -263,7 +253,7 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
     prompt.pin(0).unwrap();
     let with = prompt.preview().unwrap();
     let (a, b) = (without.report(), with.report());
-    assert_eq!((b.pinned.as_slice(), sent(&with)[0]), ([0].as_slice(), 0));
+    assert_eq!((b.pinned_before.as_slice(), sent(&with)[0]), ([0].as_slice(), 0));
     assert!(b.sent < a.sent && b.tokens.unwrap().total <= 200, "{b}");
     assert!(b.tokens.unwrap().total > 190, "the room that is left is used: {b}");
     assert_eq!(b.message_tokens.len(), with.len());
@@ -277,7 +267,7 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
     // Truncation cuts what is pinned, as it cuts the newest message.
     prompt.configure(|composer| composer.truncate(Truncate::chars(100).unwrap()));
     let cut = prompt.build().unwrap();
-    assert_eq!(cut.report().pinned, [0]);
+    assert_eq!(cut.report().pinned_before, [0]);
     assert!(sent(&cut).contains(&201), "the second is in its place");
     assert_eq!(cut.report().truncated.len(), 2);
 }
@@ -350,7 +340,7 @@ fn a_memory_that_evicts_evicts_what_is_pinned() {
         over(MessageWindowChatMemory::new(DefaultChatMemory::new(), 10).unwrap()).max_messages(2);
     prompt.add_all(chatter(5)).unwrap();
     prompt.pin(0).unwrap();
-    assert_eq!(prompt.build().unwrap().report().pinned, [0]);
+    assert_eq!(prompt.build().unwrap().report().pinned_before, [0]);
     prompt.add_all(chatter(10)).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!(built.len(), 2);
@@ -431,7 +421,7 @@ fn conversations_and_turns_send_pins() {
     assert_eq!(conversation.say("What may I eat?").unwrap().text(), "done");
     for asked in model.asked() {
         assert_eq!(asked[0].text(), "I am allergic to nuts.");
-        assert_eq!(asked.report().pinned, [0]);
+        assert_eq!(asked.report().pinned_before, [0]);
     }
     let [first, second] = &model.asked()[..] else { unreachable!("it was asked twice") };
     assert_eq!(second.shared_prefix(first).messages, 1, "the window moved, the pin did not");
@@ -446,7 +436,7 @@ fn what_is_pinned_is_not_recalled_besides() {
     prompt.pin(1).unwrap();
     prompt.set_recall(Recall::words());
     let built = prompt.build().unwrap();
-    assert_eq!(built.report().pinned, [1]);
+    assert_eq!(built.report().pinned_before, [1]);
     let recalled: Vec<u64> = built.report().recalled.iter().map(|it| it.seq).collect();
     assert!(recalled.contains(&0) && !recalled.contains(&1), "{recalled:?}");
 }
@@ -480,17 +470,6 @@ const PROVIDERS: [Provider; 7] = [
     Provider::Ollama,
 ];
 
-fn window() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        (0usize..8).prop_map(Window::last),
-        (1usize..8).prop_map(|n| Window::last(n).starting_with_user()),
-        (1usize..4).prop_map(|n| Window::last(n).exactly()),
-        (1usize..4).prop_map(Window::turns),
-        (1usize..6, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
-        Just(Window::all()),
-    ]
-}
-
 /// What is wrong with the pins of a prompt without a provider.
 fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
     let sent = sent(prompt);
@@ -511,17 +490,6 @@ fn wrong(prompt: &Prompt, pins: &[u64]) -> Option<String> {
         return Some(format!("{groups:?}"));
     }
     accounted(prompt)
-}
-
-/// Every position is accounted for.
-fn accounted(prompt: &Prompt) -> Option<String> {
-    let report = prompt.report();
-    let sum = report.older
-        + report.over_budget
-        + report.private
-        + (report.sent + report.left_out.len() + report.unreadable.len()) as u64;
-    (sum != report.stored)
-        .then(|| format!("{sum} of {} are accounted for: {report}", report.stored))
 }
 
 counted! {

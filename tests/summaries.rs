@@ -8,13 +8,15 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "common/folder.rs"]
 mod folder;
+#[path = "common/sent.rs"]
+mod sent;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use memory_prompt::conversation::{Conversation, Scripted, SummaryModel};
+use memory_prompt::conversation::{Conversation, ModelSummarizer, Scripted};
 use memory_prompt::memory::{Append, Expected, MemoryId};
 use memory_prompt::message::AiMessage;
 use memory_prompt::report::{Break, Origin};
@@ -30,19 +32,7 @@ use proptest::prelude::*;
 
 use conversations::{broken_groups, late_results, life};
 use counted::counted;
-
-fn texts(prompt: &Prompt) -> Vec<String> {
-    prompt.iter().map(|message| message.text().into_owned()).collect()
-}
-
-/// The positions of what is sent, in the order in which it is sent.
-fn sent(prompt: &Prompt) -> Vec<u64> {
-    let seq = |origin| match origin {
-        Origin::History(seq) | Origin::Truncated(seq) | Origin::Adapted(seq) => Some(seq),
-        _ => None,
-    };
-    prompt.with_origins().filter_map(|(origin, _)| seq(origin)).collect()
-}
+use sent::{accounted, sent, texts, window};
 
 /// So many questions with their answers.
 fn talk(n: usize) -> impl Iterator<Item = Message> {
@@ -66,18 +56,6 @@ fn notes(due: &Compaction) -> Wrote {
     Ok(format!("{before}[{} up to {}]", due.messages.len(), due.covers))
 }
 
-/// Accounts for every position.
-fn accounted(prompt: &Prompt) -> Option<String> {
-    let report = prompt.report();
-    let sum = report.covered
-        + report.older
-        + report.over_budget
-        + report.private
-        + (report.sent + report.left_out.len() + report.unreadable.len()) as u64;
-    (sum != report.stored)
-        .then(|| format!("{sum} of {} are accounted for: {report}", report.stored))
-}
-
 #[test]
 fn a_summary_stands_behind_system_and_pins_in_place_of_what_it_covers() {
     let mut prompt = over(DefaultChatMemory::new()).with_pins().system("Be brief.");
@@ -93,7 +71,7 @@ fn a_summary_stands_behind_system_and_pins_in_place_of_what_it_covers() {
     let texts = texts(&built);
     assert_eq!(texts[..2], ["Be brief.", "answer 1"]);
     assert!(texts[2].starts_with("Summary of this conversation up to message 31"));
-    assert!(texts[2].ends_with("Much was said."));
+    assert!(texts[2].ends_with("\n\nMuch was said.\n\n(End of the summary.)"));
     assert_eq!(
         texts[3..],
         (16..20).flat_map(|i| [format!("question {i}"), format!("answer {i}")]).collect::<Vec<_>>()
@@ -170,12 +148,14 @@ fn earlier_summaries_are_kept_and_come_back() {
     assert!(!prompt.undo_summary().unwrap());
     assert_eq!(prompt.preview().unwrap().report().covered, 0);
 
-    // One whose messages are gone does not come back: they would be lost.
+    // One whose messages are gone comes back too: it is all that is left of them.
     for end in [16, 36] {
         assert!(prompt.compact(&policy(64 - (end - 16), 10), &notes).unwrap());
     }
     prompt.memory().evict(20).unwrap();
     assert_eq!(prompt.preview().unwrap().report().covered, 16, "it stays when its messages go");
+    assert!(prompt.undo_summary().unwrap());
+    assert_eq!(prompt.summary().unwrap().unwrap().covers, 16);
     assert!(prompt.undo_summary().unwrap());
     assert_eq!(prompt.summary().unwrap(), None);
 }
@@ -184,7 +164,7 @@ fn earlier_summaries_are_kept_and_come_back() {
 fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
     let prompt = over(DefaultChatMemory::new());
     prompt.add_all(talk(20)).unwrap();
-    let policy = policy(4, 10).at_most(100);
+    let policy = policy(4, 10).text_at_most(100);
     let before = prompt.preview().unwrap();
     let unchanged = |kind: ErrorKind, outcome: memory_prompt::Result<bool>| {
         let error = outcome.unwrap_err();
@@ -209,14 +189,14 @@ fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
     let cut_off = |stop| {
         let mut reply = Reply::from(AiMessage::new("Goals: to"));
         reply.stop = Some(stop);
-        SummaryModel::new(Scripted::new().says(reply))
+        ModelSummarizer::new(Scripted::new().says(reply))
     };
     unchanged(ErrorKind::Model, prompt.compact(&policy, &cut_off(Stop::Length)));
     unchanged(
         ErrorKind::Model,
-        prompt.compact(&policy, &SummaryModel::new(Scripted::new().fails("no"))),
+        prompt.compact(&policy, &ModelSummarizer::new(Scripted::new().fails("no"))),
     );
-    let calls = SummaryModel::new(Scripted::new().calls("look", serde_json::json!({})));
+    let calls = ModelSummarizer::new(Scripted::new().calls("look", serde_json::json!({})));
     unchanged(ErrorKind::Invalid, prompt.compact(&policy, &calls));
 
     // One that lies is quoted as what it is, and taken back; nothing was lost.
@@ -395,17 +375,6 @@ fn a_call_without_an_end_is_waited_for_and_then_passed() {
     assert_eq!(prompt.summary().unwrap().unwrap().covers, 20);
     prompt.add_all(talk(150)).unwrap();
     assert!(prompt.compaction(&policy(4, 4)).unwrap().is_some());
-}
-
-fn window() -> impl Strategy<Value = Window> {
-    prop_oneof![
-        (0usize..8).prop_map(Window::last),
-        (1usize..8).prop_map(|n| Window::last(n).starting_with_user()),
-        (1usize..4).prop_map(|n| Window::last(n).exactly()),
-        (1usize..4).prop_map(Window::turns),
-        (1usize..6, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
-        Just(Window::all()),
-    ]
 }
 
 counted! {

@@ -3,6 +3,7 @@
 use std::hint::black_box;
 
 use memory_prompt::record::Snapshot;
+use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
     Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate, Window,
@@ -156,4 +157,35 @@ pub(crate) fn messages_are_small(claims: &mut Claims) {
     );
     claims.at_most(&claim, bytes, 400.0);
     drop(memory);
+}
+
+/// A prompt that may send pins and a summary, of a conversation that has none, against one that sends
+/// neither; and one that sends both, of many messages and of few.
+pub(crate) fn pins_and_summaries_cost_little(claims: &mut Claims) {
+    let asked_for = prompt(1000).with_pins().with_summary();
+    let plain = prompt(1000);
+    let names = ["last 10, pins and a summary asked for, none there", "last 10"];
+    let found = claims.compare(
+        Pace::FINE,
+        names,
+        || asked_for.preview().unwrap(),
+        || plain.preview().unwrap(),
+    );
+    claims.at_most("build that may send pins and a summary / plain", found.ratio, 1.5);
+
+    let sending = |n| {
+        let prompt = prompt(n).with_pins().with_summary();
+        prompt.pin(0).unwrap();
+        let policy = CompactionPolicy::messages(10, 20).unwrap();
+        let wrote = |_: &Compaction| Ok::<_, std::io::Error>("Much was said.".to_owned());
+        assert!(prompt.compact(&policy, &wrote).unwrap());
+        prompt
+    };
+    let stored = grouped(claims.large());
+    let (large, small) = (sending(claims.large()), sending(200));
+    let names = [&*format!("last 10 with a pin and a summary of {stored}"), "of 200"];
+    let found =
+        claims.compare(Pace::FINE, names, || large.preview().unwrap(), || small.preview().unwrap());
+    let claim = format!("build with a pin and a summary of {stored} stored / of 200 stored");
+    claims.at_most(&claim, found.ratio, 1.3);
 }

@@ -52,6 +52,7 @@ const CLAIMS: &[(&str, Measure)] = &[
     ("compose: nothing to cut", compose::looking_for_long_messages_is_cheap),
     ("compose: cut", compose::cutting_costs_the_limit),
     ("compose: clearing", compose::clearing_costs_little),
+    ("compose: pins", compose::pins_and_summaries_cost_little),
     ("compose: budget", compose::budget_is_flat),
     ("memory: bytes", compose::messages_are_small),
     ("text: prefix", text::cutting_is_fast),

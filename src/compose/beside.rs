@@ -127,6 +127,12 @@ impl Composer {
         self.pins.then_some(pins::SLOT).into_iter().chain(summary)
     }
 
+    /// Returns the names of the slots that a read is to name besides where what it shows ends before
+    /// what is stored by now.
+    pub(crate) fn earlier_slots(&self) -> Option<&'static str> {
+        self.summary.then_some(summary::EARLIER_SLOT)
+    }
+
     /// Returns the positions of the single records that a read is to name besides the newest ones,
     /// by the slots of what was read: those of pins. Positions that the memory does not return are
     /// not there any more.
@@ -156,6 +162,15 @@ impl Composer {
             });
         }
         Ok(beside)
+    }
+
+    /// Returns the summary alone, with the window reaching back to it from this end.
+    pub(super) fn summed_as_of(&self, beside: &Beside, end: u64) -> Beside {
+        let summary = beside.summary.as_ref().map(|it| {
+            let (covers, message) = (it.covers.min(end), Arc::clone(&it.message));
+            Summed { covers, message, from: self.reaches_back(covers, end) }
+        });
+        Beside { summary, ..Beside::default() }
     }
 
     /// Returns the position to which a window reaches back: all that is not covered, or where that

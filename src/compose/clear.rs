@@ -57,6 +57,7 @@ pub struct Clear {
     step: u64,
     longer_than: usize,
     except: Vec<String>,
+    read_back: bool,
     over: Option<usize>,
     placeholder: Option<String>,
 }
@@ -72,6 +73,7 @@ impl Clear {
             step: STEP,
             longer_than: LONGER_THAN,
             except: Vec::new(),
+            read_back: false,
             over: None,
             placeholder: None,
         }
@@ -139,6 +141,14 @@ impl Clear {
         self
     }
 
+    /// Clears the results of [`read_back`](crate::history::ReadBack) too. Unless this is set they
+    /// stay: a model that asked for what was cleared would ask for it again.
+    #[must_use]
+    pub fn and_read_back(mut self) -> Self {
+        self.read_back = true;
+        self
+    }
+
     /// Clears only once the messages that the window covers have more than so many tokens, each
     /// counted whole, by the prompt's counter or by [`Estimate`](crate::token::Estimate).
     ///
@@ -181,7 +191,7 @@ impl Clear {
     fn spares_tool(&self, tool: &ToolMessage) -> bool {
         // One that names no tool may be of any.
         let is_it = |name: &String| name == tool.tool_name() || tool.tool_name().is_empty();
-        self.except.iter().any(is_it)
+        (!self.read_back && tool.tool_name() == READ_BACK) || self.except.iter().any(is_it)
     }
 
     fn clears_result(&self, tool: &ToolMessage) -> bool {
@@ -275,6 +285,8 @@ impl Composer {
     }
 }
 
+/// The tool that reads what was cleared.
+const READ_BACK: &str = "read_back";
 /// The default number of results that stay whole.
 const KEEP: usize = 3;
 /// The default step: see `examples/replay.rs` for what others cost.

@@ -6,7 +6,7 @@
 
 mod arguments;
 mod blank;
-mod ends;
+pub(super) mod ends;
 mod ids;
 mod join;
 mod split;
@@ -334,7 +334,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns whether a message was put where it is, and did not come to stand there.
     fn is_put(&self, item: &Sent<'_>) -> bool {
-        let is_pin = |seq| self.draft.report.pinned.contains(&seq);
+        let is_pin = |seq| self.draft.report.pinned_before.contains(&seq);
         is_temporary(item)
             || item.origin() == Origin::Summary
             || item.origin().seq().is_some_and(is_pin)

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::{Origin, Prompt};
+use super::{Origin, Prompt, Report};
 use crate::token::{Estimate, TokenCounter};
 
 /// The part of a prompt that a provider can serve from its cache of the one before it.
@@ -115,7 +115,7 @@ impl Prompt {
         SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
-    /// Returns this prompt with its [`Report`](super::Report) saying what it shares with the one
+    /// Returns this prompt with its [`Report`] saying what it shares with the one
     /// before it.
     #[doc(alias = "after")]
     #[doc(alias = "diff")]
@@ -125,7 +125,7 @@ impl Prompt {
         self
     }
 
-    /// Returns this prompt with its [`Report`](super::Report) saying with which tools and options it
+    /// Returns this prompt with its [`Report`] saying with which tools and options it
     /// is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
     #[must_use]
     pub fn sent_as(mut self, fingerprint: Fingerprint) -> Self {
@@ -162,13 +162,20 @@ impl Prompt {
         if let Some(late) = late {
             return Break::LateResult(late.seq);
         }
+        let is_joined = [now, then].iter().flatten().any(|it| matches!(it, Origin::Joined(_)));
+        let differs = |what: fn(&Report) -> Option<u64>| {
+            is_joined && what(self.report()) != what(previous.report())
+        };
         match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
             _ if now == Some(Origin::Temporary) => Break::Temporary,
+            // Some providers have them as one message with the question behind them.
+            _ if differs(|report| report.summary) => Break::Summary,
+            _ if differs(|report| report.notice) => Break::Notice,
             _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
             _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
             _ if now == Some(Origin::Summary) || then == Some(Origin::Summary) => Break::Summary,
-            (_, Some(seq)) if self.report().pinned.contains(&seq) => Break::Pin(seq),
-            (Some(seq), _) if previous.report().pinned.contains(&seq) => Break::Pin(seq),
+            (_, Some(seq)) if self.report().pinned_before.contains(&seq) => Break::Pin(seq),
+            (Some(seq), _) if previous.report().pinned_before.contains(&seq) => Break::Pin(seq),
             (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
             (Some(from), Some(to)) if from != to => Break::Window { from, to },
             (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {

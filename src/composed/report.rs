@@ -76,7 +76,7 @@ pub struct Report {
     /// them.
     pub question: Vec<u64>,
     /// The positions of pinned records that are sent before the window, since it has passed them.
-    pub pinned: Vec<u64>,
+    pub pinned_before: Vec<u64>,
     /// The positions that are pinned, and that the memory does not hold or can't read any more.
     pub lost_pins: Vec<u64>,
     /// The results that are sent behind their call and not in their own place.
@@ -384,7 +384,7 @@ impl Report {
 impl Report {
     /// Writes what is sent beside the window.
     fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for seq in &self.pinned {
+        for seq in &self.pinned_before {
             writeln!(f, "  pinned     {seq}: sent before the window")?;
         }
         for seq in &self.lost_pins {

@@ -43,7 +43,7 @@ impl ReadBack {
     /// conversation.
     pub fn tool(&self) -> Tool {
         let what = "Reads a message of this conversation that is not shown here, or not in full, by \
-                    its number.";
+                    its number. Of pictures and the like it only says that they are there.";
         let from = "The character to go on from, where an earlier call did not reach the end.";
         Tool::new("read_back", what).repeatable().parameters(json!({
             "type": "object",

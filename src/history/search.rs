@@ -1,14 +1,17 @@
 //! A tool that finds messages by words.
 
+use std::collections::HashSet;
+use std::ops::Range;
+
 use serde_json::json;
 
 use super::read_arguments;
 use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, MemoryId};
+use crate::memory::{ChatMemory, MemoryId, Read};
 use crate::recall::{Asked, Found, Recall, Search, Wants};
-use crate::record::Snapshot;
+use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 
 /// A tool, `search_history`, that finds messages of the conversation by words, wherever they are,
@@ -30,8 +33,10 @@ impl SearchHistory {
     }
 
     /// Returns the tool, which searches by these settings, and shares the indexes of these.
-    pub const fn with(recall: Recall) -> Self {
-        Self { recall }
+    ///
+    /// A [query](Recall::query) that they set is left aside: the model says what it looks for.
+    pub fn with(recall: Recall) -> Self {
+        Self { recall: recall.without_query() }
     }
 
     /// Returns its definition.
@@ -52,17 +57,7 @@ impl SearchHistory {
     ///
     /// As [`ChatMemory::read_with`].
     pub fn run(&self, memory: &(impl ChatMemory + ?Sized), arguments: &str) -> Result<String> {
-        let query = match query(arguments) {
-            Ok(query) => query,
-            Err(text) => return Ok(text),
-        };
-        let mut search = self.search(memory.id(), query, &memory.read(None, 1)?);
-        loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
-                Wants::Done(found) => return Ok(text(found)),
-            }
-        }
+        self.run_beside(memory, &Records::default(), arguments)
     }
 
     /// Does the same over an async memory.
@@ -76,32 +71,87 @@ impl SearchHistory {
         memory: &(impl AsyncChatMemory + ?Sized),
         arguments: &str,
     ) -> Result<String> {
+        self.run_beside_async(memory, &Records::default(), arguments).await
+    }
+
+    /// Does the same, with records that are not stored yet.
+    pub(crate) fn run_beside(
+        &self,
+        memory: &(impl ChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
         let query = match query(arguments) {
             Ok(query) => query,
             Err(text) => return Ok(text),
         };
-        let mut search = self.search(memory.id(), query, &memory.read(None, 1).await?);
-        loop {
+        let mut search = self.search(memory.id(), &query, &memory.read(None, 1)?, staged);
+        let found = loop {
+            match search.next()? {
+                Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
+                Wants::Done(found) => break found,
+            }
+        };
+        Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) async fn run_beside_async(
+        &self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+        staged: &Records,
+        arguments: &str,
+    ) -> Result<String> {
+        let query = match query(arguments) {
+            Ok(query) => query,
+            Err(text) => return Ok(text),
+        };
+        let mut search = self.search(memory.id(), &query, &memory.read(None, 1).await?, staged);
+        let found = loop {
             match search.next()? {
                 Wants::Read(read) => search.read(&memory.read_with(&read).await?)?,
-                Wants::Done(found) => return Ok(text(found)),
+                Wants::Done(found) => break found,
+            }
+        };
+        Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
+    }
+
+    /// Searches what is not stored yet by the same rules, as a conversation of its own.
+    fn found_in(&self, id: &MemoryId, staged: &Records, query: &str) -> Result<Option<Found>> {
+        let (Some(first), Some(last)) = (staged.first(), staged.last()) else { return Ok(None) };
+        let held = first.seq()..last.seq() + 1;
+        let recall = self.recall.clone().by_itself();
+        // The call that asks says the words itself.
+        let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
+        let asked = Asked {
+            newest: staged.clone(),
+            not_these: asks.map(|record| record.seq()).into_iter().collect(),
+            ..asked(id, query, held.clone())
+        };
+        let mut search = Search::new(&recall, asked);
+        loop {
+            match search.next()? {
+                Wants::Read(read) => search.read(&read_of(staged, &held, &read))?,
+                Wants::Done(found) => return Ok(found),
             }
         }
     }
 
-    fn search(&self, id: &MemoryId, question: String, snapshot: &Snapshot) -> Search<'_> {
+    fn search(
+        &self,
+        id: &MemoryId,
+        query: &str,
+        snapshot: &Snapshot,
+        staged: &Records,
+    ) -> Search<'_> {
+        // At the positions of what is staged others may have appended meanwhile.
+        let others = staged.first().map_or(snapshot.end, |record| record.seq())..snapshot.end;
         let asked = Asked {
-            id: id.clone(),
-            held: snapshot.start..snapshot.end,
             incarnation: snapshot.incarnation,
             // By it an index is told from one of a conversation that was begun anew.
             newest: snapshot.records.clone(),
-            question,
-            before: String::new(),
-            asks: None,
-            not_these: [].into(),
-            left: None,
-            counter: None,
+            not_these: others.collect(),
+            ..asked(id, query, snapshot.start..snapshot.end)
         };
         Search::new(&self.recall, asked)
     }
@@ -121,9 +171,39 @@ fn query(arguments: &str) -> Result<String, String> {
     }
 }
 
-fn text(found: Option<Found>) -> String {
-    match found {
-        Some(found) => found.message.text().into_owned(),
-        None => "Nothing in this conversation fits these words.".to_owned(),
+fn asked(id: &MemoryId, query: &str, held: Range<u64>) -> Asked {
+    Asked {
+        id: id.clone(),
+        held,
+        incarnation: None,
+        newest: Records::default(),
+        question: query.to_owned(),
+        before: String::new(),
+        asks: None,
+        not_these: HashSet::new(),
+        left: None,
+        counter: None,
     }
+}
+
+/// Returns what a memory that holds these records would answer.
+fn read_of(records: &Records, held: &Range<u64>, read: &Read) -> Snapshot {
+    let before = records.clone().split(read.before.unwrap_or(held.end)).0;
+    let skipped = before.len().saturating_sub(read.n);
+    let first = before.get(skipped).map_or(held.end, |record| record.seq());
+    let newest = before.split(first).1;
+    let mut picked = Records::default();
+    for position in &read.positions {
+        picked.extend(records.clone().split(*position).1.split(position + 1).0);
+    }
+    Snapshot::new(held.clone(), newest).with_picked(picked, Vec::new())
+}
+
+fn text(found: [Option<Found>; 2]) -> String {
+    let found = found.into_iter().flatten();
+    let texts: Vec<_> = found.map(|found| found.message.text().into_owned()).collect();
+    if texts.is_empty() {
+        return "Nothing in this conversation fits these words.".to_owned();
+    }
+    texts.join("\n")
 }

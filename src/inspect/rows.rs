@@ -68,7 +68,7 @@ impl Kind {
             Origin::Temporary | Origin::Joined(None) => Self::Temporary,
             Origin::Note | Origin::Added => Self::Added,
             _ => match origin.seq() {
-                Some(seq) if report.pinned.contains(&seq) => Self::Pin,
+                Some(seq) if report.pinned_before.contains(&seq) => Self::Pin,
                 Some(seq) if report.question.contains(&seq) => Self::Question,
                 Some(_) => Self::Window,
                 None => Self::Repair,
@@ -85,7 +85,8 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
         let seq = origin.seq();
-        let is_before = |seq: &u64| report.question.contains(seq) || report.pinned.contains(seq);
+        let is_before =
+            |seq: &u64| report.question.contains(seq) || report.pinned_before.contains(seq);
         if let Some(seq) = seq.filter(|seq| !is_before(seq)) {
             let behind = gaps.split_off(&(seq + 1));
             rows.extend(gaps.into_values().flatten().map(Row::Gap));
@@ -127,7 +128,7 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     for seq in &report.question {
         note(*seq, "the question of its turn, sent before the window".to_owned());
     }
-    for seq in &report.pinned {
+    for seq in &report.pinned_before {
         note(*seq, "pinned, sent before the window".to_owned());
     }
     for moved in &report.moved {

@@ -25,7 +25,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// let built = prompt.build()?;
     /// let texts: Vec<_> = built.iter().map(|message| message.text()).collect();
     /// assert_eq!(texts, ["I am allergic to nuts.", "part 18", "part 19"]);
-    /// assert_eq!(built.report().pinned, [position]);
+    /// assert_eq!(built.report().pinned_before, [position]);
     ///
     /// assert!(prompt.unpin(position)?);
     /// assert_eq!(prompt.build()?.len(), 2);

@@ -8,7 +8,7 @@ use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
-use crate::message::Message;
+use crate::message::{Message, Role};
 use crate::recall::{Asked, Found, Recall, Search, Wants};
 use crate::record::Snapshot;
 
@@ -55,11 +55,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // What is left out for want of room can be quoted; what somebody has dropped can't.
         let is_dropped = |why| !matches!(why, Why::OverBudget | Why::RestOfTurn | Why::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.seq);
-        let not_these: HashSet<u64> = sent
+        let mut not_these: HashSet<u64> = sent
             .chain(joined.filter_map(|it| it.seq))
             .chain(report.question.iter().copied())
             .chain(dropped)
             .collect();
+        for position in cleared_groups(prompt, snapshot) {
+            not_these.remove(&position);
+        }
         let records = snapshot.records.iter().rev().map(|it| (Some(it.seq()), it.message()));
         let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
         let mut newest = newest.skip_while(|(_, message)| !message.is_user());
@@ -134,6 +137,29 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
     (a.sent, a.older, a.over_budget) == (b.sent, b.older, b.over_budget)
         && a.left_out == b.left_out
         && a.truncated == b.truncated
+}
+
+/// Returns the positions of the tool groups of which a result is cleared: nothing of it is sent, and
+/// it is quoted with its call.
+fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
+    let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
+    let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();
+    let (mut group, mut groups) = (Vec::new(), HashSet::new());
+    if cleared.is_empty() {
+        return groups;
+    }
+    for record in snapshot.records.iter() {
+        if !record.message().is_tool() {
+            group.clear();
+        }
+        group.push(record.seq());
+        if cleared.contains(&record.seq()) {
+            groups.extend(group.iter().copied());
+        } else if group.iter().any(|it| cleared.contains(it)) {
+            groups.insert(record.seq());
+        }
+    }
+    groups
 }
 
 impl MemoryPrompt<dyn ChatMemory> {

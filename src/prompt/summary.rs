@@ -11,7 +11,8 @@ use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
 use crate::pins;
 use crate::record::{Snapshot, places};
 use crate::summary::{
-    Compaction, CompactionPolicy, Looked, SLOT, Summaries, Summarizer, Summary, look, stretch,
+    Compaction, CompactionPolicy, EARLIER_SLOT, Looked, OPEN, SLOT, Summaries, Summarizer, Summary,
+    look, stretch,
 };
 
 impl<M: ?Sized> MemoryPrompt<M> {
@@ -33,6 +34,13 @@ impl<M: ?Sized> MemoryPrompt<M> {
     #[must_use]
     pub fn with_summary(self) -> Self {
         self.with(Composer::with_summary)
+    }
+
+    /// Sets the most records that a window sends to reach back to what the summary covers: see
+    /// [`Composer::summary_reach`].
+    #[must_use]
+    pub fn summary_reach(self, records: usize) -> Self {
+        self.with(|composer| composer.summary_reach(records))
     }
 
     fn check_summaries(&self, limits: &Limits) -> Result<()> {
@@ -67,9 +75,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // Another text is another summary, not this one once more.
         let id = format!("summary:{}:{:016x}", due.id, hash(&text));
         let summary = Summary { covers: due.covers, text };
-        let content = Summaries::content(before, summary, due.seen.start, limits.slot)?;
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
-        let append = Append::default().set_slot(SLOT, content, expected);
+        let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
         if limits.recognises_ids() {
             return Ok(append.with_id(id).since(&due.seen));
         }
@@ -83,9 +90,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let (Some(summaries), Some(version)) = (Summaries::of(seen)?, version) else {
             return Ok(None);
         };
-        let content = summaries.undone(seen.start)?;
-        Ok(Some(Append::default().set_slot(SLOT, content, version)))
+        Ok(Some(setting(summaries.undone(limits.slot)?, version)))
     }
+}
+
+/// Returns the append that sets both slots. Who has the slot of the newest summary has the other too.
+fn setting([current, earlier]: [Vec<u8>; 2], expected: Expected) -> Append {
+    let append = Append::default().set_slot(SLOT, current, expected);
+    append.set_slot(EARLIER_SLOT, earlier, Expected::Any)
 }
 
 fn hash(text: &str) -> u64 {
@@ -96,7 +108,7 @@ fn hash(text: &str) -> u64 {
 
 /// The read that shows which summary there is.
 pub(super) fn newest() -> Read {
-    Read::newest(1).slots([SLOT, pins::SLOT])
+    Read::newest(1).slots([SLOT, EARLIER_SLOT, pins::SLOT])
 }
 
 /// Returns the summary that a snapshot shows.
@@ -106,7 +118,8 @@ pub(super) fn current(seen: &Snapshot) -> Result<Option<Summary>> {
 
 /// A look at what is due: reads, and at last an outcome.
 pub(super) struct Looking {
-    /// The newest record, which tells whether it is still the same conversation, with the slots.
+    /// The newest records, which tell whether it is still the same conversation, and what was asked
+    /// last, with the slots.
     seen: Option<Snapshot>,
     stretch: Range<u64>,
 }
@@ -115,7 +128,7 @@ impl Looking {
     /// Returns what is to be read next.
     pub(super) fn read(&self) -> Read {
         if self.seen.is_none() {
-            return newest();
+            return Read { n: OPEN, ..newest() };
         }
         let n = places(self.stretch.end - self.stretch.start);
         Read::newest(n).before(self.stretch.end)
@@ -170,14 +183,14 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// Stores a summary of what was due, if it is still due: no other was stored or taken back
     /// meanwhile. To store the same one again after a lost answer changes nothing.
     ///
-    /// The summaries before it are kept beside it, up to 16 of them as far as the slot holds, while
-    /// the memory holds the messages behind them: for [`undo_summary`](Self::undo_summary).
+    /// The summaries before it are kept beside it, up to 16 of them as far as a slot holds,
+    /// whatever was evicted since: for [`undo_summary`](Self::undo_summary).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::SlotConflict`] where somebody else was faster, [`ErrorKind::Forgotten`] where
     /// the conversation was cleared, deleted or begun anew, [`ErrorKind::Invalid`] for a text that
-    /// is empty or [too long](CompactionPolicy::at_most), and whatever else
+    /// is empty or [too long](CompactionPolicy::text_at_most), and whatever else
     /// [`ChatMemory::append_with`] returns. Nothing was changed then.
     pub fn commit(&self, due: &Compaction, text: impl Into<String>) -> Result<()> {
         let mut append = self.commitment(&self.memory.limits(), due, text.into())?;

@@ -8,6 +8,8 @@ pub(crate) struct Extra {
     slots: Vec<Slot>,
     picked: Records,
     unreadable: Vec<Unreadable>,
+    /// The end of what is stored, where records of a turn stand behind it.
+    stored: Option<u64>,
 }
 
 static NONE: Records = Records::none();
@@ -71,6 +73,21 @@ impl Snapshot {
             extra.picked = std::mem::take(&mut extra.picked).split(first).1;
             extra.unreadable.retain(|row| row.seq >= first);
         }
+    }
+
+    /// Adds the messages of a turn, which are not stored: at their positions others may stand by now.
+    pub(crate) fn stage(&mut self, staged: Records) {
+        let (stored, n) = (self.end, staged.len() as u64);
+        if let Some(extra) = &mut self.extra {
+            extra.stored = Some(stored);
+        }
+        self.records.extend(staged);
+        self.end = stored + n;
+    }
+
+    /// Returns the position behind the newest stored record: slots tell of nothing from there on.
+    pub(crate) fn stored_end(&self) -> u64 {
+        self.extra.as_ref().and_then(|extra| extra.stored).unwrap_or(self.end)
     }
 
     fn extra(&mut self) -> &mut Extra {

@@ -1,12 +1,13 @@
 //! What is due to be summarised.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::{CompactionPolicy, Summaries, Summary};
 use crate::error::{Error, Result};
-use crate::message::{Message, ToolMessage};
+use crate::message::{Message, Part, ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 use crate::window::{Matches, last_row};
@@ -36,6 +37,9 @@ impl Compaction {
     /// Returns the messages as text, a line for each, in quotes, so that nothing that was said can
     /// pose as anything else: for whoever asks a model with a text.
     ///
+    /// Pictures and the like are named, and so is a tool that failed. Of a text of more than 8,000
+    /// characters the middle is left out.
+    ///
     /// ```
     /// # use memory_prompt::summary::CompactionPolicy;
     /// # use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -54,11 +58,18 @@ impl Compaction {
                 Message::Ai(_) => write!(text, "assistant"),
                 message => write!(text, "{}", message.role()),
             };
+            let is_error = message.as_tool().is_some_and(ToolMessage::is_error);
+            text.push_str(if is_error { " failed" } else { "" });
             if !said.is_empty() {
-                let _ = write!(text, " {:?}", said.as_ref());
+                let _ = write!(text, " {:?}", shortened(&said));
+            }
+            let media = in_words(0, parts(message));
+            if !media.is_empty() {
+                let _ = write!(text, " [{media}]");
             }
             for call in message.tool_calls() {
-                let _ = write!(text, " calls {:?} {:?}", call.name, call.arguments);
+                let arguments = shortened(&call.arguments);
+                let _ = write!(text, " calls {:?} {:?}", call.name, arguments);
             }
             text.push('\n');
         }
@@ -91,6 +102,29 @@ impl fmt::Debug for Compaction {
     }
 }
 
+/// Returns what a user's message or a result holds besides text.
+fn parts(message: &Message) -> &[Part] {
+    match message {
+        Message::User(user) => user.content().parts(),
+        Message::Tool(tool) => tool.content().parts(),
+        _ => &[],
+    }
+}
+
+/// Returns the text without its middle, where it is too long for a summariser.
+fn shortened(text: &str) -> Cow<'_, str> {
+    let all = text.chars().count();
+    if all <= MOST {
+        return text.into();
+    }
+    let head: String = text.chars().take(MOST / 2).collect();
+    let tail: String = text.chars().skip(all - MOST / 2).collect();
+    format!("{head} [{} characters are left out] {tail}", all - MOST / 2 * 2).into()
+}
+
+/// The most characters of one text in a transcript.
+const MOST: usize = 8_000;
+
 /// What a look at a conversation has shown.
 pub(crate) enum Looked {
     /// Nothing is due.
@@ -101,7 +135,11 @@ pub(crate) enum Looked {
 }
 
 /// The records behind a call among which its result is waited for.
-const OPEN: usize = 256;
+pub(crate) const OPEN: usize = 256;
+
+/// A look reads at most so many times what is likely to show what is due, where a turn that has not
+/// ended is longer than that.
+const LOOKS: usize = 16;
 
 /// The most steps that are due at once.
 const STEPS: usize = 4;
@@ -115,10 +153,24 @@ pub(crate) fn stretch(
 ) -> Result<Range<u64>> {
     let covered = Summaries::of(snapshot)?.map_or(0, |it| it.current.covers);
     let from = covered.max(snapshot.start).min(snapshot.end);
+    let n = n.unwrap_or_else(|| likely(policy));
+    Ok(from..snapshot.end.min(from.saturating_add(n as u64)))
+}
+
+/// Returns the number of records that are likely to show what is due.
+fn likely(policy: &CompactionPolicy) -> usize {
     let unit = if policy.counts_messages() { 1 } else { 32 };
     let steps = policy.keep.saturating_add(policy.step.saturating_mul(STEPS)) / unit;
-    let n = n.unwrap_or_else(|| steps.saturating_add(OPEN));
-    Ok(from..snapshot.end.min(from.saturating_add(n as u64)))
+    steps.saturating_add(OPEN)
+}
+
+/// The end of what is due, among the records of a look.
+enum Boundary {
+    At(usize),
+    /// There are not enough records.
+    TooLittle,
+    /// There are enough, but for a turn that seems to be the newest one, or one that waits.
+    Turn,
 }
 
 /// Looks at the first records that no summary covers: those of `read`, in a conversation as `seen`
@@ -132,8 +184,18 @@ pub(crate) fn look(
     let records = read.records.clone().split(stretch.start).1.split(stretch.end).0;
     let is_all = stretch.end >= seen.end;
     let n = usize::try_from(stretch.end - stretch.start).unwrap_or(usize::MAX);
-    let further = || if is_all { Looked::Nothing } else { Looked::Further(n.saturating_mul(2)) };
-    let Some(place) = boundary(policy, &records, is_all)? else { return Ok(further()) };
+    // A question behind these records says that the one among them was the newest once.
+    let asked_later = seen
+        .records
+        .iter()
+        .any(|record| record.seq() >= stretch.end && record.message().begins_turn());
+    let place = match boundary(policy, &records, is_all, asked_later)? {
+        Boundary::At(place) => place,
+        _ if is_all => return Ok(Looked::Nothing),
+        // Nobody knows where the turn ends, which is not summarised in its middle.
+        Boundary::Turn if n / LOOKS >= likely(policy) => return Ok(Looked::Nothing),
+        Boundary::Turn | Boundary::TooLittle => return Ok(Looked::Further(n.saturating_mul(2))),
+    };
     let covers = records.get(place).map_or(stretch.end, |record| record.seq());
     let pins = Pins::of(&seen)?;
     let told = records.iter().take(place).filter(|record| {
@@ -153,16 +215,21 @@ pub(crate) fn look(
 }
 
 /// Returns the place before which all records are due: where a turn begins, if one does.
-fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Result<Option<usize>> {
+fn boundary(
+    policy: &CompactionPolicy,
+    records: &Records,
+    is_all: bool,
+    asked_later: bool,
+) -> Result<Boundary> {
     let weights = records.messages().map(|message| policy.weigh(message));
     let weights: Vec<usize> = weights.collect::<Result<_>>()?;
     let all: usize = weights.iter().sum();
     if all < policy.keep.saturating_add(policy.step) {
-        return Ok(None);
+        return Ok(Boundary::TooLittle);
     }
     // The newest question stays, and so does whatever may still be answered.
     let (row, _) = last_row(records, 0, records.len());
-    let question = row.first().copied().unwrap_or(records.len());
+    let question = row.first().copied().filter(|_| !asked_later).unwrap_or(records.len());
     let matches = Matches::among(records, 0);
     let stands_in = |place: usize| {
         let result = records.get(place).and_then(|record| record.message().as_tool());
@@ -212,5 +279,5 @@ fn boundary(policy: &CompactionPolicy, records: &Records, is_all: bool) -> Resul
         is_answered &= !begins_turn(place);
         before += weights.get(place).copied().unwrap_or(0);
     }
-    Ok(turn.or(best))
+    Ok(turn.or(best).map_or(Boundary::Turn, Boundary::At))
 }

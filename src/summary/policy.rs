@@ -48,7 +48,7 @@ impl CompactionPolicy {
 
     /// Bounds the characters of a summary; 8,000 unless set. A longer one is not stored.
     #[must_use]
-    pub fn at_most(mut self, characters: usize) -> Self {
+    pub fn text_at_most(mut self, characters: usize) -> Self {
         self.most = characters;
         self
     }
@@ -78,7 +78,7 @@ impl fmt::Debug for CompactionPolicy {
             .field("keep", &self.keep)
             .field("step", &self.step)
             .field("tokens", &self.counter.is_some())
-            .field("at_most", &self.most)
+            .field("text_at_most", &self.most)
             .finish()
     }
 }

@@ -1,7 +1,7 @@
-//! What a turn has not stored yet can be read back too.
+//! What a turn has not stored yet can be read back and found too.
 
 use super::{Call, ToolError};
-use crate::history::ReadBack;
+use crate::history::{ReadBack, SearchHistory};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
@@ -46,6 +46,60 @@ impl ReadBack {
     /// };
     /// // Message 2 was cleared by then, and is stored only now.
     /// assert!(done.messages[6].text().starts_with("Message 2, result of \"load\", 550 characters:"));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A [`ToolError`] where the memory fails.
+    pub fn run_call(
+        &self,
+        memory: &(impl ChatMemory + ?Sized),
+        call: &Call,
+    ) -> Result<String, ToolError> {
+        Ok(self.run_beside(memory, &call.staged, call.arguments())?)
+    }
+
+    /// Does the same over an async memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_call`](Self::run_call).
+    #[cfg(feature = "async")]
+    pub async fn run_call_async(
+        &self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+        call: &Call,
+    ) -> Result<String, ToolError> {
+        Ok(self.run_beside_async(memory, &call.staged, call.arguments()).await?)
+    }
+}
+
+impl SearchHistory {
+    /// Returns what a call of a turn is answered, which goes into
+    /// [`Turn::result`](super::Turn::result): the messages of the turn itself are searched too, and
+    /// quoted behind the others.
+    ///
+    /// ```
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::history::SearchHistory;
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Tool};
+    /// use serde_json::json;
+    /// use std::sync::Arc;
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// let (search, memory) = (SearchHistory::new(), Arc::clone(prompt.memory()));
+    /// let model = Scripted::new()
+    ///     .calls("weather", json!({}))
+    ///     .calls("search_history", json!({"query": "hail"}))
+    ///     .says("Hail.");
+    /// let conversation = Conversation::new(prompt, model)
+    ///     .tool(Tool::new("weather", "Tells the weather.").repeatable(), |_: serde_json::Value| {
+    ///         Ok("hail by noon")
+    ///     })
+    ///     .tool_call(search.tool(), move |call| search.run_call(&memory, call));
+    /// let done = conversation.say("How is the weather?")?;
+    /// assert!(done.messages[4].text().contains("hail by noon"));
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///

@@ -323,8 +323,7 @@ impl Turn {
         let end = base.end;
         let mut snapshot = base.clone();
         self.staged = self.staged_from(end);
-        snapshot.records.extend(self.staged.clone());
-        snapshot.end = end + staged as u64;
+        snapshot.stage(self.staged.clone());
         if self.document.before_temporaries == 0 {
             self.document.before_temporaries = staged;
         }
@@ -356,7 +355,10 @@ impl Turn {
     }
 
     fn asked(&self, prompt: Prompt) -> Ask {
-        let prompt = prompt.with_recalled(self.recalled.clone());
+        let mut prompt = prompt.with_recalled(self.recalled.clone());
+        if let Some(told) = self.told.clone() {
+            prompt = prompt.with_told(told.nothing, told.failed);
+        }
         Ask { prompt, tools: Arc::clone(&self.tools), round: self.document.rounds }
     }
 
@@ -370,6 +372,9 @@ impl Turn {
         }
         if self.limits.has_slots() {
             read = read.slots(composer.slots());
+            if self.seen().is_some() {
+                read = read.slots(composer.earlier_slots());
+            }
         }
         Step::Read(read)
     }

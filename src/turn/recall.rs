@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::message::Message;
 use crate::prompt::{MemoryPrompt, sends_as_much};
-use crate::recall::{Found, Search};
+use crate::recall::{Found, Search, Told};
 
 impl Turn {
     /// Returns a search for what fits the question, before the model is asked for the first time.
@@ -31,7 +31,10 @@ impl Turn {
         prompt: &MemoryPrompt<M>,
         ask: Ask,
         found: Option<Found>,
+        told: Told,
     ) -> Ask {
+        self.told = Some(told.clone());
+        let ask = ask.with_told(told);
         let Some(Found { message, recalled }) = found else { return ask };
         (self.document.recalled, self.recalled) = (Some(message), recalled);
         match self.step_cached(prompt.composer(), &mut prompt.cache().lock()) {

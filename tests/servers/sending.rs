@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use memory_prompt::memory::MemoryId;
 use memory_prompt::report::Origin;
+use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::{
     AsyncChatMemory, AsyncChatMemoryStore, MemoryPrompt, Message, Recall, ToolCall,
 };
@@ -63,6 +64,39 @@ pub(crate) async fn pins_are_seen_by_all_and_forgotten_with_the_rest(
             }
         }
     }
+}
+
+/// A summary of one process is sent by another one and stored once; the one before comes back.
+pub(crate) async fn a_summary_is_stored_once_and_taken_back(
+    store: Arc<dyn AsyncChatMemoryStore>,
+    other: Arc<dyn AsyncChatMemoryStore>,
+) {
+    let over = |store: &Arc<dyn AsyncChatMemoryStore>| {
+        let memory = store.memory(MemoryId::from("summaries")).unwrap();
+        MemoryPrompt::new_async(memory).max_messages(2).with_summary()
+    };
+    let (here, there) = (over(&store), over(&other));
+    let policy = CompactionPolicy::messages(4, 6).unwrap();
+    for round in 1..=2 {
+        for i in 0..5 {
+            let talk = [Message::user(format!("question {i}")), Message::ai("answer")];
+            here.add_all(talk).await.unwrap();
+        }
+        let wrote = |due: Compaction| async move {
+            Ok::<_, std::io::Error>(format!("Round {round} up to {}.", due.covers))
+        };
+        let both = tokio::join!(here.compact(&policy, wrote), there.compact(&policy, wrote));
+        let stored = [both.0.unwrap(), both.1.unwrap()];
+        assert!(stored.contains(&true), "{stored:?}");
+        for prompt in [&here, &there] {
+            assert_eq!(prompt.summary().await.unwrap().unwrap().covers, [6, 16][round - 1]);
+        }
+    }
+    assert!(there.undo_summary().await.unwrap());
+    assert_eq!(here.summary().await.unwrap().unwrap().text, "Round 1 up to 6.");
+    assert_eq!(here.preview().await.unwrap().report().summary, Some(6));
+    assert!(here.undo_summary().await.unwrap());
+    assert!(there.summary().await.unwrap().is_none());
 }
 
 /// What was evicted, cleared or deleted is recalled by no prompt, though its index knows the words.

@@ -64,17 +64,22 @@ impl Composer {
         beside: &Beside,
         at: u64,
     ) -> Result<bool, NotReady> {
-        let records = &snapshot.records;
-        let (covers, is_whole) = match self.window_start(snapshot, beside, self.search()) {
+        // The window as it opened then: where it opens now moves with each message.
+        let past = &as_of(snapshot, at);
+        let beside = self.summed_as_of(beside, past.end);
+        let records = &past.records;
+        let since = snapshot.records.len() - records.len();
+        let (covers, is_whole) = match self.window_start(past, &beside, self.search()) {
             Ok(window) => (window.covers, true),
             // A budget does not wait until all that a window covers was read.
-            Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, snapshot.is_complete()),
+            Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
+            Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
         };
         let counter = self.limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
         let covered = records.iter().rev().take(records.len() - covers);
         let mut sum = 0_usize;
-        for record in covered.skip_while(|record| record.seq() > at) {
+        for record in covered {
             if !self.never_sends(record.message()) {
                 sum = sum.saturating_add(counter.count(record.message())?);
             }
@@ -82,7 +87,17 @@ impl Composer {
                 return Ok(true);
             }
         }
-        if is_whole { Ok(false) } else { Err(NotReady::ReadMore(more(records.len()))) }
+        if is_whole { Ok(false) } else { Err(NotReady::ReadMore(more(snapshot.records.len()))) }
+    }
+}
+
+/// Returns the snapshot as it was when the record at this position was the newest.
+fn as_of(snapshot: &Snapshot, at: u64) -> Snapshot {
+    let end = snapshot.end.min(at.saturating_add(1));
+    let unreadable = snapshot.unreadable.iter().filter(|row| row.seq < end).cloned();
+    Snapshot {
+        unreadable: unreadable.collect(),
+        ..Snapshot::new(snapshot.start.min(end)..end, snapshot.records.clone().split(end).0)
     }
 }
 

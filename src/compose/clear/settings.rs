@@ -21,6 +21,8 @@ struct Shape {
     longer_than: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     except: Vec<String>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    read_back: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,15 +43,16 @@ const fn longer_than() -> usize {
 
 impl Serialize for Clear {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { results, media, keep, step, longer_than, except, over, placeholder } =
+        let Self { results, media, keep, step, longer_than, except, read_back, over, placeholder } =
             self.clone();
-        Shape { results, media, keep, step, longer_than, except, over, placeholder }.serialize(to)
+        Shape { results, media, keep, step, longer_than, except, read_back, over, placeholder }
+            .serialize(to)
     }
 }
 
 impl<'de> Deserialize<'de> for Clear {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Shape { results, media, keep, step, longer_than, except, over, placeholder } =
+        let Shape { results, media, keep, step, longer_than, except, read_back, over, placeholder } =
             Shape::deserialize(from)?;
         if !results && !media {
             return Err(D::Error::custom("clear: one of `results` and `media` is needed"));
@@ -60,6 +63,6 @@ impl<'de> Deserialize<'de> for Clear {
         if step == 0 {
             return Err(D::Error::custom("clear: `step`: a step of 0 would never move"));
         }
-        Ok(Self { results, media, keep, step, longer_than, except, over, placeholder })
+        Ok(Self { results, media, keep, step, longer_than, except, read_back, over, placeholder })
     }
 }

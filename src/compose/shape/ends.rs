@@ -11,7 +11,7 @@ use crate::provider::{Ends, Row};
 use crate::record::Records;
 
 /// The user message before a conversation that its user did not begin.
-const OPENING: &str = "(start of the conversation)";
+pub(in crate::compose) const OPENING: &str = "(start of the conversation)";
 /// The user message behind an answer that the provider would not continue.
 const CLOSING: &str = "(continue)";
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use super::groups::{LastGroup, Waiting};
 use super::{Member, Taking};
-use crate::composed::{Origin, Why};
+use crate::compose::shape::ends::OPENING;
+use crate::composed::{Adapted, How, Origin, Why};
 use crate::error::Result;
+use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
 use crate::record::Record;
 
@@ -88,9 +90,10 @@ impl<'a> Taking<'a> {
             }
             return Ok(());
         }
+        self.open_before(group);
         let results_at = self.draft.pieces.len() + 1;
         for member in members.into_iter().flatten() {
-            self.draft.report.pinned.push(member.record.seq());
+            self.draft.report.pinned_before.push(member.record.seq());
             self.send_pin(&member);
         }
         if self.checks_groups() && !group.unanswered.is_empty() {
@@ -98,6 +101,22 @@ impl<'a> Taking<'a> {
             self.last_group = Some(LastGroup { results_at, waiting: Waiting(waiting.collect()) });
         }
         Ok(())
+    }
+
+    /// Lets the user speak first, where the window is asked for that, though a pinned answer opens
+    /// the prompt. A provider's own rules see to it by themselves.
+    fn open_before(&mut self, group: &PinnedGroup) {
+        let window = self.composer.effective_window();
+        let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
+        let is_first = self.draft.pieces.len() == self.history_at;
+        let head = self.beside.pinned.records.find(group.head());
+        let is_user = head.is_some_and(|head| head.message().is_user());
+        if !is_asked || !is_first || is_user || self.composer.provider.is_some() {
+            return;
+        }
+        let opened = Adapted { seq: None, role: Role::User, how: How::Opened };
+        self.draft.report.adapted.push(opened);
+        self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
     }
 
     fn send_pin(&mut self, member: &Member<'_>) {

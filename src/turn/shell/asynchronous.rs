@@ -80,7 +80,7 @@ impl Turn {
                             Wants::Done(found) => break found,
                         }
                     };
-                    return Ok(Next::Ask(self.recall(prompt, ask, found)));
+                    return Ok(Next::Ask(self.recall(prompt, ask, found, search.told())));
                 }
                 Step::Call(calls) => return Ok(Next::Call(calls)),
                 Step::Done(done) => return Ok(Next::Done(done)),
