@@ -77,7 +77,8 @@ fn takes_all(oracle: &mut Command, providers: &[Provider]) {
             }
         }
     });
-    let expected: String = providers.iter().map(|it| format!("{it} {wanted}\n")).collect();
+    let name = |it| serde_json::to_value(it).unwrap().as_str().unwrap().to_owned();
+    let expected: String = providers.iter().map(|it| format!("{} {wanted}\n", name(it))).collect();
     assert_eq!(told, expected);
     print!("counted: prompts that were taken, a provider\n{expected}");
 }

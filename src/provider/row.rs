@@ -276,7 +276,7 @@ pub enum Files {
     Data,
     /// The same, or by address in the place of the data.
     Address,
-    /// As Mistral takes them: `document_url`, or a bare `file_id`.
+    /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address alone.
     Document,
 }
 

@@ -185,7 +185,7 @@ def main():
         try:
             check(document)
         except REFUSED as error:
-            sys.exit(f"{json.dumps(document, indent=1)}\n{error!r}")
+            sys.exit(f"{error!r}\n{json.dumps(document)}")
         counts[document["provider"]] += 1
     for provider, count in counts.items():
         print(f"{provider} {count}")
