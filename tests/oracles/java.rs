@@ -45,7 +45,8 @@ fn java_langchain4j_reads_what_is_written_for_its_release() {
         let lines: Vec<_> =
             (0..wanted).map(|_| written(&generated.history(), before_1_13)).collect();
         let told = ask(&mut reader(release), |java| {
-            for line in [WRONG, CONTENTS, TEXT].into_iter().chain(lines.iter().map(String::as_str)) {
+            for line in [WRONG, CONTENTS, TEXT].into_iter().chain(lines.iter().map(String::as_str))
+            {
                 writeln!(java, "{line}").unwrap();
             }
         });
@@ -57,7 +58,11 @@ fn java_langchain4j_reads_what_is_written_for_its_release() {
         for (line, again) in lines.iter().zip(told) {
             assert!(!again.starts_with("refused"), "{release}: {line}\n{again}");
             // What Java writes of it says the same here.
-            assert_eq!(history(again).unwrap(), history(line).unwrap(), "{release}: {line}\n{again}");
+            assert_eq!(
+                history(again).unwrap(),
+                history(line).unwrap(),
+                "{release}: {line}\n{again}"
+            );
             count += 1;
         }
         assert_eq!(count, wanted);
