@@ -96,13 +96,13 @@ impl Generated {
         let prompt = self.prompt(provider);
         let tools = tools();
         let mut request = Request::new(&prompt).model("m").max_tokens(100).stream(number % 4 == 1);
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             request = request.tools(&tools);
-            if number % 3 == 0 && provider != Provider::Ollama {
+            if number.is_multiple_of(3) && provider != Provider::Ollama {
                 request = request.choice(Choice::Required);
             }
         }
-        if number % 5 == 0 {
+        if number.is_multiple_of(5) {
             request = request.cache_prefix();
         }
         let body = serde_json::to_string(&request).unwrap();

@@ -397,8 +397,11 @@ impl<'a> Block<'a> {
     /// one.
     fn takes_mark(&self) -> bool {
         match self {
-            Block::Image(_) | Block::Audio(..) | Block::File(_) => true,
-            Block::Document(_) | Block::Recording(_) => true,
+            Block::Image(_)
+            | Block::Audio(..)
+            | Block::File(_)
+            | Block::Document(_)
+            | Block::Recording(_) => true,
             _ => self.as_text().is_some_and(|text| !text.is_empty()),
         }
     }
