@@ -155,12 +155,25 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         Message::ai("Sunny."),
         Message::user("And tomorrow?"),
     ];
+    // Those that have a client of their own: the others add fields that it does not know.
+    let modelled = [
+        Provider::OpenAi,
+        Provider::OpenAiResponses,
+        Provider::Anthropic,
+        Provider::Gemini,
+        Provider::Mistral,
+        Provider::Ollama,
+        Provider::StrictTemplate,
+    ];
     for (_, golden) in goldens("request") {
+        if !modelled.iter().any(|known| json!(known) == golden["provider"]) {
+            continue;
+        }
         let line = json!({"provider": golden["provider"], "body": body_of(&golden)});
         writeln!(lines, "{line}").unwrap();
         written += 1;
     }
-    for provider in PROVIDERS {
+    for provider in modelled {
         let prompt = prompt_for(provider, Some("Be brief."), &messages);
         let body: Value =
             serde_json::from_str(&full_body(&prompt, provider, &some_tools())).unwrap();

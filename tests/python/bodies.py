@@ -110,14 +110,15 @@ claude = of(
     message_create_params.MessageCreateParamsStreaming,
 )
 MODELS = {
-    **dict.fromkeys(["openai", "azure", "groq", "xai", "openai_compatible", "strict_template"], chat),
+    "openai": chat,
+    "strict_template": chat,
     "mistral": Mistral(),
     "openai_responses": of(
         response_create_params.ResponseCreateParamsNonStreaming,
         response_create_params.ResponseCreateParamsStreaming,
     ),
-    **dict.fromkeys(["anthropic", "claude_on_bedrock", "claude_on_vertex"], claude),
-    **dict.fromkeys(["gemini", "vertex"], Gemini()),
+    "anthropic": claude,
+    "gemini": Gemini(),
     "ollama": Top(ChatRequest),
 }
 
