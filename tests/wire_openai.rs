@@ -21,7 +21,7 @@ use memory_prompt::message::{
 use memory_prompt::record::Snapshot;
 use memory_prompt::wire::Event;
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages, Stream};
-use memory_prompt::{Composer, ErrorKind, Message, ToolCall};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -593,4 +593,26 @@ counted! {
             }
         }
     }
+}
+
+/// Mistral's own client refused the audio that was written for it: OpenAI's is an object, Mistral's its
+/// data or address alone, and a history with that could not be read.
+#[test]
+fn audio_is_written_and_read_as_mistral_has_it() {
+    let history = [Message::user([
+        Part::text("What is said?"),
+        Part::Audio(Media::base64("audio/wav", "UklGRgAA")),
+        Part::Audio(Media::url("https://e.x/a.mp3")),
+        Part::Audio(Media::file_id("file_1")),
+    ])];
+    let body = json!(Messages::of(&history).for_provider(Provider::Mistral));
+    let expected = json!([
+        {"type": "text", "text": "What is said?"},
+        {"type": "input_audio", "input_audio": "UklGRgAA"},
+        {"type": "input_audio", "input_audio": "https://e.x/a.mp3"},
+        {"type": "text", "text": "[audio: not supported by this format]"},
+    ]);
+    assert_eq!(body[0]["content"], expected);
+    let read = openai::history(&body).expect("it can be read");
+    assert_eq!(json!(Messages::of(&read).for_provider(Provider::Mistral)), body);
 }

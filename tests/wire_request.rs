@@ -155,12 +155,25 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         Message::ai("Sunny."),
         Message::user("And tomorrow?"),
     ];
+    // Those that have a client of their own: the others add fields that it does not know.
+    let modelled = [
+        Provider::OpenAi,
+        Provider::OpenAiResponses,
+        Provider::Anthropic,
+        Provider::Gemini,
+        Provider::Mistral,
+        Provider::Ollama,
+        Provider::StrictTemplate,
+    ];
     for (_, golden) in goldens("request") {
+        if !modelled.iter().any(|known| json!(known) == golden["provider"]) {
+            continue;
+        }
         let line = json!({"provider": golden["provider"], "body": body_of(&golden)});
         writeln!(lines, "{line}").unwrap();
         written += 1;
     }
-    for provider in PROVIDERS {
+    for provider in modelled {
         let prompt = prompt_for(provider, Some("Be brief."), &messages);
         let body: Value =
             serde_json::from_str(&full_body(&prompt, provider, &some_tools())).unwrap();
@@ -171,7 +184,8 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
     let output = child.wait_with_output().unwrap();
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{told}");
-    assert_eq!(told.trim(), format!("{written} requests"));
+    let counts = told.lines().filter_map(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
+    assert_eq!(counts.sum::<usize>(), written, "{told}");
 }
 
 /// What an error says.

@@ -20,8 +20,8 @@ use memory_prompt::message::{
     ToolMessage, UserMessage,
 };
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::openai;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
+use memory_prompt::wire::{Event, openai};
 use memory_prompt::{Composer, ErrorKind, Message, ToolCall};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -528,4 +528,36 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
     let run = responses::answer(run.to_string()).unwrap().message;
     assert!(!run.has_tool_calls());
     assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
+}
+
+/// A streamed patch, shell call or search for tools was stored as a call, and none was shown: a UI that
+/// follows the events waited for an answer that was there. Recorded streams of OpenAI's say so.
+#[test]
+fn calls_of_a_kind_of_their_own_are_shown() {
+    let patch = json!({"type": "apply_patch_call", "id": "apc_1", "call_id": "c1", "status": "completed",
+        "operation": {"type": "delete_file", "path": "a.txt"}});
+    let function = json!({"type": "function_call", "id": "fc_1", "call_id": "c2", "name": "look",
+        "arguments": "{\"x\":1}"});
+    let shell = |id: &str| json!({"type": "shell_call", "id": "sh_1", "call_id": id, "action": {"commands": ["ls"]}});
+    let output = json!({"type": "shell_call_output", "call_id": "theirs", "output": []});
+    let items = [patch, function, shell("theirs"), output, shell("c3")];
+    let mut stream = Stream::new();
+    let mut shown = Vec::new();
+    for (i, item) in items.iter().enumerate() {
+        let done = json!({"type": "response.output_item.done", "output_index": i, "item": item});
+        shown.extend(stream.push(&done.to_string()).unwrap());
+    }
+    let response = json!({"status": "completed", "output": items});
+    let end = json!({"type": "response.completed", "response": response});
+    shown.extend(stream.push(&end.to_string()).unwrap());
+    let begun = shown.iter().filter_map(|event| match event {
+        Event::Call { index, id, name } => Some((*index, id.as_str(), name.as_str())),
+        _ => None,
+    });
+    let begun: Vec<_> = begun.collect();
+    assert_eq!(begun, [(0, "c1", "apply_patch"), (1, "c2", "look"), (2, "c3", "shell")]);
+    let answer = stream.finish().unwrap();
+    let stored: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
+    assert_eq!(stored, ["c1", "c2", "c3"]);
+    assert_eq!(shown.last(), Some(&Event::Done(answer.stop)));
 }

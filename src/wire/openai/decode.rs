@@ -225,7 +225,22 @@ fn is_address(data: &str) -> bool {
 
 fn audio(mut fields: Fields<'_>) -> Result<Part> {
     let at = fields.at;
-    let mut inner = Fields::of(fields.required("input_audio")?, at.key("input_audio"))?;
+    let mut inner = match fields.required("input_audio")? {
+        // Mistral takes the data alone, or an address.
+        Value::String(data) => {
+            let (source, media_type) = if is_address(&data) || data.starts_with("data:") {
+                from_url(data)
+            } else {
+                (Source::Base64(data), None)
+            };
+            let inner = Fields::of(serde_json::json!({}), at)?;
+            return Ok(Part::Audio(Media {
+                media_type,
+                ..media(source, "input_audio", fields, inner)
+            }));
+        }
+        object => Fields::of(object, at.key("input_audio"))?,
+    };
     let source = Source::Base64(inner.required_text("data")?);
     let media_type = match inner.peek("format") {
         Some("wav") => Some("audio/wav".to_owned()),

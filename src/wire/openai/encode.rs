@@ -289,6 +289,8 @@ enum Block<'a> {
     File(&'a Media),
     /// A file of Mistral's.
     Document(&'a Media),
+    /// Audio as Mistral has it: data or an address, and nothing of the encoding.
+    Recording(&'a Media),
     /// Mistral's reasoning, which stands among what is said.
     Thinking(&'a Reasoning),
     /// A block that only this format knows.
@@ -357,10 +359,11 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// The same where a file is a document, as Mistral has them.
+    /// The same where a file is a document, and audio a text, as Mistral has them.
     fn of_document(part: &'a Part) -> Self {
         match part {
             Part::File(m) => Block::Document(m),
+            Part::Audio(m) if !matches!(m.source, Source::FileId(_)) => Block::Recording(m),
             part => Self::of(part),
         }
     }
@@ -394,7 +397,11 @@ impl<'a> Block<'a> {
     /// one.
     fn takes_mark(&self) -> bool {
         match self {
-            Block::Image(_) | Block::Audio(..) | Block::File(_) | Block::Document(_) => true,
+            Block::Image(_)
+            | Block::Audio(..)
+            | Block::File(_)
+            | Block::Document(_)
+            | Block::Recording(_) => true,
             _ => self.as_text().is_some_and(|text| !text.is_empty()),
         }
     }
@@ -519,6 +526,14 @@ impl Serialize for Marked<'_> {
                 write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "file"])?;
             }
             Block::Document(media) => write_document(&mut map, media)?,
+            Block::Recording(media) => {
+                let data = match &media.source {
+                    Source::Url(url) if inline(media).is_none() => url,
+                    _ => inline(media).map_or("", |url| url.data),
+                };
+                let own = [("type", "input_audio".into()), ("input_audio", data.into())];
+                write(&mut map, &own, None)?;
+            }
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
         if self.mark && !self.block.is_marked() {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::kinds;
 use crate::error::Result;
+use crate::message::ToolCall;
 use crate::wire::common::{At, is_object};
 use crate::wire::event::Events;
 
@@ -99,7 +101,30 @@ impl Item {
         self.begin(calls, events);
         self.calls(&rest, events);
         self.is_done = true;
+        // A shell may be the provider's own: only the end tells.
+        self.asks(|call| call.name != "shell", calls, events);
         Ok(())
+    }
+
+    /// Shows a call of a kind of its own, where the application is asked: it comes whole.
+    pub(super) fn asks(
+        &mut self,
+        is_asked: impl FnOnce(&ToolCall) -> bool,
+        calls: &mut usize,
+        events: &mut Events,
+    ) {
+        if self.call.is_none()
+            && let Some(call) = kinds::call(&self.value).filter(is_asked)
+        {
+            events.call(*calls, &call.id, &call.name);
+            events.arguments(*calls, &call.arguments);
+            self.call = Some(*calls);
+            *calls += 1;
+        }
+    }
+
+    pub(super) fn value(&self) -> &Value {
+        &self.value
     }
 
     pub(super) fn is_done(&self) -> bool {

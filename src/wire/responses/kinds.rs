@@ -67,12 +67,12 @@ pub(super) fn call(item: &Value) -> Option<ToolCall> {
 }
 
 /// Returns the ids of the calls of an answer whose outputs it holds too: the provider ran them.
-pub(super) fn answered(output: &[Value]) -> Vec<String> {
+pub(super) fn answered<'a>(output: impl IntoIterator<Item = &'a Value>) -> Vec<String> {
     let id = |item: &Value| {
         let kind = KINDS.iter().find(|kind| item["type"] == kind.output)?;
         Some(item.get(kind.output_id)?.as_str()?.to_owned())
     };
-    output.iter().filter_map(id).collect()
+    output.into_iter().filter_map(id).collect()
 }
 
 /// Returns the call that such an output answers, where this is one and these calls hold that.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::decode::{self, output_items};
 use super::item::Item;
+use super::kinds;
 use crate::error::Result;
 use crate::message::AiMessage;
 use crate::provider::Provider;
@@ -135,6 +136,10 @@ impl Items {
             if !item.is_done() {
                 item.finish(value, &at.index(i), &mut self.calls, events)?;
             }
+        }
+        let answered = kinds::answered(self.items.values().map(Item::value));
+        for item in self.items.values_mut() {
+            item.asks(|call| !answered.contains(&call.id), &mut self.calls, events);
         }
         end.comes(word, self.calls > 0, events);
         Ok(())
