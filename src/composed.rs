@@ -77,7 +77,8 @@ pub enum Origin {
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
     Note,
-    /// A note of the user that earlier messages are not shown: see [`Notice`](crate::Notice).
+    /// A note of the user that earlier messages are not shown: see
+    /// [`Notice`](crate::compose::Notice).
     Notice,
     /// A temporary message.
     Temporary,

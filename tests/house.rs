@@ -130,3 +130,19 @@ fn composing_touches_nothing_outside() {
         }
     }
 }
+
+#[test]
+fn the_root_stays_small() {
+    // What a user writes stands at the root, and all else in its module: so many names, with every
+    // feature. Macros have no other place than the root; there are two, for backends of one's own.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
+    let root = fs::read_to_string(root).unwrap();
+    let uses = root.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
+    let names = uses.flat_map(|path| {
+        let names = path.split_once('{').map_or(path, |(_, names)| names);
+        names.split(',').map(|name| name.trim_matches([' ', '\n', '}'])).filter(|it| !it.is_empty())
+    });
+    let names: Vec<_> = names.map(|name| name.rsplit("::").next().unwrap()).collect();
+    assert!(names.contains(&"MemoryPrompt") && names.contains(&"Transport"), "{names:?}");
+    assert!(names.len() <= 35, "{} names at the root: {names:?}", names.len());
+}
