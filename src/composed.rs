@@ -16,7 +16,7 @@ use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, Cleared, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
+    Adapted, Cleared, Gap, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
     SystemSource, Tokens, Truncated, Why,
 };
 

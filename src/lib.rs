@@ -266,7 +266,7 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, NothingRecalled, Origin,
+        Adapted, Break, Cleared, Fingerprint, Gap, How, LeftOut, Moved, NothingRecalled, Origin,
         Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated, Why,
     };
 }

@@ -15,11 +15,11 @@ use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
 use super::{Composer, Cuts, Temporaries};
-use crate::composed::{Cleared, Draft, LeftOut, Origin, SystemSource, Truncated, Why};
+use crate::composed::{Cleared, Draft, Gap, LeftOut, Origin, SystemSource, Truncated, Why};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::Truncate;
+use crate::truncate::{self, Truncate};
 use crate::window::{Fate, Row, last_row};
 use groups::LastGroup;
 pub(super) use groups::no_result;
@@ -336,9 +336,10 @@ impl<'a> Taking<'a> {
         let copy = match self.composer.verdict(&self.clearing, &record, form)? {
             Sent::AsItIs => None,
             Sent::Nothing => return Ok(None),
-            Sent::Cut(copy) => {
+            Sent::Cut(copy, left_out) => {
                 let to = text_bytes(&copy);
-                Some((copy, Change::Cut(Truncated { seq, role, from, to })))
+                let gap = left_out.map(|left_out| gap(message, left_out));
+                Some((copy, Change::Cut(Truncated { seq, role, from, to, gap })))
             }
             Sent::Cleared(copy) => {
                 let to = text_bytes(&copy);
@@ -379,6 +380,18 @@ impl<'a> Taking<'a> {
 
 fn text_bytes(message: &Message) -> usize {
     message.texts().map(str::len).sum()
+}
+
+/// Returns the place of a cut in the copy, and how much of the message is not sent.
+fn gap(message: &Message, cut: truncate::LeftOut) -> Gap {
+    let truncate::LeftOut { head, tail, marker } = cut;
+    let texts = message.texts().enumerate().take(tail.piece + 1).skip(head.piece);
+    let left_out = texts.map(|(piece, text)| {
+        let start = if piece == head.piece { head.byte } else { 0 };
+        let end = if piece == tail.piece { tail.byte } else { text.len() };
+        text.get(start..end).map_or(0, |gone| gone.chars().count())
+    });
+    Gap { text: head.piece, at: head.byte, marker, left_out: left_out.sum() }
 }
 
 impl Draft {
