@@ -211,7 +211,7 @@ impl Truncate {
     }
 
     /// Returns a shortened copy of `message`, and where text is left out, or `None` where it fits.
-    fn cut(&self, message: &Message) -> Option<(Message, LeftOut)> {
+    fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
         let (copy, plan) = match message {
             Message::User(m) => {
                 let (content, plan) = self.content(&m.content)?;
@@ -227,7 +227,7 @@ impl Truncate {
             }
             Message::System(_) | Message::Custom(_) => return None,
         };
-        Some((copy, LeftOut { head: plan.head, tail: plan.tail, marker: plan.marker.len() }))
+        Some((copy, Cutting { head: plan.head, marker: plan.marker.len() }))
     }
 
     /// Returns the limit.
@@ -271,10 +271,10 @@ impl Truncate {
 
     /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself is
     /// cut, says where.
-    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<(Verdict, Option<LeftOut>)> {
+    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<(Verdict, Option<Cutting>)> {
         let cut = || match self.cut(message) {
             None => (Verdict::Keep, None),
-            Some((copy, left_out)) => (Verdict::Replace(copy), Some(left_out)),
+            Some((copy, cutting)) => (Verdict::Replace(copy), Some(cutting)),
         };
         let Some(processor) = &self.processor else { return Ok(cut()) };
         let context = TruncateContext {
@@ -340,12 +340,11 @@ impl Truncate {
     }
 }
 
-/// The place where text of a message was left out, among its texts, and the bytes of the marker
-/// that stands there.
+/// The place behind which text of a message was left out, and the bytes of the marker that stands
+/// there.
 #[derive(Clone, Copy)]
-pub(crate) struct LeftOut {
+pub(crate) struct Cutting {
     pub(crate) head: Place,
-    pub(crate) tail: Place,
     pub(crate) marker: usize,
 }
 

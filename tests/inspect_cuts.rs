@@ -26,20 +26,18 @@ fn both_ends_of_a_cut_are_shown_with_what_is_missing() {
     let text = format!("begin {}end", "x".repeat(2_000));
     let truncate = Truncate::chars(20).unwrap();
     for (truncate, expected) in [
-        (truncate.clone(), "begin xxxxxxxxxxxxxx<mark><b>1,989 characters not sent</b></mark>"),
+        (truncate.clone(), "begin xxxxxxxxxxxxxx<mark><b>1,989 bytes not sent</b></mark>"),
         (
             truncate.clone().keep(Keep::Tail),
-            "<mark><b>1,989 characters not sent</b></mark>xxxxxxxxxxxxxxxxxend",
+            "<mark><b>1,989 bytes not sent</b></mark>xxxxxxxxxxxxxxxxxend",
         ),
         (
             truncate.keep(Keep::Ends).marker(" <…> "),
-            "begin xx<mark> &lt;…&gt; <b>1,994 characters not sent</b></mark>xxxxend",
+            "begin xx<mark> &lt;…&gt; <b>1,994 bytes not sent</b></mark>xxxxend",
         ),
     ] {
         assert_eq!(shown(&prompt(Message::user(text.clone()), truncate)), expected);
     }
-    let one = prompt(Message::user("two"), Truncate::chars(2).unwrap());
-    assert_eq!(shown(&one), "tw<mark><b>1 character not sent</b></mark>");
 }
 
 /// A folded text showed its beginning alone, as if that were all that a cut had kept.
@@ -51,7 +49,7 @@ fn a_folded_text_shows_the_cut_too() {
     let folded = page.split("<summary dir=\"auto\">").nth(1).unwrap();
     let folded = folded.split("</summary>").next().unwrap();
     assert!(folded.starts_with("begin x x"), "{folded}");
-    assert!(folded.contains("… <mark><b>3,012 characters not sent</b></mark> … "), "{folded}");
+    assert!(folded.contains("… <mark><b>3,012 bytes not sent</b></mark> … "), "{folded}");
     assert!(folded.ends_with("x x end (1002 bytes)"), "{folded}");
 }
 
@@ -63,7 +61,7 @@ fn the_text_of_several_that_is_cut_has_the_mark() {
     let page = prompt(message, truncate).html();
     let expected = "before</pre>\n<pre dir=\"auto\">\n";
     assert!(!page.contains(expected), "{page}");
-    assert!(page.contains("befor<mark>…<b>9 characters not sent</b></mark></pre>"), "{page}");
+    assert!(page.contains("befor<mark>…<b>9 bytes not sent</b></mark></pre>"), "{page}");
     assert!(page.contains("<pre dir=\"auto\">\nfter</pre>"), "{page}");
 }
 
@@ -101,9 +99,8 @@ proptest! {
         let said = texts.concat();
         prop_assert!(said.starts_with(&head), "{head:?} of {said:?}");
         prop_assert!(said.ends_with(&tail), "{tail:?} of {said:?}");
-        let kept = head.chars().count() + tail.chars().count();
-        prop_assert_eq!(kept + gap.left_out, said.chars().count());
-        let shown = format!("<b>{} character", gap.left_out);
+        prop_assert_eq!(head.len() + tail.len() + gap.left_out, said.len());
+        let shown = format!("<b>{} bytes not sent</b>", gap.left_out);
         prop_assert!(prompt.html().contains(&shown));
     }
 }

@@ -19,7 +19,7 @@ use crate::composed::{Cleared, Draft, Gap, LeftOut, Origin, SystemSource, Trunca
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::{self, Truncate};
+use crate::truncate::{Cutting, Truncate};
 use crate::window::{Fate, Row, last_row};
 use groups::LastGroup;
 pub(super) use groups::no_result;
@@ -336,9 +336,12 @@ impl<'a> Taking<'a> {
         let copy = match self.composer.verdict(&self.clearing, &record, form)? {
             Sent::AsItIs => None,
             Sent::Nothing => return Ok(None),
-            Sent::Cut(copy, left_out) => {
+            Sent::Cut(copy, cutting) => {
                 let to = text_bytes(&copy);
-                let gap = left_out.map(|left_out| gap(message, left_out));
+                let gap = cutting.map(|Cutting { head, marker }| {
+                    let (text, at) = (head.piece, head.byte);
+                    Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
+                });
                 Some((copy, Change::Cut(Truncated { seq, role, from, to, gap })))
             }
             Sent::Cleared(copy) => {
@@ -380,18 +383,6 @@ impl<'a> Taking<'a> {
 
 fn text_bytes(message: &Message) -> usize {
     message.texts().map(str::len).sum()
-}
-
-/// Returns the place of a cut in the copy, and how much of the message is not sent.
-fn gap(message: &Message, cut: truncate::LeftOut) -> Gap {
-    let truncate::LeftOut { head, tail, marker } = cut;
-    let texts = message.texts().enumerate().take(tail.piece + 1).skip(head.piece);
-    let left_out = texts.map(|(piece, text)| {
-        let start = if piece == head.piece { head.byte } else { 0 };
-        let end = if piece == tail.piece { tail.byte } else { text.len() };
-        text.get(start..end).map_or(0, |gone| gone.chars().count())
-    });
-    Gap { text: head.piece, at: head.byte, marker, left_out: left_out.sum() }
 }
 
 impl Draft {

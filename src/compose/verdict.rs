@@ -8,13 +8,13 @@ use super::counts::Form;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
-use crate::truncate::{LeftOut, Truncate, Verdict};
+use crate::truncate::{Cutting, Truncate, Verdict};
 
 /// What is sent for a record.
 pub(super) enum Sent {
     AsItIs,
     /// A copy that is shortened, with the place of the cut, or that the processor made.
-    Cut(Arc<Message>, Option<LeftOut>),
+    Cut(Arc<Message>, Option<Cutting>),
     /// A copy in which something is cleared, and the rest may be cut.
     Cleared(Arc<Message>),
     /// The processor dropped it.
@@ -37,7 +37,7 @@ impl Composer {
         let Some(what) = form.cleared else {
             return Ok(match judge(record.message())? {
                 (Verdict::Keep, _) => Sent::AsItIs,
-                (Verdict::Replace(copy), left_out) => Sent::Cut(Arc::new(copy), left_out),
+                (Verdict::Replace(copy), cutting) => Sent::Cut(Arc::new(copy), cutting),
                 (Verdict::Drop, _) => Sent::Nothing,
             });
         };

@@ -288,7 +288,7 @@ pub struct Gap {
     pub at: usize,
     /// The bytes of the marker that stands in the gap, which is no text of the message.
     pub marker: usize,
-    /// The Unicode characters (scalar values) that are left out.
+    /// The bytes of the message's texts that are left out.
     pub left_out: usize,
 }
 

@@ -306,9 +306,8 @@ impl Page {
     fn mark(&mut self, marker: &str, left_out: usize) {
         self.html.push_str("<mark>");
         self.text(marker);
-        let plural = if left_out == 1 { "" } else { "s" };
         let left_out = Grouped(left_out);
-        self.add(format_args!("<b>{left_out} character{plural} not sent</b></mark>"));
+        self.add(format_args!("<b>{left_out} bytes not sent</b></mark>"));
     }
 }
 

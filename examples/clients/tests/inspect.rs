@@ -175,7 +175,8 @@ fn hostile_text_never_leaves_its_element() {
                 }
             }
             prop_assert_eq!(prompt.report().truncated.len(), 1);
-            prop_assert!(shown.contains(&format!("{} characters not sent", grouped(gap.left_out))));
+            let left_out = format!("{} bytes not sent", grouped(gap.left_out));
+            prop_assert!(shown.contains(&left_out), "{}", left_out);
             Ok(())
         })
         .unwrap();
