@@ -90,7 +90,7 @@ fn a_report_in_colours_says_nothing_of_the_texts() {
     let composer = Composer::new().truncate(Truncate::chars(50).unwrap()).window(Window::last(2));
     let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
     let shown = prompt.report().outline().colors(true).to_string();
-    assert!(shown.contains("\x1b[31m  truncated \x1b[0m 0: user, 300 to 50 bytes\n"), "{shown}");
+    assert!(shown.contains("\x1b[31m  truncated \x1b[0m 0: user, 280 to 50 bytes\n"), "{shown}");
     assert!(!shown.contains("secret") && !shown.contains("[2J"), "{shown}");
     assert_eq!(without_styles(&shown), prompt.report().to_string());
 }
