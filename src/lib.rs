@@ -3,7 +3,6 @@
 //! messages for one use.
 //!
 //! ```
-//! use memory_prompt::compose::{Notice, Placement};
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate, wire};
 //!
 //! let mut prompt = MemoryPrompt::new(DefaultChatMemory::with_id("support:u1001:c2002"))
@@ -81,6 +80,7 @@
 //! field by name.
 //!
 //! ```
+//! use memory_prompt::compose::{Notice, Placement};
 //! use memory_prompt::text::{Keep, Unit};
 //! use memory_prompt::window::{Prices, ToolGroups};
 //! use memory_prompt::{Budget, Clear, Composer, Provider, Truncate, Window};
