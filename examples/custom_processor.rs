@@ -5,8 +5,9 @@
 
 use std::error::Error;
 
+use memory_prompt::message::Role;
 use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Role, ToolCall, Truncate};
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, ToolCall, Truncate};
 
 /// Keeps the first lines of what tools print, and leaves out jokes.
 struct Secretary {

@@ -4,14 +4,19 @@
 //! prints what was sent, what a provider's prompt cache would have held of it, and what that costs.
 //! Nothing is sent anywhere.
 //!
-//! `cargo run --release --example replay -- LOGS... [--prices write,read] [--chain MESSAGES]`
+//! `cargo run --release --example replay -- LOGS... [--prices write,read] [--chain MESSAGES]
+//! [--html PAGE]`
 //!
 //! A log is a JSON file, a file of JSON lines, or a folder of both: a list of messages as OpenAI,
 //! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
 //! `input`, `traj`), or a list of such. Without a log it reads a small one that was made for this.
-//! `--chain 256` puts conversations together until they have so many messages.
+//! `--chain 256` puts conversations together until they have so many messages. `--html out.html` writes
+//! the table as a page too: one file that fetches nothing.
 
-use std::collections::HashMap;
+#[path = "replay/page.rs"]
+mod page;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{IsTerminal, Write as _};
@@ -39,9 +44,10 @@ fn main() -> Result<()> {
     }
     let conversations = chain(logs.conversations, options.chain);
     let calls: usize = conversations.iter().map(|it| answers(it).count()).sum();
-    println!("{} conversations, {calls} model calls", conversations.len());
-    for (error, times) in &logs.failed {
-        println!("{times} not read: {error}");
+    let read = format!("{} conversations, {calls} model calls", conversations.len());
+    println!("{read}");
+    for (reason, (times, first)) in &logs.failed {
+        println!("{times} not read: {reason}, first in {first}");
     }
     if calls == 0 {
         return Err("no log has an answer of a model".into());
@@ -60,6 +66,11 @@ fn main() -> Result<()> {
     }
     clock.end();
     print(&settings, &runs, options.prices);
+    if let Some(path) = options.html {
+        fs::write(&path, page::page(&read, &settings, &runs, options.prices))
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("\nThe same as a page: {}", path.display());
+    }
     Ok(())
 }
 
@@ -68,12 +79,14 @@ struct Options {
     prices: Prices,
     /// The number of messages up to which conversations are put together.
     chain: usize,
+    /// The file of the page.
+    html: Option<PathBuf>,
 }
 
 impl Options {
     fn read(mut arguments: impl Iterator<Item = String>) -> Result<Self> {
-        let mut options =
-            Self { paths: vec![], prices: Prices { write: 1.0, read: 0.1 }, chain: 0 };
+        let prices = Prices { write: 1.0, read: 0.1 };
+        let mut options = Self { paths: vec![], prices, chain: 0, html: None };
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
             match argument.as_str() {
@@ -83,6 +96,10 @@ impl Options {
                     options.prices = Prices { write: write.parse()?, read: read.parse()? };
                 }
                 "--chain" => options.chain = value()?.parse()?,
+                "--html" => options.html = Some(value()?.into()),
+                unknown if unknown.starts_with("--") => {
+                    return Err(format!("{unknown} is no option").into());
+                }
                 path => options.paths.push(path.into()),
             }
         }
@@ -98,8 +115,8 @@ impl Options {
 #[derive(Default)]
 struct Logs {
     conversations: Vec<Vec<Message>>,
-    /// How often a conversation could not be read, by the reason.
-    failed: HashMap<String, usize>,
+    /// How often a conversation could not be read, by the reason, and where it was so first.
+    failed: BTreeMap<String, (usize, String)>,
 }
 
 impl Logs {
@@ -112,39 +129,59 @@ impl Logs {
             return inside.iter().try_for_each(|it| self.read(&it.path()));
         }
         let text = fs::read_to_string(path).map_err(named)?;
-        match serde_json::from_str(&text) {
-            Ok(value) => self.value(&value),
-            Err(error) => {
-                for line in text.lines().filter(|line| !line.trim().is_empty()) {
-                    match serde_json::from_str(line) {
-                        Ok(value) => self.value(&value),
-                        Err(_) => self.fail(format!("{}: {error}", path.display())),
-                    }
-                }
+        let file = path.display().to_string();
+        let whole = match serde_json::from_str(&text) {
+            Ok(value) => {
+                self.value(&value, &file);
+                return Ok(());
+            }
+            Err(error) => error,
+        };
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let lines: Vec<_> = lines.map(|(i, line)| (i + 1, serde_json::from_str(line))).collect();
+        if !lines.iter().any(|(_, read)| read.is_ok()) {
+            self.broken(&file, whole.line(), &whole); // one value over many lines
+            return Ok(());
+        }
+        for (line, read) in lines {
+            match read {
+                Ok(value) => self.value(&value, &format!("{file}, line {line}")),
+                Err(error) => self.broken(&file, line, &error),
             }
         }
         Ok(())
     }
 
+    /// Notes a line that is no JSON.
+    fn broken(&mut self, file: &str, line: usize, error: &serde_json::Error) {
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        self.fail(reason, &format!("{file}, line {line}, column {}", error.column()));
+    }
+
     /// Reads a conversation, or a list of them.
-    fn value(&mut self, value: &Value) {
+    fn value(&mut self, value: &Value, place: &str) {
         const LISTS: [&str; 6] =
             ["messages", "contents", "input", "traj", "history", "conversation"];
         let inner = LISTS.iter().find_map(|key| value.get(key).filter(|it| it.is_array()));
         let list = inner.or(Some(value)).and_then(Value::as_array);
-        let Some(list) = list else { return self.fail("neither a list nor one in an object") };
+        let Some(list) = list else {
+            return self.fail("neither a list nor an object that holds one", place);
+        };
         let is_message = |it: &Value| ["role", "type"].iter().any(|key| it[key].is_string());
         if inner.is_none() && !list.iter().any(is_message) {
-            return list.iter().for_each(|it| self.value(it));
+            let numbered = list.iter().enumerate();
+            return numbered
+                .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
         }
         match decode(list) {
             Ok(messages) => self.conversations.push(messages),
-            Err(error) => self.fail(error.to_string()),
+            Err(error) => self.fail(&error.to_string(), place),
         }
     }
 
-    fn fail(&mut self, error: impl Into<String>) {
-        *self.failed.entry(error.into()).or_default() += 1;
+    fn fail(&mut self, reason: &str, place: &str) {
+        self.failed.entry(reason.to_owned()).or_insert_with(|| (0, place.to_owned())).0 += 1;
     }
 }
 
@@ -285,6 +322,7 @@ impl Run {
                     match prompt.build() {
                         Ok(built) => {
                             self.no_question += usize::from(built.report().no_user_message);
+                            self.orphans += usize::from(has_orphan(&built));
                             known.prompt(&built)?
                         }
                         Err(error) => {
@@ -310,10 +348,19 @@ impl Run {
     fn by_hand(&mut self, so_far: &[Message], n: usize) -> Result<Vec<Sent>> {
         let (system, rest): (Vec<_>, Vec<_>) = so_far.iter().partition(|it| it.is_system());
         let newest = &rest[rest.len().saturating_sub(n)..];
-        self.orphans += usize::from(newest.first().is_some_and(|it| it.is_tool()));
+        self.orphans += usize::from(has_orphan(newest.iter().copied()));
         self.no_question += usize::from(!newest.iter().any(|it| it.is_user()));
         system.iter().chain(newest).map(|it| own(it)).collect()
     }
+}
+
+/// Returns whether a result stands behind no call of its id, which providers refuse.
+fn has_orphan<'a>(messages: impl IntoIterator<Item = &'a Message>) -> bool {
+    let mut called = HashSet::new();
+    messages.into_iter().any(|message| {
+        called.extend(message.tool_calls().map(|call| call.id.as_str()));
+        message.as_tool().is_some_and(|tool| !called.contains(tool.call_id()))
+    })
 }
 
 /// What was hashed and counted before, by position.
@@ -369,12 +416,17 @@ fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
             println!("\n{}: {times} prompts could not be built: {error}", setting.name);
         }
     }
-    let sound = settings.iter().zip(runs).filter(|(setting, run)| {
-        !setting.code.is_empty() && run.no_question == 0 && run.failed.is_none()
-    });
-    if let Some((best, _)) = sound.min_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost)) {
+    if let Some(best) = best(settings, runs) {
         println!("\nCheapest for these conversations: {}\n\n    {}", best.name, best.code);
     }
+}
+
+/// Returns the cheapest setting by which each prompt is built, with a question in it.
+fn best<'a>(settings: &'a [Setting], runs: &[Run]) -> Option<&'a Setting> {
+    let sound = settings.iter().zip(runs).filter(|(setting, run)| {
+        !setting.code.is_empty() && (run.no_question, run.orphans) == (0, 0) && run.failed.is_none()
+    });
+    sound.min_by(|(_, one), (_, other)| one.cost.total_cmp(&other.cost)).map(|it| it.0)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "numbers of tokens")]

@@ -3,7 +3,8 @@
 //!
 //! Run it with `cargo run --example temporary`.
 
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Placement};
+use memory_prompt::compose::Placement;
+use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 
 fn main() -> Result<(), memory_prompt::Error> {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Answer from the notes.");

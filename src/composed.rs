@@ -16,7 +16,7 @@ use pieces::Walk;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
-    Adapted, Cleared, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
+    Adapted, Cleared, Gap, How, LeftOut, Moved, NothingRecalled, Recalled, Repaired, Report,
     SystemSource, Tokens, Truncated, Why,
 };
 
@@ -77,7 +77,8 @@ pub enum Origin {
     Repair,
     /// A note of the user, for this prompt alone, that results have arrived further up.
     Note,
-    /// A note of the user that earlier messages are not shown: see [`Notice`](crate::Notice).
+    /// A note of the user that earlier messages are not shown: see
+    /// [`Notice`](crate::compose::Notice).
     Notice,
     /// A temporary message.
     Temporary,

@@ -1,7 +1,8 @@
 //! Shows prompts as a page: each message with its position, origin and tokens, all that was left
 //! out and why, and the part that a provider's cache holds.
 //!
-//! A [terminal](Outline) shows the same by the beginnings of the texts.
+//! A text that was cut shows both of its ends, and between them a mark in the place where so many
+//! bytes are not sent. A [terminal](Outline) shows the same by the beginnings of the texts.
 //!
 //! The page is one file. It fetches no address, runs no script, and reads well in print, in the
 //! dark, with a keyboard and with a screen reader.

@@ -53,8 +53,8 @@
 //! # What it does and does not do
 //!
 //! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
-//! [truncation](Truncate), [token budgets](Budget), the system message, [temporaries](Placement),
-//! and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
+//! [truncation](Truncate), [token budgets](Budget), the system message,
+//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
 //! tells in a [`Report`] what it left out and why.
 //!
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
@@ -80,11 +80,10 @@
 //! field by name.
 //!
 //! ```
+//! use memory_prompt::compose::{Notice, Placement};
 //! use memory_prompt::text::{Keep, Unit};
 //! use memory_prompt::window::{Prices, ToolGroups};
-//! use memory_prompt::{
-//!     Budget, Clear, Composer, Notice, Placement, Provider, Truncate, Window,
-//! };
+//! use memory_prompt::{Budget, Clear, Composer, Provider, Truncate, Window};
 //!
 //! #[derive(serde::Serialize, serde::Deserialize)]
 //! struct Settings {
@@ -213,7 +212,7 @@ pub mod window;
 pub mod wire;
 
 #[doc(inline)]
-pub use compose::{Budget, Clear, Composer, Notice, Placement};
+pub use compose::{Budget, Clear, Composer};
 #[doc(inline)]
 pub use composed::{Prompt, Report};
 #[doc(inline)]
@@ -227,7 +226,7 @@ pub use memory::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, MessageWindowChatMemory, TokenWindowChatMemory,
 };
 #[doc(inline)]
-pub use message::{Message, Role, ToolCall};
+pub use message::{Message, ToolCall};
 #[doc(inline)]
 pub use prompt::MemoryPrompt;
 #[doc(inline)]
@@ -267,7 +266,7 @@ pub use window::Window;
 pub mod report {
     #[doc(inline)]
     pub use crate::composed::{
-        Adapted, Break, Cleared, Fingerprint, How, LeftOut, Moved, NothingRecalled, Origin,
+        Adapted, Break, Cleared, Fingerprint, Gap, How, LeftOut, Moved, NothingRecalled, Origin,
         Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated, Why,
     };
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
     AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart, ToolMessage, UserMessage,
 };
-use crate::text::{Cut, Keep, Plan, Unit};
+use crate::text::{Cut, Keep, Place, Plan, Unit};
 
 /// A truncation: the way in which messages that are too long are shortened.
 ///
@@ -207,18 +207,27 @@ impl Truncate {
 
     /// Returns a shortened copy of `message`, or `None` where it fits. The processor is not asked.
     pub fn shorten(&self, message: &Message) -> Option<Message> {
-        match message {
+        self.cut(message).map(|(copy, _)| copy)
+    }
+
+    /// Returns a shortened copy of `message`, and where text is left out, or `None` where it fits.
+    fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
+        let (copy, plan) = match message {
             Message::User(m) => {
-                let content = self.content(&m.content)?;
-                Some(Message::User(UserMessage { content, details: m.details.clone() }))
+                let (content, plan) = self.content(&m.content)?;
+                (Message::User(UserMessage { content, details: m.details.clone() }), plan)
             }
             Message::Tool(m) => {
-                let content = self.content(&m.content)?;
-                Some(Message::Tool(ToolMessage { content, answer: m.answer.clone() }))
+                let (content, plan) = self.content(&m.content)?;
+                (Message::Tool(ToolMessage { content, answer: m.answer.clone() }), plan)
             }
-            Message::Ai(m) => self.ai(m).map(Message::Ai),
-            Message::System(_) | Message::Custom(_) => None,
-        }
+            Message::Ai(m) => {
+                let (m, plan) = self.ai(m)?;
+                (Message::Ai(m), plan)
+            }
+            Message::System(_) | Message::Custom(_) => return None,
+        };
+        Some((copy, Cutting { head: plan.head, marker: plan.marker.len() }))
     }
 
     /// Returns the limit.
@@ -260,11 +269,14 @@ impl Truncate {
             }
     }
 
-    /// Decides whether the record at `seq` is kept, replaced or dropped.
-    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<Verdict> {
-        let Some(processor) = &self.processor else {
-            return Ok(self.shorten(message).map_or(Verdict::Keep, Verdict::Replace));
+    /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself is
+    /// cut, says where.
+    pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<(Verdict, Option<Cutting>)> {
+        let cut = || match self.cut(message) {
+            None => (Verdict::Keep, None),
+            Some((copy, cutting)) => (Verdict::Replace(copy), Some(cutting)),
         };
+        let Some(processor) = &self.processor else { return Ok(cut()) };
         let context = TruncateContext {
             limit: self.cut.limit().get(),
             unit: self.cut.unit(),
@@ -284,36 +296,34 @@ impl Truncate {
                 Err(Error::new(ErrorKind::Truncate, "truncate", text))
             }
             Verdict::Replace(new) if self.bounded => {
-                Ok(Verdict::Replace(self.shorten(&new).unwrap_or(new)))
+                Ok((Verdict::Replace(self.shorten(&new).unwrap_or(new)), None))
             }
-            Verdict::Keep if self.bounded => {
-                Ok(self.shorten(message).map_or(Verdict::Keep, Verdict::Replace))
-            }
-            verdict => Ok(verdict),
+            Verdict::Keep if self.bounded => Ok(cut()),
+            verdict => Ok((verdict, None)),
         }
     }
 
-    fn content(&self, content: &Content) -> Option<Content> {
+    fn content(&self, content: &Content) -> Option<(Content, Plan)> {
         match content {
             Content::Text(text) => {
                 let plan = self.cut.plan(&[text])?;
-                Some(Content::Text(plan.piece(0, text)?.into_owned()))
+                Some((Content::Text(plan.piece(0, text)?.into_owned()), plan))
             }
             Content::Parts(parts) => {
                 let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
                 let plan = self.cut.plan(&texts)?;
                 let mut place = 0..;
                 let parts = parts.iter().filter_map(|part| cut_part(part, &plan, &mut place));
-                Some(Content::Parts(parts.collect()))
+                Some((Content::Parts(parts.collect()), plan))
             }
         }
     }
 
-    fn ai(&self, message: &AiMessage) -> Option<AiMessage> {
-        let body = match &message.body {
+    fn ai(&self, message: &AiMessage) -> Option<(AiMessage, Plan)> {
+        let (body, plan) = match &message.body {
             Body::Text(text) => {
                 let plan = self.cut.plan(&[text])?;
-                Body::Text(plan.piece(0, text)?.into_owned())
+                (Body::Text(plan.piece(0, text)?.into_owned()), plan)
             }
             Body::Parts(parts) => {
                 let texts: Vec<&str> = parts.iter().filter_map(AiPart::as_text).collect();
@@ -323,11 +333,19 @@ impl Truncate {
                     AiPart::Content(part) => cut_part(part, &plan, &mut place).map(AiPart::Content),
                     other => Some(other.clone()),
                 });
-                Body::normal(parts.collect())
+                (Body::normal(parts.collect()), plan)
             }
         };
-        Some(AiMessage { body, details: message.details.clone() })
+        Some((AiMessage { body, details: message.details.clone() }, plan))
     }
+}
+
+/// The place behind which text of a message was left out, and the bytes of the marker that stands
+/// there.
+#[derive(Clone, Copy)]
+pub(crate) struct Cutting {
+    pub(crate) head: Place,
+    pub(crate) marker: usize,
 }
 
 /// Returns the part as `plan` leaves it; `None` for a text of which nothing is left. `place` counts

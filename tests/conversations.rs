@@ -11,13 +11,13 @@ use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
 use memory_prompt::memory::MemoryId;
-use memory_prompt::message::{SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{SystemSource, Why};
 use memory_prompt::text::Keep;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Role, Truncate, Window,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
 };
 use notation::{conversation, message, sent};
 

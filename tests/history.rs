@@ -5,13 +5,14 @@
 mod conversations;
 
 use conversations::{life, stored};
+use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::history::{ReadBack, SearchHistory};
 use memory_prompt::message::{Media, Part};
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
-    MemoryPrompt, Message, Notice, Placement, Prompt, Provider, ToolCall, Window,
+    MemoryPrompt, Message, Prompt, Provider, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;

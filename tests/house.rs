@@ -130,3 +130,39 @@ fn composing_touches_nothing_outside() {
         }
     }
 }
+
+#[test]
+fn the_readme_links_to_what_the_package_holds() {
+    // The registry shows the README beside the package, and docs.rs has no other files than its own.
+    let home = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |name: &str| fs::read_to_string(home.join(name)).unwrap();
+    let (readme, manifest) = (read("README.md"), read("Cargo.toml"));
+    let excluded = manifest.lines().find(|line| line.starts_with("exclude = ")).unwrap();
+    let excluded: Vec<_> = excluded.split('"').filter(|it| it.starts_with('/')).collect();
+    let links = readme.split("](").skip(1).map(|rest| rest.split(')').next().unwrap());
+    let links: Vec<_> = links.filter(|link| !link.contains("://")).collect();
+    assert!(links.len() > 5 && excluded.len() > 3, "{links:?} {excluded:?}");
+    for link in links {
+        let path = link.split('#').next().unwrap();
+        assert!(home.join(path).is_file(), "README.md links to {path}, which is not there");
+        let is_in = |folder: &&&str| Path::new(path).starts_with(folder.trim_start_matches('/'));
+        let out = excluded.iter().find(is_in);
+        assert!(out.is_none(), "README.md links to {path}, which the package leaves out");
+    }
+}
+
+#[test]
+fn the_root_stays_small() {
+    // What a user writes stands at the root, and all else in its module: so many names, with every
+    // feature. Macros have no other place than the root; there are two, for backends of one's own.
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/lib.rs");
+    let root = fs::read_to_string(root).unwrap();
+    let uses = root.split("\npub use ").skip(1).map(|rest| rest.split(';').next().unwrap());
+    let names = uses.flat_map(|path| {
+        let names = path.split_once('{').map_or(path, |(_, names)| names);
+        names.split(',').map(|name| name.trim_matches([' ', '\n', '}'])).filter(|it| !it.is_empty())
+    });
+    let names: Vec<_> = names.map(|name| name.rsplit("::").next().unwrap()).collect();
+    assert!(names.contains(&"MemoryPrompt") && names.contains(&"Transport"), "{names:?}");
+    assert!(names.len() <= 35, "{} names at the root: {names:?}", names.len());
+}

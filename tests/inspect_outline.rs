@@ -81,6 +81,20 @@ fn texts_pose_as_no_line_of_ours() {
     assert_eq!(ours.matches("cache mark").count(), 1, "{shown}");
 }
 
+/// A report goes into logs, which are no place for what was said; nor does it move a cursor there.
+#[test]
+fn a_report_in_colours_says_nothing_of_the_texts() {
+    let secret = "a secret \x1b[2J ".repeat(20);
+    let history =
+        [Message::user(secret.clone()), Message::ai_calls([ToolCall::new("c\x1b", "t", secret)])];
+    let composer = Composer::new().truncate(Truncate::chars(50).unwrap()).window(Window::last(2));
+    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    let shown = prompt.report().outline().colors(true).to_string();
+    assert!(shown.contains("\x1b[31m  truncated \x1b[0m 0: user, 280 to 50 bytes\n"), "{shown}");
+    assert!(!shown.contains("secret") && !shown.contains("[2J"), "{shown}");
+    assert_eq!(without_styles(&shown), prompt.report().to_string());
+}
+
 /// Anthropic wants neighbours of one side as one message; that the second was cut was told nowhere.
 #[test]
 fn what_was_done_to_joined_messages_is_told() {
@@ -108,5 +122,9 @@ proptest! {
         let coloured = prompt.outline().colors(true).to_string();
         prop_assert_eq!(without_styles(&coloured), plain);
         prop_assert_ne!(coloured.matches("\x1b[").count(), 0);
+        let report = prompt.report();
+        let coloured = report.outline().colors(true).to_string();
+        prop_assert_eq!(without_styles(&coloured), report.outline().to_string());
+        prop_assert_eq!(coloured.matches("\x1b[").count(), 2 * report.to_string().lines().count());
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
-use memory_prompt::compose::Composition;
+use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::MemoryId;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Break, Origin, Why};
@@ -21,7 +21,7 @@ use memory_prompt::window::ToolGroups;
 use memory_prompt::wire::openai;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Placement, Prompt, Provider, Truncate, Window,
+    Message, Prompt, Provider, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

@@ -11,12 +11,13 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use conversations::*;
+use memory_prompt::compose::Placement;
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{Break, Origin, SystemSource, Why};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Placement, Prompt, Provider, Result, Truncate, Window,
+    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;

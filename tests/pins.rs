@@ -13,6 +13,7 @@ mod sent;
 
 use std::sync::Arc;
 
+use memory_prompt::compose::Placement;
 use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::{Append, Expected, Limits, MemoryId, Read};
 use memory_prompt::message::ToolMessage;
@@ -23,8 +24,8 @@ use memory_prompt::truncate::{Truncate, TruncateContext, TruncateProcessor, Verd
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Placement, Prompt, Provider,
-    Recall, ToolCall, Window,
+    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Prompt, Provider, Recall,
+    ToolCall, Window,
 };
 use parking_lot::Mutex;
 use proptest::prelude::*;

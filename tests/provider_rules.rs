@@ -207,7 +207,7 @@ counted! {
                 let sent = on_the_wire(provider, before, n);
                 let now = on_the_wire(provider, &bare, bare.len());
                 prop_assert!(now.starts_with(&sent), "at {end}: {sent:#?}\n{now:#?}");
-                if setup.placement == memory_prompt::Placement::End {
+                if setup.placement == memory_prompt::compose::Placement::End {
                     prop_assert!(with.to_messages().starts_with(&held), "at {end} of {}:\n{}\n{}", brief(&stored), brief(before), brief(&with));
                     let now = on_the_wire(provider, &with, with.len());
                     prop_assert!(now.starts_with(&sent), "at {end}: {sent:#?}\n{now:#?}");

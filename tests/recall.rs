@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
+use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, MemoryId, Read};
 use memory_prompt::message::{AiMessage, UserMessage};
 use memory_prompt::recall::{Candidate, Candidates, Endings, RecallIndex};
@@ -23,7 +24,7 @@ use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
-    MemoryPrompt, Message, Placement, Prompt, Provider, Recall, ToolCall, Window,
+    MemoryPrompt, Message, Prompt, Provider, Recall, ToolCall, Window,
 };
 use proptest::prelude::*;
 

@@ -9,9 +9,10 @@ mod counted;
 use std::fmt::Debug;
 
 use counted::counted;
+use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::text::{Keep, Unit};
 use memory_prompt::window::{Prices, ToolGroups};
-use memory_prompt::{Budget, Clear, Message, Notice, Placement, Provider, Truncate, Window};
+use memory_prompt::{Budget, Clear, Message, Provider, Truncate, Window};
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde::Serialize;

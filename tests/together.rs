@@ -7,12 +7,13 @@ mod conversations;
 use std::sync::Arc;
 
 use conversations::{broken_groups, late_results, life};
+use memory_prompt::compose::Notice;
 use memory_prompt::report::Origin;
 use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Notice, Prompt,
-    ToolCall, Truncate, Window,
+    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, ToolCall,
+    Truncate, Window,
 };
 use proptest::prelude::*;
 

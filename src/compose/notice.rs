@@ -14,7 +14,8 @@ use crate::message::Message;
 /// itself. The summary and pins of what is older stand before it, and stay in a cache when it changes.
 ///
 /// ```
-/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Notice};
+/// use memory_prompt::compose::Notice;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 ///
 /// let text = "[About {count} earlier messages are not shown; search_history finds them.]";
 /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())

@@ -15,11 +15,11 @@ use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
 use super::{Composer, Cuts, Temporaries};
-use crate::composed::{Cleared, Draft, LeftOut, Origin, SystemSource, Truncated, Why};
+use crate::composed::{Cleared, Draft, Gap, LeftOut, Origin, SystemSource, Truncated, Why};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::Truncate;
+use crate::truncate::{Cutting, Truncate};
 use crate::window::{Fate, Row, last_row};
 use groups::LastGroup;
 pub(super) use groups::no_result;
@@ -336,9 +336,13 @@ impl<'a> Taking<'a> {
         let copy = match self.composer.verdict(&self.clearing, &record, form)? {
             Sent::AsItIs => None,
             Sent::Nothing => return Ok(None),
-            Sent::Cut(copy) => {
+            Sent::Cut(copy, cutting) => {
                 let to = text_bytes(&copy);
-                Some((copy, Change::Cut(Truncated { seq, role, from, to })))
+                let gap = cutting.map(|Cutting { head, marker }| {
+                    let (text, at) = (head.piece, head.byte);
+                    Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
+                });
+                Some((copy, Change::Cut(Truncated { seq, role, from, to, gap })))
             }
             Sent::Cleared(copy) => {
                 let to = text_bytes(&copy);

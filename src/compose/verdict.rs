@@ -8,12 +8,13 @@ use super::counts::Form;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
-use crate::truncate::{Truncate, Verdict};
+use crate::truncate::{Cutting, Truncate, Verdict};
 
 /// What is sent for a record.
 pub(super) enum Sent {
     AsItIs,
-    Cut(Arc<Message>),
+    /// A copy that is shortened, with the place of the cut, or that the processor made.
+    Cut(Arc<Message>, Option<Cutting>),
     /// A copy in which something is cleared, and the rest may be cut.
     Cleared(Arc<Message>),
     /// The processor dropped it.
@@ -30,23 +31,24 @@ impl Composer {
     ) -> Result<Sent> {
         let truncate = self.truncate.as_ref().filter(|_| !form.whole);
         let judge = |message: &Message| {
-            truncate.map_or(Ok(Verdict::Keep), |truncate| truncate.judge(message, record.seq()))
+            truncate
+                .map_or(Ok((Verdict::Keep, None)), |truncate| truncate.judge(message, record.seq()))
         };
         let Some(what) = form.cleared else {
             return Ok(match judge(record.message())? {
-                Verdict::Keep => Sent::AsItIs,
-                Verdict::Replace(copy) => Sent::Cut(Arc::new(copy)),
-                Verdict::Drop => Sent::Nothing,
+                (Verdict::Keep, _) => Sent::AsItIs,
+                (Verdict::Replace(copy), cutting) => Sent::Cut(Arc::new(copy), cutting),
+                (Verdict::Drop, _) => Sent::Nothing,
             });
         };
         let copy = clearing.copy(record, what);
         if what == What::Result {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
             let drops = truncate.is_some_and(Truncate::has_processor)
-                && judge(record.message())? == Verdict::Drop;
+                && judge(record.message())?.0 == Verdict::Drop;
             return Ok(if drops { Sent::Nothing } else { Sent::Cleared(copy) });
         }
-        Ok(match judge(&copy)? {
+        Ok(match judge(&copy)?.0 {
             Verdict::Keep => Sent::Cleared(copy),
             Verdict::Replace(copy) => Sent::Cleared(Arc::new(copy)),
             Verdict::Drop => Sent::Nothing,

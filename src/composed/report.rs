@@ -258,6 +258,38 @@ pub struct Truncated {
     pub from: usize,
     /// The bytes of its text after.
     pub to: usize,
+    /// The place where text was left out; `None` where a processor replaced the message.
+    pub gap: Option<Gap>,
+}
+
+/// The place in a shortened message where text was left out.
+///
+/// ```
+/// use memory_prompt::text::Keep;
+/// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
+///
+/// let ends = Truncate::chars(9)?.keep(Keep::Ends).marker(" … ");
+/// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(ends);
+/// prompt.add(Message::user("Hello, world"))?;
+/// let built = prompt.build()?;
+/// let gap = built.report().truncated[0].gap.ok_or("not cut")?;
+/// let text = built[0].text();
+/// assert_eq!(&text[..gap.at], "Hel");
+/// assert_eq!(&text[gap.at..gap.at + gap.marker], " … ");
+/// assert_eq!(gap.left_out, "lo, wo".len());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Gap {
+    /// The text with the gap, counted among the [texts](crate::Message::texts) that are sent.
+    pub text: usize,
+    /// The bytes of that text that stand before the gap.
+    pub at: usize,
+    /// The bytes of the marker that stands in the gap, which is no text of the message.
+    pub marker: usize,
+    /// The bytes of the message's texts that are left out.
+    pub left_out: usize,
 }
 
 /// A message of which a tool result, or media, gave way to a placeholder.
@@ -345,7 +377,7 @@ impl Report {
 
     /// Writes what was sent otherwise than it was said.
     fn fmt_changes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Truncated { seq, role, from, to } in &self.truncated {
+        for Truncated { seq, role, from, to, .. } in &self.truncated {
             let (from, to) = (Grouped(from), Grouped(to));
             writeln!(f, "  truncated  {seq}: {role}, {from} to {to} bytes")?;
         }

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use super::rows::{Kind, Line, Row, described, rows, told};
 use super::text::{escaped, push};
-use crate::composed::{Break, Prompt, Tokens};
+use crate::composed::{Break, Gap, Prompt, Tokens};
 use crate::message::{AiPart, Message, Part};
+use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 use crate::wire::Usage;
 
@@ -194,7 +195,8 @@ impl Page {
     }
 
     fn line(&mut self, n: usize, line: &Line<'_>, cached: bool, results: &[(&str, usize)]) {
-        let Line { index, kind, origin, message, tokens, notes } = line;
+        let Line { index, kind, origin, message, tokens, notes, gap } = line;
+        let mut texts = Texts { gap: *gap, next: 0 };
         let held = if cached { " held" } else { "" };
         self.add(format_args!(
             "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> <span>{}</span> \
@@ -211,14 +213,14 @@ impl Page {
         match message {
             Message::Ai(ai) => {
                 if ai.parts().is_empty() {
-                    self.body(&ai.text());
+                    self.body(&ai.text(), texts.gap());
                 }
                 for part in ai.parts() {
                     match part {
-                        AiPart::Content(part) => self.part(part),
+                        AiPart::Content(part) => self.part(part, &mut texts),
                         AiPart::Reasoning(reasoning) => {
                             self.html.push_str("<p class=\"kind\">reasoning</p>\n");
-                            self.body(&reasoning.text);
+                            self.body(&reasoning.text, None);
                         }
                         AiPart::ToolCall(call) => {
                             self.html.push_str("<p class=\"kind\">calls <code>");
@@ -229,7 +231,7 @@ impl Page {
                                 self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
                             }
                             self.html.push_str("</p>\n");
-                            self.body(&call.arguments);
+                            self.body(&call.arguments, None);
                         }
                     }
                 }
@@ -242,23 +244,23 @@ impl Page {
                 } else {
                     "</code></p>\n"
                 });
-                tool.content().parts().iter().for_each(|part| self.part(part));
+                tool.content().parts().iter().for_each(|part| self.part(part, &mut texts));
                 if let Some(text) = tool.content().as_text() {
-                    self.body(text);
+                    self.body(text, texts.gap());
                 }
             }
             Message::User(user) => match user.content().as_text() {
-                Some(text) => self.body(text),
-                None => user.content().parts().iter().for_each(|part| self.part(part)),
+                Some(text) => self.body(text, texts.gap()),
+                None => user.content().parts().iter().for_each(|part| self.part(part, &mut texts)),
             },
-            message => self.body(&message.text()),
+            message => self.body(&message.text(), None),
         }
         self.html.push_str("</li>\n");
     }
 
-    fn part(&mut self, part: &Part) {
+    fn part(&mut self, part: &Part, texts: &mut Texts) {
         match (part.as_text(), part.as_media()) {
-            (Some(text), _) => self.body(text),
+            (Some(text), _) => self.body(text, texts.gap()),
             (None, Some(media)) => {
                 self.html.push_str("<p class=\"kind\">");
                 self.text(&described(media));
@@ -268,19 +270,74 @@ impl Page {
         }
     }
 
-    /// Adds the text of somebody else.
-    fn body(&mut self, text: &str) {
-        // The line break behind `<pre>` is not shown, and the text may begin with one.
-        if text.len() <= LONG {
-            self.html.push_str("<pre dir=\"auto\">\n");
-        } else {
+    /// Adds the text of somebody else, with a mark in the place where some of it was left out.
+    fn body(&mut self, text: &str, gap: Option<Gap>) {
+        let cut = gap.and_then(|gap| Cut::new(text, gap));
+        let is_long = text.len() > LONG;
+        if is_long {
             self.html.push_str("<details><summary dir=\"auto\">");
-            let start = text.trim_start().lines().next().unwrap_or_default();
+            let shown = cut.as_ref().map_or(text, |cut| cut.head);
+            let start = shown.trim_start().lines().next().unwrap_or_default();
             self.text(&start.chars().take(100).collect::<String>());
-            self.add(format_args!(" … ({} bytes)</summary><pre dir=\"auto\">\n", text.len()));
+            self.html.push_str(" … ");
+            if let Some(cut) = &cut {
+                self.mark("", cut.left_out);
+                let last = cut.tail.trim_end().lines().next_back().unwrap_or_default();
+                let skip = last.chars().count().saturating_sub(100);
+                self.html.push_str(if last.is_empty() { " " } else { " … " });
+                self.text(&last.chars().skip(skip).collect::<String>());
+            }
+            self.add(format_args!(" ({} bytes)</summary>", text.len()));
         }
-        self.text(text);
-        self.html.push_str(if text.len() <= LONG { "</pre>\n" } else { "</pre></details>\n" });
+        // The line break behind `<pre>` is not shown, and the text may begin with one.
+        self.html.push_str("<pre dir=\"auto\">\n");
+        match cut {
+            None => self.text(text),
+            Some(Cut { head, marker, tail, left_out }) => {
+                self.text(head);
+                self.mark(marker, left_out);
+                self.text(tail);
+            }
+        }
+        self.html.push_str(if is_long { "</pre></details>\n" } else { "</pre>\n" });
+    }
+
+    /// Marks the place where text was left out: the marker that is sent there, and our own words.
+    fn mark(&mut self, marker: &str, left_out: usize) {
+        self.html.push_str("<mark>");
+        self.text(marker);
+        let left_out = Grouped(left_out);
+        self.add(format_args!("<b>{left_out} bytes not sent</b></mark>"));
+    }
+}
+
+/// Counts the texts of a message, of which one may have a gap.
+struct Texts {
+    gap: Option<Gap>,
+    next: usize,
+}
+
+impl Texts {
+    /// Returns the gap of the next text.
+    fn gap(&mut self) -> Option<Gap> {
+        self.next += 1;
+        self.gap.filter(|gap| gap.text + 1 == self.next)
+    }
+}
+
+/// A text with a gap.
+struct Cut<'a> {
+    head: &'a str,
+    marker: &'a str,
+    tail: &'a str,
+    left_out: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn new(text: &'a str, gap: Gap) -> Option<Self> {
+        let (head, rest) = text.split_at_checked(gap.at)?;
+        let (marker, tail) = rest.split_at_checked(gap.marker)?;
+        Some(Self { head, marker, tail, left_out: gap.left_out })
     }
 }
 

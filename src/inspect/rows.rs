@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::composed::{Origin, Prompt, Report};
+use crate::composed::{Gap, Origin, Prompt, Report};
 use crate::message::{Media, Message, Source};
 use crate::token::{Estimate, TokenCounter};
 
@@ -21,6 +21,8 @@ pub(super) struct Line<'a> {
     pub(super) message: &'a Message,
     pub(super) tokens: usize,
     pub(super) notes: Vec<String>,
+    /// The place where text was left out.
+    pub(super) gap: Option<Gap>,
 }
 
 /// The origins that the bar of tokens tells apart.
@@ -81,6 +83,8 @@ impl Kind {
 pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let report = prompt.report();
     let mut notes = notes(report);
+    let cuts: BTreeMap<u64, Option<Gap>> =
+        report.truncated.iter().map(|cut| (cut.seq, cut.gap)).collect();
     let mut gaps = gaps(report);
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
@@ -101,6 +105,10 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
             tokens: (report.message_tokens.get(index).copied())
                 .unwrap_or_else(|| Estimate.count(message).unwrap_or(0)),
             notes: seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
+            gap: match origin {
+                Origin::Truncated(seq) => cuts.get(&seq).copied().flatten(),
+                _ => None,
+            },
         })));
     }
     rows.extend(gaps.into_values().flatten().map(Row::Gap));

@@ -4,26 +4,38 @@ use std::fmt;
 use std::io::{IsTerminal, stdout};
 
 use super::rows::{Kind, Line, Row, described, rows, told};
-use crate::composed::Prompt;
+use crate::composed::{Prompt, Report};
 use crate::message::{AiPart, Message, Part};
 
 /// A line shows no more characters of a text.
 const MOST: usize = 100;
+
+/// So wide is what a line of a report is about.
+const ABOUT: usize = 12;
 
 const BOLD: &str = "1";
 const DIM: &str = "2";
 const RED: &str = "31";
 const GREEN: &str = "32";
 
-/// A prompt as lines for a terminal: what its [page](Prompt::html) shows, each text by its beginning.
+/// A prompt, or a report, as lines for a terminal.
+///
+/// Of a prompt it shows what its [page](Prompt::html) shows, each text by its beginning; of a report
+/// what the report writes, and no text of a message.
 ///
 /// A text stands behind a bar, so that none can pose as a line of ours. It can't move the cursor, change
 /// a colour or turn the direction of writing: pictures stand for the characters that could.
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct Outline<'a> {
-    prompt: &'a Prompt,
+    of: Of<'a>,
     colors: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    Prompt(&'a Prompt),
+    Report(&'a Report),
 }
 
 impl Prompt {
@@ -47,12 +59,32 @@ impl Prompt {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn outline(&self) -> Outline<'_> {
-        Outline { prompt: self, colors: false }
+        Outline { of: Of::Prompt(self), colors: false }
+    }
+}
+
+impl Report {
+    /// Returns what the report writes, as lines for a terminal: in colours where they are
+    /// [asked for](Outline::for_stdout).
+    ///
+    /// ```
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
+    ///
+    /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(1);
+    /// prompt.add_all(["Where is Oslo?", "And Bergen?"].map(Message::user))?;
+    /// let built = prompt.build()?;
+    /// print!("{}", built.report().outline().for_stdout());
+    /// assert_eq!(built.report().outline().to_string(), built.report().to_string());
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn outline(&self) -> Outline<'_> {
+        Outline { of: Of::Report(self), colors: false }
     }
 }
 
 impl Outline<'_> {
-    /// Shows origins, notes and the cache mark in colours, or does not.
+    /// Shows origins, notes and the cache mark in colours, and what a line of a report is about, or
+    /// does not.
     pub fn colors(mut self, colors: bool) -> Self {
         self.colors = colors;
         self
@@ -68,15 +100,27 @@ impl Outline<'_> {
         Painted { style: self.colors.then_some(style), text }
     }
 
-    fn line(self, f: &mut fmt::Formatter<'_>, line: &Line<'_>) -> fmt::Result {
-        let Line { index, kind, origin, message, tokens, notes } = line;
+    /// Writes a line of a report, which begins with what it is about.
+    fn told(self, f: &mut fmt::Formatter<'_>, line: &str) -> fmt::Result {
+        let line: String = line.chars().map(harmless).collect();
+        let (about, rest) = line.split_at_checked(ABOUT).unwrap_or((&line, ""));
+        let style = match about.trim() {
+            "left out" => DIM,
+            "cache" => GREEN,
+            _ => RED,
+        };
+        writeln!(f, "{}{rest}", self.paint(style, about))
+    }
+
+    fn line(self, f: &mut fmt::Formatter<'_>, line: &Line<'_>, cacheable: usize) -> fmt::Result {
+        let Line { index, kind, origin, message, tokens, notes, .. } = line;
         let head = format!("{}, {}", message.role(), told(*origin));
         writeln!(f, "{tokens:>6}  {}", self.paint(style(*kind), head))?;
         pieces(message).into_iter().try_for_each(|piece| writeln!(f, "        | {piece}"))?;
         for note in notes {
             writeln!(f, "        {}", self.paint(RED, Shown(note)))?;
         }
-        if index + 1 == self.prompt.cacheable() {
+        if index + 1 == cacheable {
             let mark = "--- cache mark: what stands above is sent again as it is";
             writeln!(f, "        {}", self.paint(GREEN, mark))?;
         }
@@ -86,18 +130,23 @@ impl Outline<'_> {
 
 impl fmt::Display for Outline<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let report = self.prompt.report().to_string();
-        writeln!(f, "{}", self.paint(BOLD, report.lines().next().unwrap_or_default()))?;
-        rows(self.prompt).iter().try_for_each(|row| match row {
-            Row::Message(line) => self.line(f, line),
-            Row::Gap(text) => {
-                writeln!(
-                    f,
-                    "        {}",
-                    self.paint(DIM, format_args!("left out: {}", Shown(text)))
-                )
-            }
-        })
+        let report = match self.of {
+            Of::Prompt(prompt) => prompt.report(),
+            Of::Report(report) => report,
+        };
+        let report = report.to_string();
+        let mut lines = report.lines();
+        writeln!(f, "{}", self.paint(BOLD, lines.next().unwrap_or_default()))?;
+        match self.of {
+            Of::Report(_) => lines.try_for_each(|line| self.told(f, line)),
+            Of::Prompt(prompt) => rows(prompt).iter().try_for_each(|row| match row {
+                Row::Message(line) => self.line(f, line, prompt.cacheable()),
+                Row::Gap(text) => {
+                    let text = format_args!("left out: {}", Shown(text));
+                    writeln!(f, "        {}", self.paint(DIM, text))
+                }
+            }),
+        }
     }
 }
 

@@ -8,14 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::UNIX_EPOCH;
 
+use memory_prompt::compose::Placement;
 use memory_prompt::memory::MemoryId;
-use memory_prompt::message::{AiMessage, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::message::{AiMessage, Role, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::token::{Overhead, TokenCounter};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, Error, ErrorKind, InMemoryStore,
-    MemoryPrompt, Message, Placement, Prompt, Provider, Result, Role, ToolCall,
+    MemoryPrompt, Message, Prompt, Provider, Result, ToolCall,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;

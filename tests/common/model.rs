@@ -8,11 +8,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use memory_prompt::compose::Placement;
 use memory_prompt::message::{AiPart, Content, SystemMessage};
 use memory_prompt::record::Snapshot;
 use memory_prompt::token::TokenCounter;
 use memory_prompt::window::ToolGroups;
-use memory_prompt::{Message, Placement, Provider, ToolCall, Truncate};
+use memory_prompt::{Message, Provider, ToolCall, Truncate};
 
 /// What a memory holds.
 #[derive(Clone, Debug)]

@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
+use memory_prompt::compose::Placement;
 use memory_prompt::provider::{Format, Row};
 use memory_prompt::text::Keep;
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Message, Placement, Prompt,
-    Provider, Result, Truncate, Window, wire,
+    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Message, Prompt, Provider,
+    Result, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -5,6 +5,8 @@
 
 use memory_prompt::inspect::Inspector;
 use memory_prompt::message::ToolMessage;
+use memory_prompt::report::Origin;
+use memory_prompt::text::Keep;
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Prompt, ToolCall, Truncate};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -93,7 +95,7 @@ fn prompt(said: &[String]) -> Prompt {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
         .system(format!("s{}", said(0)))
         .max_messages(20)
-        .truncate(Truncate::chars(2_000).unwrap());
+        .truncate(Truncate::chars(2_000).unwrap().keep(Keep::Ends).marker(format!("m{}", said(9))));
     let call = ToolCall::new(format!("c{}", said(1)), format!("n{}", said(2)), said(3));
     let result = ToolMessage::new(format!("c{}", said(1)), format!("n{}", said(2)), said(4));
     let unanswered = ToolCall::new(format!("d{}", said(6)), format!("n{}", said(7)), "{}");
@@ -103,8 +105,18 @@ fn prompt(said: &[String]) -> Prompt {
     prompt.add(Message::ai(format!("a{}{}", said(6), "long ".repeat(200)))).unwrap();
     prompt.add(Message::ai_calls([unanswered])).unwrap();
     prompt.add(Message::user(format!("u{}", said(7)))).unwrap();
+    prompt.add(Message::ai(format!("l{}{}{}", said(2), "long ".repeat(1_000), said(3)))).unwrap();
     prompt.add_temporary(Message::user(format!("t{}", said(8))));
     prompt.build().unwrap()
+}
+
+/// Returns a number below a million as people write it.
+fn grouped(number: usize) -> String {
+    if number < 1_000 {
+        number.to_string()
+    } else {
+        format!("{},{:03}", number / 1_000, number % 1_000)
+    }
 }
 
 fn page(prompt: &Prompt) -> String {
@@ -147,15 +159,24 @@ fn hostile_text_never_leaves_its_element() {
             // What was said can be read there, but for what HTML can't hold.
             let html = Html::parse_document(&page);
             let shown: String = html.root_element().text().collect();
-            for message in &prompt {
-                let text: String = message.text().chars().filter(|c| !c.is_control()).collect();
-                let shown: String = shown.chars().filter(|c| !c.is_control()).collect();
-                let without = |text: &str| -> String {
-                    text.chars().filter(|c| !('\u{2400}'..='\u{2421}').contains(c)).collect()
-                };
-                let shown = without(&shown).replace('\u{fffd}', "");
-                prop_assert!(shown.contains(&without(&text)), "{:?}", text);
+            let without = |text: &str| -> String {
+                let is_shown = |c: &char| !c.is_control() && !('\u{2400}'..='\u{2421}').contains(c);
+                text.chars().filter(is_shown).collect()
+            };
+            let shown = without(&shown).replace('\u{fffd}', "");
+            let gap = prompt.report().truncated[0].gap.unwrap();
+            for (origin, message) in prompt.with_origins() {
+                let text = message.text();
+                // Our own words stand in the place of a cut.
+                let is_cut = matches!(origin, Origin::Truncated(_));
+                let (head, tail) = text.split_at(if is_cut { gap.at + gap.marker } else { 0 });
+                for text in [head, tail] {
+                    prop_assert!(shown.contains(&without(text)), "{:?}", text);
+                }
             }
+            prop_assert_eq!(prompt.report().truncated.len(), 1);
+            let left_out = format!("{} bytes not sent", grouped(gap.left_out));
+            prop_assert!(shown.contains(&left_out), "{}", left_out);
             Ok(())
         })
         .unwrap();

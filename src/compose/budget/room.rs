@@ -267,7 +267,7 @@ impl<'a> TokenRoom<'a> {
         let (composer, clearing, counter) = (self.composer, self.clearing, &*self.limit.counter);
         move || match composer.verdict(&clearing, &record, form)? {
             Sent::AsItIs => counter.count(record.message()),
-            Sent::Cut(copy) | Sent::Cleared(copy) => counter.count(&copy),
+            Sent::Cut(copy, _) | Sent::Cleared(copy) => counter.count(&copy),
             Sent::Nothing => Ok(0),
         }
     }
