@@ -124,10 +124,7 @@ pub struct Turn {
     recalled: Vec<Recalled>,
     /// The outcome of the search for it, where there was one.
     told: Option<Told>,
-    /// True where somebody else may have the slot.
-    is_lost: bool,
-    /// True where the first note of the turn was found to have been written before.
-    was_begun: bool,
+    hold: Hold,
     /// True once the whole turn was to be stored.
     is_committing: bool,
     /// True where what is to be stored now was to be stored before.
@@ -135,6 +132,16 @@ pub struct Turn {
     /// Why the newest answer ended, where its provider told.
     stop: Option<Stop>,
     done: Option<Done>,
+}
+
+/// The hold that an owner has on the slot of its turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hold {
+    Own,
+    /// Somebody else may have it: a look tells.
+    Lost,
+    /// The same, and the first note of the turn was found to have been written before.
+    Begun,
 }
 
 /// The next thing that a turn wants of its owner.
@@ -312,8 +319,7 @@ impl Turn {
             kept_free: 0,
             recalled: Vec::new(),
             told: None,
-            is_lost: false,
-            was_begun: false,
+            hold: Hold::Own,
             is_committing: false,
             is_again: false,
             stop: None,
@@ -433,6 +439,10 @@ impl Turn {
     /// Returns true where nothing is left but to store it.
     pub(crate) fn is_over(&self) -> bool {
         self.document.ended.is_some() || self.done.is_some()
+    }
+
+    fn is_lost(&self) -> bool {
+        self.hold != Hold::Own
     }
 
     /// The calls that wait for results, with their places among the newest calls.

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use super::document::{Document, PREFIX, Seen, calls_without_results, own_id};
 use super::unfinished::{Unfinished, Unread, note_about};
-use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn, adopted_error};
+use super::{Ask, Call, Checkpoint, Done, Ended, Hold, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
@@ -56,7 +56,7 @@ impl Turn {
         if let Some(done) = &self.done {
             return Ok(Step::Done(done.clone()));
         }
-        if self.is_lost {
+        if self.is_lost() {
             return Ok(self.late());
         }
         if self.document.is_saving {
@@ -92,7 +92,7 @@ impl Turn {
     /// [`ErrorKind::Forgotten`] where it is not the conversation that the turn has seen, and
     /// [`ErrorKind::Adopted`] where somebody else runs the turn.
     pub fn read(&mut self, mut snapshot: Snapshot) -> Result<()> {
-        if self.is_lost {
+        if self.is_lost() {
             return self.read_lost(&snapshot);
         }
         if snapshot.rows() < self.wanted {
@@ -117,8 +117,9 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
             // By this owner, whose answer got lost, or by another of the same turn: a look tells.
-            self.was_begun = true;
-            return self.lose();
+            self.lose();
+            self.hold = Hold::Begun;
+            return;
         }
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
@@ -128,13 +129,13 @@ impl Turn {
 
     /// Takes the outcome of a [`Step::Append`].
     pub fn appended(&mut self, appended: &Appended) {
-        let is_of_others = appended.repeated && !self.is_again && !self.is_lost;
+        let is_of_others = appended.repeated && !self.is_again && !self.is_lost();
         if is_of_others && self.document.kept.is_some() {
             // Whoever was given the same turn has stored it, with what it found out.
             return self.lose();
         }
         let messages = self.document.messages.clone();
-        let is_of_others = is_of_others || self.is_lost;
+        let is_of_others = is_of_others || self.is_lost();
         let ended = if is_of_others { Some(Ended::Adopted) } else { self.document.ended };
         self.done = Some(Done {
             positions: appended.positions.clone(),
@@ -149,7 +150,7 @@ impl Turn {
     /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
     /// has the turn, or an earlier save was made though its answer got lost. The next step looks.
     pub fn lose(&mut self) {
-        self.is_lost = true;
+        self.hold = Hold::Lost;
         self.base = None;
     }
 
@@ -442,10 +443,10 @@ impl Turn {
             self.document.kept = Some(own.version);
             self.document.kept_messages = own.document.messages.len();
             self.document.is_stale = own.document.unapproved != self.document.unapproved;
-            (self.document.is_saving, self.is_lost) = (false, false);
+            (self.document.is_saving, self.hold) = (false, Hold::Own);
             return Ok(());
         }
-        if self.was_begun && !self.document.messages.is_empty() {
+        if self.hold == Hold::Begun && !self.document.messages.is_empty() {
             // It was ended before this owner was told that it may run the first call.
             self.done = Some(self.outcome(Ended::Adopted));
             return Ok(());
@@ -453,7 +454,7 @@ impl Turn {
         if self.document.kept.is_none() || self.document.messages.is_empty() {
             // It was never done, or what was forgotten is gone.
             self.document.kept = None;
-            (self.document.is_saving, self.is_lost) = (false, false);
+            (self.document.is_saving, self.hold) = (false, Hold::Own);
             return Ok(());
         }
         // Whoever has ended the turn has stored what its slot showed.

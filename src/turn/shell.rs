@@ -106,7 +106,7 @@ impl Turn {
         match outcome {
             Ok(appended) => take(self, &appended),
             Err(error) if error.kind() != ErrorKind::SlotConflict => return Err(error),
-            Err(_) if self.is_lost => return Err(adopted_error()),
+            Err(_) if self.is_lost() => return Err(adopted_error()),
             Err(_) => self.lose(),
         }
         Ok(())

@@ -168,3 +168,25 @@ fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     assert_eq!((ended.ended, ended.positions), (Ended::Adopted, 0..0));
     assert_eq!(memory.next_position().unwrap(), 6);
 }
+
+/// The answer to the first note got lost, its owner looked, and went on. Later somebody adopted the turn and ended
+/// it: what the first owner found out is a late result all the same.
+#[test]
+fn a_note_that_was_settled_is_as_good_as_any() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut first = booking(&mut prompt);
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(first.next(&prompt).is_err());
+    assert!(!call(&mut first, &prompt)[0].may_have_run());
+
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+    call(&mut second, &prompt);
+    second.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut second, &prompt).positions, 0..3);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    let late = done(&mut first, &prompt);
+    assert_eq!((late.ended, late.positions), (Ended::Adopted, 3..4));
+    assert_eq!(texts(&*memory)[3], "ref 7XK");
+}
