@@ -21,15 +21,16 @@ pub(crate) struct Server {
 
 struct Running {
     server: Child,
-    /// What reads from here knows each server that was started; when nobody can write to it any more,
-    /// since this process ended or was killed, it kills them and removes their data.
+    /// What reads from here knows the server that runs; when nobody can write to it any more, since
+    /// this process ended or was killed, it kills that and removes its data. An empty line says that
+    /// none runs: the id of one that was killed may soon be somebody else's.
     keeper: ChildStdin,
 }
 
 const KEEPER: &str = r#"
-    servers=
-    while read -r server; do servers="$servers $server"; done
-    for server in $servers; do kill -s KILL -- "-$server" 2>/dev/null; done
+    server=
+    while read -r newest; do server=$newest; done
+    [ -z "$server" ] || kill -s KILL -- "-$server" 2>/dev/null
     sleep 0.2
     rm -rf "$1"
 "#;
@@ -73,6 +74,7 @@ impl Server {
         let started = started_by(running.server.id());
         signal(&running.server, "KILL");
         running.server.wait().unwrap();
+        writeln!(running.keeper).unwrap();
         // What is left of them may still hold what a new server needs.
         let end = Instant::now() + Duration::from_secs(10);
         while started.iter().any(|id| parent(*id).is_some()) {
