@@ -32,7 +32,7 @@ pub(crate) use origin::{
     without_foreign_parts,
 };
 pub use private::PrivateFields;
-pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row};
+pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames};
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
 
@@ -53,6 +53,8 @@ pub(crate) use server::{KeyHeader, Server};
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
 /// | a second or late system message | - | - | no such role | no such role | refused | - |
+/// | a call without a signature | - | - | - | refused from Gemini 3 on, as the first of an answer | - | - |
+/// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | - | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
 /// | arguments that are no JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
@@ -78,6 +80,10 @@ pub(crate) use server::{KeyHeader, Server};
 ///   for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids are replaced, at the call and its result alike.
+/// - So are names of tools that were called under another provider's rule: by what is allowed of the
+///   name, and letters that stand for the whole of it, the same in every prompt.
+/// - A call that Gemini did not make is marked as one, with the signature that Google's reference names
+///   for it.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of its
 ///   own) is left out; media, and what a user said, become a placeholder.
@@ -242,7 +248,8 @@ impl Provider {
 
     /// Returns the provider for one of its models, where its rules depend on the model: Claude's
     /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8 on
-    /// a prompt may begin with an answer. Without a model, the stricter side is taken.
+    /// a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature. Without
+    /// a model, the stricter side is taken.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;

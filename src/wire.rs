@@ -157,6 +157,7 @@ mod frames;
 pub mod gemini;
 mod json;
 pub mod langchain4j;
+mod losses;
 pub mod ollama;
 pub mod openai;
 mod refused;
@@ -177,6 +178,7 @@ pub use any::Stream;
 pub use event::Event;
 pub use frames::{Frames, Taken};
 pub use json::Json;
+pub use losses::Loss;
 #[cfg(feature = "ureq")]
 pub(crate) use refused::{is_refusal, refused_with};
 pub use request::{Choice, Request};

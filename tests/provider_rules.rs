@@ -838,3 +838,97 @@ fn the_ollama_validator_can_fail() {
         "tool_calls": [{"function": {"name": "look", "arguments": "{}"}}]});
     check(json!([odd, told]), "no object");
 }
+
+/// A history of Anthropic's in the middle of a tool loop was sent to Gemini 3 with a call that no
+/// signature marked as its own, which is a 400; and the report was clean.
+#[test]
+fn calls_of_others_are_marked_for_gemini_3() {
+    let history = Snapshot::from_messages([
+        Message::user("q"),
+        Message::ai_calls([ToolCall::new("x", "look", "{}"), ToolCall::new("y", "look", "{}")]),
+        Message::tool("x", "look", "1"),
+        Message::tool("y", "look", "2"),
+    ]);
+    let parts = |provider: Provider, model: Option<&str>| {
+        let composer = Composer::new().for_provider(provider);
+        let prompt = composer.compose_all(&history, &[]).unwrap();
+        let mut request = memory_prompt::wire::Request::new(&prompt);
+        if let Some(model) = model {
+            request = request.model(model.to_owned());
+        }
+        json!(request)["contents"][1]["parts"].clone()
+    };
+    let skipped = json!("skip_thought_signature_validator");
+    for provider in [Provider::Gemini, Provider::Vertex] {
+        for strict in [provider, provider.model("gemini-3-pro-preview"), provider.model("tuned")] {
+            let parts = parts(strict, None);
+            assert_eq!(parts[0]["thoughtSignature"], skipped, "{strict:?}");
+            assert_eq!(parts[1].get("thoughtSignature"), None);
+        }
+        assert_eq!(parts(provider, Some("gemini-3.1-flash"))[0]["thoughtSignature"], skipped);
+        // Those before know no such thing, wherever they are named.
+        let older = parts(provider.model("models/gemini-2.5-flash-preview-09-2025"), None);
+        assert_eq!(older[0].get("thoughtSignature"), None);
+        assert_eq!(parts(provider, Some("gemini-2.5-pro"))[0].get("thoughtSignature"), None);
+    }
+}
+
+/// A call of `my tool/é` went as it was to providers that answer 400 to such a name: Gemini allows dots
+/// and colons, which OpenAI and Anthropic refuse.
+#[test]
+fn names_of_tools_are_as_the_provider_takes_them() {
+    let long = "l".repeat(200);
+    let names =
+        ["my tool/é", "my tool/è", "my_tool__", "mail.send", "mail:send", "9lives", "", &long];
+    let calls =
+        || names.iter().enumerate().map(|(i, name)| ToolCall::new(format!("c{i}"), *name, "{}"));
+    let mut history = vec![Message::user("q"), Message::ai_calls(calls())];
+    history.extend(calls().map(|call| Message::tool(call.id, call.name, "1")));
+    let history = Snapshot::from_messages(history);
+    for provider in all() {
+        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let told = prompt.report().adapted.iter().any(|it| it.how == How::ToolNames);
+        let (dots, most, any, begins) = match provider {
+            Provider::Ollama | Provider::Vllm | Provider::LlamaCpp => (true, 200, true, false),
+            own if own == llama() => (true, 200, true, false),
+            Provider::Gemini | Provider::Vertex => (true, 64, false, true),
+            Provider::GoogleOpenAi => (false, 64, false, true),
+            Provider::Anthropic | Provider::ClaudeOnVertex => (false, 128, false, false),
+            own if own == older_claude() => (false, 128, false, false),
+            _ => (false, 64, false, false),
+        };
+        assert_eq!(told, !any, "{provider}");
+        let is_taken = |name: &String| {
+            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+            any || (1..=most).contains(&name.len())
+                && name.chars().all(|c| plain(c) || (dots && (c == '.' || c == ':')))
+                && (!begins || !name.starts_with(|c: char| c.is_ascii_digit() || c == '-'))
+        };
+        let body = first_messages(provider, &prompt, prompt.len());
+        let sent = validators::tool_names(&body);
+        assert!(sent.len() >= names.len() - 1, "{provider}: {body}");
+        assert!(sent.iter().all(is_taken), "{provider}: {sent:?}");
+        let called: Vec<_> =
+            prompt.iter().flat_map(Message::tool_calls).map(|it| &it.name).collect();
+        let distinct: std::collections::HashSet<_> = called.iter().collect();
+        assert_eq!(distinct.len(), names.len(), "{provider}: {called:?}");
+        assert!(called.iter().any(|name| *name == "my_tool__"), "a good name is kept");
+        for result in prompt.iter().filter_map(Message::as_tool) {
+            let call = prompt.iter().flat_map(Message::tool_calls);
+            let call = call.into_iter().find(|call| call.id == result.call_id()).unwrap();
+            assert!(result.tool_name().is_empty() || result.tool_name() == call.name, "{provider}");
+        }
+        let strict = Composer::new().for_provider(provider).tool_groups(ToolGroups::FailOnRepair);
+        let history = Snapshot::from_messages([
+            Message::user("q"),
+            Message::ai_calls([ToolCall::new("abcdefghi", "a b", "{}")]),
+            Message::tool("abcdefghi", "a b", "1"),
+        ]);
+        if let Err(error) = strict.compose_all(&history, &[]) {
+            let said = "message 1 (ai) has a tool's name that is malformed";
+            assert!(error.to_string().contains(said), "{error}");
+        } else {
+            assert!(any, "{provider}");
+        }
+    }
+}

@@ -457,3 +457,54 @@ fn debug_says_nothing_of_what_is_said() {
     let debug = format!("{request:?}");
     assert!(debug.contains("metadata") && !debug.contains(SECRET) && !debug.contains("hi"));
 }
+
+/// A film, another model's thought and the name of a user were lost without a word: a strict request
+/// told the first and no other, and the report is about composing.
+#[test]
+fn all_losses_are_told_with_their_places() {
+    use memory_prompt::message::{AiPart, Media, Part, Reasoning};
+    let film = Part::Video(Media::url("https://e.x/a.mp4"));
+    let history = [
+        UserMessage::new([Part::text("Look:"), film.clone(), film]).with_name("Klaus").into(),
+        Message::from(AiMessage::from_parts([
+            AiPart::from(Reasoning::new("A cat?")),
+            AiPart::from("A cat."),
+        ])),
+        Message::user("Sure?"),
+    ];
+    let told = |provider: Provider| -> Vec<String> {
+        let prompt = prompt_for(provider, None, &history);
+        Request::new(&prompt).losses().iter().map(ToString::to_string).collect()
+    };
+    let films = ["message 0, part 1: video", "message 0, part 2: video"];
+    let name = "message 0: the name of the user";
+    let thought = "message 1, part 0: reasoning";
+    assert_eq!(told(Provider::OpenAi), [films[0], films[1], thought]);
+    assert_eq!(told(Provider::DeepSeek), films);
+    assert_eq!(told(Provider::OpenAiResponses), [films[0], films[1], name, thought]);
+    let unsigned = "message 1, part 0: reasoning without this provider's signature";
+    assert_eq!(told(Provider::Anthropic), [films[0], films[1], name, unsigned]);
+    assert_eq!(told(Provider::Ollama), [films[0], films[1], name]);
+    assert_eq!(told(Provider::Gemini), [name]);
+    assert_eq!(told(Provider::Mistral), [films[0], films[1], name, thought]);
+}
+
+/// Two tools of one name, and names that the provider answers 400 to, were written as they are.
+#[test]
+fn tools_that_a_provider_refuses_are_refused() {
+    let error = |provider, tools: &[Tool]| {
+        let prompt = greeting(provider);
+        let request = Request::new(&prompt).max_tokens(9).tools(tools);
+        request.check().err().map(|error| error.to_string())
+    };
+    let (dotted, plain) = (Tool::new("mail.send", "Sends."), Tool::new("look", "Looks."));
+    assert_eq!(
+        error(Provider::OpenAi, &[plain.clone(), dotted.clone()]).unwrap(),
+        "write openai request: tools[1]: the provider refuses its name"
+    );
+    assert_eq!(error(Provider::Gemini, &[plain.clone(), dotted]), None);
+    for provider in PROVIDERS {
+        let twice = error(provider, &[plain.clone(), plain.clone()]).unwrap();
+        assert!(twice.ends_with("tools[1]: has the name of tools[0]"), "{twice}");
+    }
+}

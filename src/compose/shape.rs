@@ -9,6 +9,7 @@ mod blank;
 pub(super) mod ends;
 mod ids;
 mod join;
+mod names;
 mod split;
 
 use std::mem;
@@ -126,6 +127,7 @@ impl<'a> Shaping<'a> {
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
         let item = self.with_ids(item)?;
+        let item = self.with_names(item)?;
         let item = self.with_arguments(item)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
@@ -300,6 +302,15 @@ impl<'a> Shaping<'a> {
         Ok(changed(&item, copy))
     }
 
+    /// Returns the message with names of tools that the provider takes.
+    fn with_names(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
+            return Ok(item);
+        };
+        self.adapt(&item, How::ToolNames)?;
+        Ok(changed(&item, copy))
+    }
+
     /// Reports a repair, or refuses it where only an error is allowed.
     fn adapt(&mut self, item: &Sent<'_>, how: How) -> Result<()> {
         self.refuse(item, how)?;
@@ -323,6 +334,7 @@ impl<'a> Shaping<'a> {
             How::Blank => "has blank text",
             How::Reasoning => "ends in reasoning",
             How::CallIds => "has a call id that is taken or malformed",
+            How::ToolNames => "has a tool's name that is malformed",
             How::Foreign => "holds what only another provider understands",
             How::Arguments => "calls with arguments that are no JSON object",
             How::Trimmed => "ends the prompt in white space",

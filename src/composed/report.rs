@@ -345,6 +345,8 @@ pub enum How {
     Reasoning,
     /// The ids of its calls, or of the call that it answers, were replaced.
     CallIds,
+    /// The names of the tools that it calls, or of the one that it answers for, were replaced.
+    ToolNames,
     /// Its parts that only another provider understands were left out: a search, a call of a hosted
     /// tool.
     Foreign,
@@ -543,6 +545,7 @@ impl fmt::Display for How {
             Self::Blank => "blank",
             Self::Reasoning => "without the reasoning at its end",
             Self::CallIds => "with other call ids",
+            Self::ToolNames => "with other names of tools",
             Self::Foreign => "without what only another provider understands",
             Self::Arguments => "with its arguments as a text",
             Self::Trimmed => "without the white space at its end",

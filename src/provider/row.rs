@@ -112,6 +112,13 @@ pub struct Row {
     /// True where reasoning without a signature is refused.
     #[serde(default)]
     pub signed_reasoning: bool,
+    /// True where the first call of an answer is refused without a signature: those that another
+    /// model made are marked with the one that the reference names for them.
+    #[serde(default)]
+    pub signed_calls: bool,
+    /// The names that a tool may have.
+    #[serde(default)]
+    pub tool_names: ToolNames,
     /// True where the system message is called `developer`.
     #[serde(default)]
     pub developer: bool,
@@ -165,8 +172,13 @@ impl Row {
 
     /// Returns the same row as this model of the provider needs it.
     pub(super) fn for_model(mut self, model: &str) -> Self {
+        if self.format == Format::Gemini
+            && table::version("gemini", model).is_some_and(|version| version < (3, 0))
+        {
+            self.signed_calls = false;
+        }
         if self.format == Format::Anthropic
-            && let Some(version) = table::claude(model)
+            && let Some(version) = table::version("claude", model)
         {
             self.ends = if version < (4, 6) { Ends::Trimmed } else { Ends::WithoutAnswer };
             if version >= (4, 8) {
@@ -267,6 +279,52 @@ pub enum Ids {
     DistinctAtMost64,
     /// Nine letters or digits, and distinct within one message.
     Nine,
+}
+
+/// The names that a tool may have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ToolNames {
+    /// Any name.
+    Any,
+    /// 1 to 64 letters, digits, `_` and `-`.
+    #[default]
+    AtMost64,
+    /// 1 to 128 letters, digits, `_` and `-`.
+    AtMost128,
+    /// 1 to 64 letters, digits, `_`, `-`, `.` and `:`, of which the first is a letter or `_`.
+    Dotted,
+    /// Those that both [`AtMost64`](Self::AtMost64) and [`Dotted`](Self::Dotted) allow.
+    Letter,
+}
+
+impl ToolNames {
+    /// Returns whether a tool may be called this.
+    ///
+    /// ```
+    /// use memory_prompt::provider::ToolNames;
+    ///
+    /// assert!(ToolNames::Dotted.allow("mail.send") && !ToolNames::AtMost64.allow("mail.send"));
+    /// ```
+    pub fn allow(self, name: &str) -> bool {
+        let most = match self {
+            Self::Any => return true,
+            Self::AtMost128 => 128,
+            Self::AtMost64 | Self::Dotted | Self::Letter => 64,
+        };
+        let begins = |b: &u8| b.is_ascii_alphabetic() || *b == b'_';
+        let wants_letter = matches!(self, Self::Dotted | Self::Letter);
+        (1..=most).contains(&name.len())
+            && name.bytes().all(|b| self.takes(b))
+            && (!wants_letter || name.as_bytes().first().is_some_and(begins))
+    }
+
+    /// Returns whether this byte may stand in a name, behind its first.
+    pub(crate) fn takes(self, b: u8) -> bool {
+        let is_dotted = self == Self::Dotted && matches!(b, b'.' | b':');
+        b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-') || is_dotted
+    }
 }
 
 /// The shape of files in OpenAI's format.

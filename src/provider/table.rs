@@ -6,7 +6,9 @@ use super::private::{
     AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
     THINKING,
 };
-use super::row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row};
+use super::row::{
+    Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames,
+};
 
 const fn named(name: &'static str, row: Row) -> Row {
     Row { name: Name::known(name), ..row }
@@ -30,6 +32,8 @@ pub(super) const COMPATIBLE: Row = Row {
     names: true,
     files: Files::Data,
     signed_reasoning: false,
+    signed_calls: false,
+    tool_names: ToolNames::AtMost64,
     developer: false,
     reasoning: None,
     flat_text: false,
@@ -79,11 +83,15 @@ pub(super) const ANTHROPIC: Row = Row {
     parses_arguments: true,
     names: false,
     signed_reasoning: true,
+    // "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
+    tool_names: ToolNames::AtMost128,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     ..named("anthropic", COMPATIBLE)
 };
 
+/// Its Converse API takes names of at most 64 characters.
 pub(super) const CLAUDE_ON_BEDROCK: Row = Row {
+    tool_names: ToolNames::AtMost64,
     private: PrivateFields::ALL.from(Provider::Anthropic).from(Provider::ClaudeOnVertex),
     ..named("claude_on_bedrock", ANTHROPIC)
 };
@@ -95,6 +103,9 @@ pub(super) const CLAUDE_ON_VERTEX: Row = Row {
 
 /// A call must follow a user's entry. Since answers in a row are one entry, and a call may still
 /// come to the one at the front, that one always gets a user message.
+///
+/// "Function call is missing a `thought_signature`": from Gemini 3 on. "Invalid function name. Must
+/// start with a letter or an underscore.": by many public reports.
 pub(super) const GEMINI: Row = Row {
     format: Format::Gemini,
     opens: Opens::WithUser,
@@ -104,6 +115,8 @@ pub(super) const GEMINI: Row = Row {
     late_system: false,
     parses_arguments: true,
     names: false,
+    signed_calls: true,
+    tool_names: ToolNames::Dotted,
     private: PrivateFields::ALL.from(Provider::Vertex),
     ..named("gemini", COMPATIBLE)
 };
@@ -111,9 +124,12 @@ pub(super) const GEMINI: Row = Row {
 pub(super) const VERTEX: Row =
     Row { private: PrivateFields::ALL.from(Provider::Gemini), ..named("vertex", GEMINI) };
 
-/// Google's own server for OpenAI's format.
-pub(super) const GOOGLE_OPENAI: Row =
-    Row { private: PrivateFields::listing(EXTRA_CONTENT), ..named("google_openai", COMPATIBLE) };
+/// Google's own server for OpenAI's format: the models, and their names of tools, are the same.
+pub(super) const GOOGLE_OPENAI: Row = Row {
+    tool_names: ToolNames::Letter,
+    private: PrivateFields::listing(EXTRA_CONTENT),
+    ..named("google_openai", COMPATIBLE)
+};
 
 /// `mistral-common` checks each request: another field is refused with 422, `name` for one.
 pub(super) const MISTRAL: Row = Row {
@@ -172,6 +188,7 @@ pub(super) const OLLAMA: Row = Row {
     ids: Ids::Any,
     parses_arguments: true,
     names: false,
+    tool_names: ToolNames::Any,
     private: PrivateFields::ALL,
     ..named("ollama", COMPATIBLE)
 };
@@ -180,6 +197,7 @@ pub(super) const OLLAMA: Row = Row {
 pub(super) const VLLM: Row = Row {
     parses_arguments: true,
     reasoning: Some(ReasoningField::Reasoning),
+    tool_names: ToolNames::Any,
     private: PrivateFields::ALL,
     ..named("vllm", COMPATIBLE)
 };
@@ -188,14 +206,15 @@ pub(super) const VLLM: Row = Row {
 pub(super) const LLAMA_CPP: Row = Row {
     parses_arguments: true,
     reasoning: Some(ReasoningField::ReasoningContent),
+    tool_names: ToolNames::Any,
     private: PrivateFields::ALL,
     ..named("llama_cpp", COMPATIBLE)
 };
 
-/// Returns the version of a Claude by its name: `claude-opus-4-8` is (4, 8), `claude-3-5-haiku`
-/// (3, 5), `claude-sonnet-5` (5, 0). A date is no version.
-pub(super) fn claude(model: &str) -> Option<(u32, u32)> {
-    let at = model.rfind("claude")?;
+/// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
+/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no version.
+pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
+    let at = model.rfind(family)?;
     let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);
     let mut numbers = words
         .skip_while(|word| !is_version(word))

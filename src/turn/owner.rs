@@ -351,7 +351,13 @@ impl Turn {
 const MOST_ROOM: usize = 64 * 1024;
 
 fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
-    let text = format!("{why}{}{OUTCOME_UNKNOWN}", if why.is_empty() { "" } else { " " });
+    let why = why.trim_end();
+    let stop = match why.chars().last() {
+        None => "",
+        Some('.' | '!' | '?' | '…' | ':' | ';' | '。' | '！' | '？') => " ",
+        Some(_) => ". ",
+    };
+    let text = format!("{why}{stop}{OUTCOME_UNKNOWN}");
     let result = ToolMessage::new(&call.id, &call.name, text);
     Message::Tool(result.with_error(true).stand_in())
 }

@@ -136,7 +136,8 @@ impl Contents<'_> {
     /// Gemini 3 answers 400 where the first call of an answer has no signature. Calls that another
     /// model made, or that were recorded without their signatures, have none; for them Google
     /// documents the signature `skip_thought_signature_validator`, which this writes on the first call
-    /// of each answer that has no signature of its own.
+    /// of each answer that has no signature of its own. A prompt that was composed for Gemini, and not
+    /// for a model of before 3, is written so by itself.
     #[must_use]
     pub fn skip_missing_signatures(mut self) -> Self {
         self.options.skip_signatures = true;

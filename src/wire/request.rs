@@ -18,9 +18,9 @@ use serde_json::Value;
 use crate::composed::{Fingerprint, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Attributes;
-use crate::provider::{Format, Provider};
+use crate::provider::{Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
-use crate::wire::{self, view::Cache};
+use crate::wire::{self, Loss, view::Cache};
 use body::{Body, Failed};
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
@@ -89,7 +89,8 @@ use body::{Body, Failed};
 /// # Errors
 ///
 /// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
-/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there; a
+/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there; two
+/// tools of one name, or one whose name is [not allowed](crate::provider::Row::tool_names); a
 /// schema that is no object, or that a strict mode can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
 /// [`check`](Self::check) tells beforehand.
@@ -231,6 +232,33 @@ impl<'a> Request<'a> {
             .map_err(|error| Error::invalid(self.operation(), error.to_string()).with_source(error))
     }
 
+    /// Returns all that would be left out or replaced, because the format has no place for it.
+    ///
+    /// The [report](Prompt::report) tells of composing, this of writing.
+    ///
+    /// ```
+    /// use memory_prompt::message::{Media, Part};
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider};
+    ///
+    /// let film = Message::user([Part::text("Look:"), Part::Video(Media::url("https://e.x/a.mp4"))]);
+    /// let composer = Composer::new().for_provider(Provider::Anthropic);
+    /// let prompt = composer.compose_all(&Snapshot::from_messages([film]), &[])?;
+    /// let losses = Request::new(&prompt).losses();
+    /// assert_eq!((losses[0].message, losses[0].part, losses[0].what), (0, Some(1), "video"));
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn losses(&self) -> Vec<Loss> {
+        match self.format() {
+            Format::OpenAi => wire::openai::messages(self.prompt).losses(),
+            Format::Responses => wire::responses::input(self.prompt).losses(),
+            Format::Anthropic => wire::anthropic::messages(self.prompt).losses(),
+            Format::Gemini => wire::gemini::contents(self.prompt).losses(),
+            Format::Ollama => wire::ollama::messages(self.prompt).losses(),
+        }
+    }
+
     /// Returns the same request, if its format can express all of the messages.
     ///
     /// # Errors
@@ -323,6 +351,20 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Refuses tools that the provider would: two of one name, or one of a name that it doesn't take.
+    fn check_tools(&self) -> Result<(), Failed> {
+        let rule = self.provider().map_or(ToolNames::Any, |provider| provider.row().tool_names);
+        for (i, tool) in self.tools.iter().enumerate() {
+            if !rule.allow(tool.name()) {
+                return Err(Failed::new(format!("tools[{i}]: the provider refuses its name")));
+            }
+            if let Some(first) = self.tools[..i].iter().position(|it| it.name() == tool.name()) {
+                return Err(Failed::new(format!("tools[{i}]: has the name of tools[{first}]")));
+            }
+        }
+        Ok(())
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name() == name)
     }
@@ -330,6 +372,7 @@ impl<'a> Request<'a> {
 
 impl Serialize for Request<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.check_tools().map_err(S::Error::custom)?;
         let body = Body::new(serializer.serialize_map(None)?, &self.extra);
         match self.format() {
             Format::OpenAi => chat::write(self, body),

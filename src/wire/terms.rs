@@ -24,6 +24,7 @@ impl Terms {
         // A server that speaks the format but does not sign gets back what it sent.
         let mut row = format.row();
         row.signed_reasoning = false;
+        row.signed_calls = false;
         Self { row, verbatim: false, names_in_text: false }
     }
 

@@ -4,11 +4,12 @@ use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::common::{Arguments, At, Sequence, kind};
+use super::common::{At, Sequence};
+use super::losses::{self, Loss};
 use super::terms::Terms;
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::message::{AiPart, Content, Message, Part};
+use crate::message::{AiPart, Message, Part, Reasoning};
 use crate::provider::{Provider, Row};
 
 /// A view of messages that serialises as the list of them that a format's request holds.
@@ -56,6 +57,16 @@ pub trait Shape: Copy + Default + fmt::Debug {
     /// Returns what would be left out or replaced of reasoning or a call, as an error names it.
     fn refuses_part(&self, _part: &AiPart) -> Option<&'static str> {
         None
+    }
+
+    /// Returns whether reasoning is written that [`refuses_part`](Self::refuses_part) does not name.
+    fn takes_thought(&self, _thought: &Reasoning, _row: &Row) -> bool {
+        true
+    }
+
+    /// Returns whether the name of a user has a place.
+    fn names(&self, _row: &Row) -> bool {
+        false
     }
 
     /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of the
@@ -129,6 +140,40 @@ impl<'a, F: Shape> View<'a, F> {
             Ok(())
         })?;
         Ok(self)
+    }
+
+    /// Returns all that would be left out or replaced, in the order of the messages: what
+    /// [`strict`](Self::strict) refuses, and besides the names of users and the reasoning that this
+    /// provider is not sent.
+    ///
+    /// ```
+    /// use memory_prompt::message::{Media, Part, UserMessage};
+    /// use memory_prompt::wire::ollama::Messages;
+    ///
+    /// let film = [Part::text("Look:"), Part::Video(Media::url("https://e.x/a.mp4"))];
+    /// let message = UserMessage::new(film).with_name("Klaus").into();
+    /// let losses = Messages::of([&message]).losses();
+    /// let told: Vec<_> = losses.iter().map(ToString::to_string).collect();
+    /// assert_eq!(told, ["message 0, part 1: video", "message 0: the name of the user"]);
+    /// ```
+    pub fn losses(&self) -> Vec<Loss> {
+        let (mut losses, mut calls) = (Vec::<Loss>::new(), Vec::new());
+        for (i, message) in self.messages.iter().enumerate() {
+            let first = losses.len();
+            let mut tell = |part: Option<usize>, what| {
+                // One part is lost once, whatever the reasons.
+                let is_told = losses[first..].iter().any(|it| part.is_some() && it.part == part);
+                if !is_told {
+                    losses.push(Loss { message: i, part, what });
+                }
+            };
+            losses::refused(&self.options, message, &calls, &self.terms.row, &mut tell);
+            losses::silent(&self.options, message, &self.terms, &mut tell);
+            if !message.is_tool() {
+                calls = message.tool_calls().map(|call| call.id.as_str()).collect();
+            }
+        }
+        losses
     }
 }
 
@@ -212,35 +257,16 @@ fn check<F: Shape>(
     row: &Row,
     at: &At<'_>,
 ) -> Result<()> {
-    let refuse = |at: &At<'_>, what: Option<&str>| match what {
-        Some(what) => Err(at.unsupported(format_args!("{what} is not supported by this format"))),
-        None => Ok(()),
-    };
-    let refused = |part: &Part, by| {
-        let is_taken = part.as_text().is_some() || options.takes(part, by, row);
-        (!is_taken).then(|| kind(part))
-    };
-    let check_content = |content: &Content, by| {
-        let at = at.key("content");
-        let mut parts = content.parts().iter().enumerate();
-        parts.try_for_each(|(i, part)| refuse(&at.index(i), refused(part, by)))
-    };
-    refuse(at, options.refuses(message, calls))?;
-    let ai = match message {
-        Message::System(_) | Message::Custom(_) => return Ok(()),
-        Message::User(user) => return check_content(user.content(), Speaker::User),
-        Message::Tool(tool) => return check_content(tool.content(), Speaker::Tool),
-        Message::Ai(ai) => ai,
-    };
-    let parts = at.key("parts");
-    ai.parts().iter().enumerate().try_for_each(|(i, part)| {
-        let at = parts.index(i);
-        match part {
-            AiPart::Content(content) => refuse(&at, refused(content, Speaker::Ai)),
-            AiPart::ToolCall(call) if F::OBJECTS && !Arguments(&call.arguments).is_object() => {
-                Err(at.unsupported("the arguments are not a JSON object"))
-            }
-            part => refuse(&at, options.refuses_part(part)),
-        }
+    let mut first = None;
+    losses::refused(options, message, calls, row, |part, what| {
+        first = first.or(Some((part, what)));
+    });
+    let Some((part, what)) = first else { return Ok(()) };
+    let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
+    let inner = part.map(|part| list.index(part));
+    let at = inner.as_ref().unwrap_or(at);
+    Err(match what {
+        losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
+        what => at.unsupported(format_args!("{what} is not supported by this format")),
     })
 }

@@ -331,6 +331,36 @@ pub fn gemini(contents: &Value) -> Wrong {
     wrong
 }
 
+/// Gemini from 3 on: "Function call is missing a `thought_signature` in functionCall parts", of which
+/// the first one of an entry must have one.
+pub fn signed_calls(contents: &Value) -> Wrong {
+    let entries = list(contents).iter().enumerate();
+    let first = entries.filter_map(|(i, entry)| {
+        let call = list(&entry["parts"]).iter().find(|part| part.get("functionCall").is_some())?;
+        Some((i, call))
+    });
+    let unsigned = first.filter(|(_, call)| text(call, "thoughtSignature").is_empty());
+    unsigned.map(|(i, _)| format!("{i}: a call without signature")).collect()
+}
+
+/// The names of the tools that are called and answered, wherever they stand in a body.
+pub fn tool_names(body: &Value) -> Vec<String> {
+    const HOLDERS: [&str; 3] = ["function", "functionCall", "functionResponse"];
+    const KINDS: [&str; 2] = ["tool_use", "function_call"];
+    match body {
+        Value::Array(list) => list.iter().flat_map(tool_names).collect(),
+        Value::Object(fields) => {
+            let is_own = KINDS.contains(&text(body, "type")) || text(body, "role") == "tool";
+            let own = is_own.then(|| body.get("name")).flatten();
+            let held = HOLDERS.iter().filter_map(|key| body[*key].get("name"));
+            let named = own.into_iter().chain(held).chain(body.get("tool_name"));
+            let names: Vec<_> = named.filter_map(|it| it.as_str().map(str::to_owned)).collect();
+            [names, fields.values().flat_map(tool_names).collect()].concat()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Mistral's `messages`, and those of strict chat templates.
 ///
 /// Reference: `mistral-common`'s request validator ("Unexpected role 'user' after role 'tool'", "Not the

@@ -18,7 +18,9 @@ pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
         Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
             both(validators::anthropic(messages), validators::no_prefill(messages))
         }
-        Provider::Gemini | Provider::Vertex => validators::gemini(&body["contents"]),
+        Provider::Gemini | Provider::Vertex => {
+            both(validators::gemini(&body["contents"]), validators::signed_calls(&body["contents"]))
+        }
         Provider::Mistral => {
             both(validators::mistral(messages), validators::mistral_fields(messages))
         }

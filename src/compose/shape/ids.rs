@@ -105,7 +105,7 @@ fn short(id: &str, most: usize, tries: u64) -> String {
 }
 
 /// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
-fn nine(id: &str, tries: u64) -> String {
+pub(super) fn nine(id: &str, tries: u64) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     // FNV-1a.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;

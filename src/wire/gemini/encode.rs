@@ -44,9 +44,11 @@ impl Serialize for Contents<'_> {
             )
         };
         let mut list = serializer.serialize_seq(None)?;
+        let mut options = self.options;
+        options.skip_signatures |= self.terms.row.signed_calls;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
-            list.serialize_element(&Turn { messages, before, options: self.options })?;
+            list.serialize_element(&Turn { messages, before, options })?;
             before = messages;
         }
         list.end()

@@ -400,6 +400,10 @@ impl Shape for Options {
         }
     }
 
+    fn names(&self, _: &Row) -> bool {
+        true
+    }
+
     fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
         match part {
             AiPart::Reasoning(_) if self.before_1_13 => Some("reasoning"),

@@ -68,6 +68,14 @@ impl Shape for Options {
         };
         !matches!(block, Block::Placeholder(_))
     }
+
+    fn takes_thought(&self, thought: &Reasoning, row: &Row) -> bool {
+        row.reasoning.is_some() || is_block(thought)
+    }
+
+    fn names(&self, row: &Row) -> bool {
+        row.names
+    }
 }
 
 impl Sent for Options {}

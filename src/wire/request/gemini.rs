@@ -6,6 +6,7 @@ use serde::ser::{Error, SerializeMap, SerializeSeq, Serializer};
 use super::body::Body;
 use super::schema::{Schema, Taken};
 use super::{Choice, Request};
+use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::wire::gemini;
 
@@ -14,7 +15,10 @@ pub(super) fn write<M: SerializeMap>(
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("systemInstruction", gemini::system_instruction(request.prompt))?;
-    body.field("contents", &gemini::contents(request.prompt))?;
+    let contents = gemini::contents(request.prompt);
+    let provider = request.provider().unwrap_or(Provider::Gemini);
+    let of_model = request.model.as_deref().map_or(provider, |model| provider.model(model));
+    body.field("contents", &contents.for_provider(of_model))?;
     if !request.tools.is_empty() {
         let declarations = Declarations { function_declarations: Tools(&request.tools) };
         body.list("tools", std::iter::once(&declarations))?;

@@ -91,6 +91,11 @@ impl Shape for Options {
             _ => !matches!(Block::of(part), Block::Placeholder(_)),
         }
     }
+
+    fn takes_thought(&self, thought: &Reasoning, _: &Row) -> bool {
+        kept(FORMAT, &thought.extra)
+            .is_some_and(|kept| kept.get("id").is_some_and(Value::is_string))
+    }
 }
 
 impl Sent for Options {}
