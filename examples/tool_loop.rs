@@ -47,7 +47,12 @@ fn finish(turn: &mut Turn, prompt: &MemoryPrompt) -> Result<Done> {
             Next::Ask(ask) => turn.answer(model(&ask))?,
             Next::Call(calls) => {
                 for call in calls {
-                    turn.result(call.id(), book_room(&call))?;
+                    // After `adopt` a call is handed out again: to run it would book twice.
+                    if call.may_have_run() {
+                        turn.unknown(call.id(), "The process died.")?;
+                    } else {
+                        turn.result(call.id(), book_room(&call))?;
+                    }
                 }
             }
             Next::Done(done) => return Ok(done),

@@ -925,7 +925,7 @@ fn names_of_tools_are_as_the_provider_takes_them() {
             Message::tool("abcdefghi", "a b", "1"),
         ]);
         if let Err(error) = strict.compose_all(&history, &[]) {
-            let said = "message 1 (ai) has a tool's name that is malformed";
+            let said = "message 1 (assistant) has a tool's name that is malformed";
             assert!(error.to_string().contains(said), "{error}");
         } else {
             assert!(any, "{provider}");

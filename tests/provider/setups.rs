@@ -194,7 +194,9 @@ pub fn first_messages(provider: Provider, prompt: &Prompt, n: usize) -> Value {
         }
         Format::Responses => json!({"input": wire::responses::Input::of(first())}),
         Format::Anthropic => json!({"messages": wire::anthropic::Messages::of(first())}),
-        Format::Gemini => json!({"contents": wire::gemini::Contents::of(first())}),
+        Format::Gemini => {
+            json!({"contents": wire::gemini::Contents::of(first()).for_provider(provider)})
+        }
         _ => json!({"messages": wire::ollama::Messages::of(first())}),
     }
 }
