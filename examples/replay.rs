@@ -9,7 +9,8 @@
 //!
 //! A log is a JSON file, a file of JSON lines, or a folder of both: a list of messages as OpenAI,
 //! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
-//! `input`, `traj`), or a list of such. Without a log it reads a small one that was made for this.
+//! `input`, `traj`), or a list of such. The system text of a request is read, its tools are not.
+//! Without a log it reads a small one that was made for this.
 //! `--chain 256` puts conversations together until they have so many messages. `--html out.html` writes
 //! the table as a page too: one file that fetches nothing.
 
@@ -51,6 +52,10 @@ fn main() -> Result<()> {
     }
     if calls == 0 {
         return Err("no log has an answer of a model".into());
+    }
+
+    if logs.with_tools > 0 {
+        println!("{} of the logs define tools, which are not counted", logs.with_tools);
     }
 
     let settings = settings(options.prices)?;
@@ -114,6 +119,8 @@ impl Options {
 
 #[derive(Default)]
 struct Logs {
+    /// The number of logs that are requests with definitions of tools.
+    with_tools: usize,
     conversations: Vec<Vec<Message>>,
     /// How often a conversation could not be read, by the reason, and where it was so first.
     failed: BTreeMap<String, (usize, String)>,
@@ -174,8 +181,12 @@ impl Logs {
             return numbered
                 .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
         }
-        match decode(list) {
-            Ok(messages) => self.conversations.push(messages),
+        match decode(value, list) {
+            Ok(messages) => {
+                let tools = value.get("tools").and_then(Value::as_array);
+                self.with_tools += usize::from(tools.is_some_and(|tools| !tools.is_empty()));
+                self.conversations.push(messages);
+            }
             Err(error) => self.fail(&error.to_string(), place),
         }
     }
@@ -185,14 +196,17 @@ impl Logs {
     }
 }
 
-/// Reads messages in the format that they look like.
-fn decode(list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
+/// Reads messages in the format that they look like, and the system text that stands beside them in a
+/// request.
+fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
     let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
     let kinds = || list.iter().filter_map(|it| it["type"].as_str());
     let blocks = || list.iter().filter_map(|it| it["content"].as_array()).flatten();
     let of_anthropic = |kind: &str| ["tool_use", "tool_result", "thinking"].contains(&kind);
     let read = if has("parts") {
         wire::gemini::history
+    } else if request.get("system").is_some() {
+        wire::anthropic::history
     } else if kinds().any(|kind| kind.chars().all(char::is_uppercase)) {
         wire::langchain4j::history
     } else if blocks().filter_map(|block| block["type"].as_str()).any(of_anthropic) {
@@ -202,7 +216,9 @@ fn decode(list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
     } else {
         wire::openai::history
     };
-    read(&Value::from(list.to_vec()).to_string())
+    let is_request = ["messages", "contents", "input"].iter().any(|key| request[*key].is_array());
+    let read_from = if is_request { request.clone() } else { Value::from(list.to_vec()) };
+    read(&read_from.to_string())
 }
 
 /// Puts conversations together until each has so many messages.

@@ -51,7 +51,8 @@ use read::Picked;
 /// # Contract
 ///
 /// For those who implement it. Each sentence is a test, and the feature `conformance` runs all of
-/// them on your memory by one macro; `examples/own_backend.rs` shows how.
+/// them on your memory by one macro; `examples/own_backend.rs` shows how, and
+/// `examples/own_slots.rs` with all nine.
 ///
 /// - **Order** is the order of append. Positions (`seq`) count from 0, ascend by one, and are never
 ///   used again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
@@ -169,7 +170,7 @@ pub trait ChatMemory: Debug + Send + Sync {
     }
 
     /// Reads as [`read`](Self::read) does, and with it the slots and single records that are asked
-    /// for.
+    /// for: each once, though it be named twice.
     ///
     /// The default refuses slots, and reads single records one stretch after the other: they are
     /// then not of one moment, and may be missing though the snapshot's `start` is before them.

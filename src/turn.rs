@@ -36,7 +36,11 @@
 //!         Next::Ask(ask) => turn.answer(model(ask.prompt()))?,
 //!         Next::Call(calls) => {
 //!             for call in calls {
-//!                 turn.result(call.id(), call.parse().and_then(&cancel))?;
+//!                 if call.may_have_run() {
+//!                     turn.unknown(call.id(), "")?; // adopted: it would be cancelled twice
+//!                 } else {
+//!                     turn.result(call.id(), call.parse().and_then(&cancel))?;
+//!                 }
 //!             }
 //!         }
 //!         Next::Done(done) => break done,

@@ -638,6 +638,24 @@ fn a_late_result_takes_the_place_of_an_unknown_outcome() {
     assert_eq!(prompt.build().unwrap()[2].text(), "ref 7XK");
 }
 
+/// The model was told "the process died The outcome of this call is not known".
+#[test]
+fn a_reason_without_a_full_stop_gets_one() {
+    let cases = [
+        ("the process died", "the process died. The outcome"),
+        ("It died!\n", "It died! The outcome"),
+        (" ", "The outcome"),
+    ];
+    for (why, said) in cases {
+        let (_, mut prompt) = shared();
+        let mut turn = booking(&mut prompt);
+        call(&mut turn, &prompt);
+        turn.unknown("c1", why).unwrap();
+        let told = ask(&mut turn, &prompt).prompt()[2].text().into_owned();
+        assert!(told.starts_with(said), "{told}");
+    }
+}
+
 #[test]
 fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
     let (_, mut prompt) = shared();

@@ -11,20 +11,20 @@ use super::support::ID;
 /// An error leaves the memory as it was, and the batch with the caller: whatever fails, and
 /// wherever in a list of operations. Once healed, the memory goes on.
 pub fn an_error_leaves_the_memory_and_the_batch_as_they_were<F: FaultFixture>(fixture: &F) {
-    fail_anywhere(fixture, model::op());
+    fail_anywhere("an_error_leaves_the_memory_and_the_batch_as_they_were", fixture, model::op());
 }
 
 /// The same with slots, ids and single records.
 pub fn an_error_leaves_slots_and_ids_as_they_were<F: FaultFixture>(fixture: &F) {
-    fail_anywhere(fixture, model::change());
+    fail_anywhere("an_error_leaves_slots_and_ids_as_they_were", fixture, model::change());
 }
 
-fn fail_anywhere<F: FaultFixture>(fixture: &F, op: impl Strategy<Value = Op>) {
+fn fail_anywhere<F: FaultFixture>(law: &str, fixture: &F, op: impl Strategy<Value = Op>) {
     let case = AtomicU64::new(0);
     let steps = prop_oneof![2 => (0u64..60).prop_map(Some), 2 => (0u64..3000).prop_map(Some), 1 => Just(None)];
     let faulty = (steps, op);
     let failures = AtomicU64::new(0);
-    model::try_all::<F, _>(&proptest::collection::vec(faulty, 0..30), |steps| {
+    model::try_all::<F, _>(law, &proptest::collection::vec(faulty, 0..30), |steps| {
         let case = case.fetch_add(1, Ordering::Relaxed);
         let memory = fixture.memory(&format!("{ID}:{case}"));
         let mut list = Model::default();

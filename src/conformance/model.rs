@@ -395,6 +395,7 @@ impl Model {
 /// Tries a property on random values and panics with the smallest one that breaks it.
 #[track_caller]
 pub(super) fn try_all<F: Fixture, S: Strategy>(
+    law: &str,
     strategy: &S,
     property: impl Fn(S::Value) -> Result<(), TestCaseError>,
 ) {
@@ -402,7 +403,7 @@ pub(super) fn try_all<F: Fixture, S: Strategy>(
     let config =
         Config { cases, failure_persistence: None, max_shrink_iters: 500, ..Config::default() };
     if let Err(error) = TestRunner::new(config).run(strategy, property) {
-        panic!("{error}");
+        panic!("{}: the law `{law}` does not hold: {error}", F::BACKEND);
     }
 }
 

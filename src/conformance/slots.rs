@@ -516,15 +516,19 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
 /// the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
     let case = AtomicU64::new(0);
-    model::try_all::<F, _>(&proptest::collection::vec(model::change(), 0..40), |ops| {
-        let case = case.fetch_add(1, Ordering::Relaxed);
-        let memory: Arc<dyn ChatMemory> = fixture.memory(&format!("{ID}:{case}"));
-        model::fresh(&*memory);
-        let mut list = Model::default();
-        for op in ops {
-            list.step(&*memory, op, false)?;
-        }
-        list.compare_all(&*memory)?;
-        list.compare_slots(&*memory)
-    });
+    model::try_all::<F, _>(
+        "any_list_of_changes_gives_what_a_map_gives",
+        &proptest::collection::vec(model::change(), 0..40),
+        |ops| {
+            let case = case.fetch_add(1, Ordering::Relaxed);
+            let memory: Arc<dyn ChatMemory> = fixture.memory(&format!("{ID}:{case}"));
+            model::fresh(&*memory);
+            let mut list = Model::default();
+            for op in ops {
+                list.step(&*memory, op, false)?;
+            }
+            list.compare_all(&*memory)?;
+            list.compare_slots(&*memory)
+        },
+    );
 }

@@ -50,7 +50,8 @@ impl Read {
         self
     }
 
-    /// Reads the slots of these names too. Those that are not there are left out.
+    /// Reads the slots of these names too. Those that are not there are left out, and one that is
+    /// named twice is given once.
     #[must_use]
     pub fn slots(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.slots.extend(names.into_iter().map(Into::into));

@@ -147,6 +147,8 @@ impl Turn {
     /// Says that nobody knows what came of a call, for this reason: it may have been done, and may
     /// still be under way. A [late result](ToolMessage::stand_in) takes the place of that.
     ///
+    /// It is the answer to a call that [may have run](super::Call::may_have_run).
+    ///
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits.

@@ -61,7 +61,9 @@ pub(super) fn refused<F: Shape>(
         Message::Ai(_) => (&[] as &[Part], Speaker::Ai),
     };
     for (i, part) in content.iter().enumerate() {
-        refused(part, by).into_iter().for_each(|what| tell(Some(i), what));
+        if let Some(what) = refused(part, by) {
+            tell(Some(i), what);
+        }
     }
     for (i, part) in message.as_ai().into_iter().flat_map(AiMessage::parts).enumerate() {
         let what = match part {
@@ -71,7 +73,9 @@ pub(super) fn refused<F: Shape>(
             }
             part => options.refuses_part(part),
         };
-        what.into_iter().for_each(|what| tell(Some(i), what));
+        if let Some(what) = what {
+            tell(Some(i), what);
+        }
     }
 }
 
@@ -101,10 +105,11 @@ pub(super) fn silent<F: Shape>(
             _ => false,
         };
         match part {
-            AiPart::Reasoning(thought) if !thought.text.is_empty() => {
-                if !is_left || !options.takes_thought(thought, &terms.row) {
-                    tell(Some(i), REASONING);
-                }
+            AiPart::Reasoning(thought)
+                if !(thought.text.is_empty()
+                    || is_left && options.takes_thought(thought, &terms.row)) =>
+            {
+                tell(Some(i), REASONING);
             }
             AiPart::Content(part @ Part::Other(_)) if !is_left => tell(Some(i), kind(part)),
             _ => {}
