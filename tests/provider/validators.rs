@@ -353,8 +353,8 @@ pub fn tool_names(body: &Value) -> Vec<String> {
             let is_own = KINDS.contains(&text(body, "type")) || text(body, "role") == "tool";
             let own = is_own.then(|| body.get("name")).flatten();
             let held = HOLDERS.iter().filter_map(|key| body[*key].get("name"));
-            let named = own.into_iter().chain(held).chain(body.get("tool_name"));
-            let names: Vec<_> = named.filter_map(|it| it.as_str().map(str::to_owned)).collect();
+            let all = own.into_iter().chain(held).chain(body.get("tool_name"));
+            let names: Vec<_> = all.filter_map(|it| it.as_str().map(str::to_owned)).collect();
             [names, fields.values().flat_map(tool_names).collect()].concat()
         }
         _ => Vec::new(),
