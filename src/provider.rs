@@ -77,7 +77,10 @@ pub(crate) use server::{KeyHeader, Server};
 /// - A system message among the records stays in its place for OpenAI and Ollama, and is left out
 ///   for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
-/// - Call ids are replaced, at the call and its result alike.
+/// - Call ids that would collide, or are too long or empty, are replaced, at the call and its result
+///   alike. Where a format takes fewer characters in an id, its writer puts `_` in place of others
+///   on the wire (`call.1` as `call_1`): the prompt keeps the id, and that is no repair and no line
+///   in the report.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of its
 ///   own) is left out; media, and what a user said, become a placeholder.
