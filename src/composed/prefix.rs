@@ -206,7 +206,8 @@ impl Prompt {
     /// Returns the first position of the history that is sent neither as a pin nor as a question.
     fn window_start(&self) -> Option<u64> {
         let report = self.report();
-        let is_beside = |seq: &u64| report.pinned.contains(seq) || report.question.contains(seq);
+        let is_beside =
+            |seq: &u64| report.pinned_before.contains(seq) || report.question.contains(seq);
         let mut sent = self.with_origins().filter_map(|(origin, _)| origin.seq());
         sent.find(|seq| !is_beside(seq))
     }
