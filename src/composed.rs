@@ -237,6 +237,9 @@ impl Prompt {
 }
 
 /// The messages of a [`Prompt`], in order.
+///
+/// It goes forward only. Who wants them from the end takes [`Prompt::get`], or collects the
+/// references: `prompt.iter().collect::<Vec<_>>()`.
 #[derive(Clone)]
 pub struct Iter<'a>(Walk<'a>);
 

@@ -4,10 +4,10 @@
 //!
 //! 1. Find out what it refuses and which fields it wants back: its reference, its clients, public
 //!    reports of its errors, recorded traffic. Say where each fact is from.
-//! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles, and
-//!    its variant here: in [`Provider`], in `NAMED` and in `row`.
-//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name it
-//!    in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
+//! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
+//!    and its variant here: in [`Provider`], in `NAMED` and in `row`.
+//! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name
+//!    it in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
 //! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].
@@ -79,25 +79,29 @@ pub(crate) use server::{KeyHeader, Server};
 /// - A system message among the records stays in its place for OpenAI and Ollama, and is left out
 ///   for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
-/// - Call ids are replaced, at the call and its result alike.
-/// - So are names of tools that were called under another provider's rule: by what is allowed of the
-///   name, and letters that stand for the whole of it, the same in every prompt.
-/// - A call that Gemini did not make is marked as one, with the signature that Google's reference names
-///   for it.
+/// - Call ids that would collide, are too long or empty, or have another form than the provider's,
+///   are replaced, at the call and its result alike. Where only some characters are not allowed in
+///   an id, the writer puts `_` in their place on the wire (`call.1` as `call_1`): the prompt keeps
+///   the id, and that is no repair and no line in the report.
+/// - Names of tools that were called under another provider's rule are replaced: by what is allowed of
+///   the name, and letters that stand for the whole of it, the same in every prompt.
+/// - A call that Gemini did not make is marked as one, with the signature that Google's reference
+///   names for it.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
-/// - A part of an answer that only another provider understands (a search that it ran, a summary of its
-///   own) is left out; media, and what a user said, become a placeholder.
-/// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it, the
-///   white space at its end is left out. An answer that is marked as a `prefix`, for Mistral and
-///   `DeepSeek`, is left alone.
+/// - A part of an answer that only another provider understands (a search that it ran, a summary of
+///   its own) is left out; media, and what a user said, become a placeholder.
+/// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it,
+///   the white space at its end is left out. An answer that is marked as a `prefix`, for Mistral
+///   and `DeepSeek`, is left alone.
 /// - A blank user message beside another one that it would be joined to is left out.
 ///
 /// Reasoning is never edited. Behind the last text or call of an answer, where it is refused, it is
 /// left out.
 ///
 /// Temporaries are never dropped, nor is a word of theirs changed: one that is blank is an error,
-/// and so is a tool result that answers no call, or an answer at the end that would be refused. Where neighbours must be one message, a temporary
-/// may become a paragraph or part of its neighbour; its call ids follow the rule too.
+/// and so is a tool result that answers no call, or an answer at the end that would be refused.
+/// Where neighbours must be one message, a temporary may become a paragraph or part of its
+/// neighbour; its call ids follow the rule too.
 ///
 /// With [`ToolGroups::FailOnRepair`](crate::window::ToolGroups::FailOnRepair) every repair is an
 /// error of kind [`Provider`](crate::ErrorKind::Provider) instead, which names the message and the
@@ -105,15 +109,17 @@ pub(crate) use server::{KeyHeader, Server};
 /// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
 /// business, and the other rules hold.
 ///
-/// Where that depends on the model, the stricter side is taken unless [`model`](Self::model) names it.
+/// Where that depends on the model, the stricter side is taken unless [`model`](Self::model) names
+/// it.
 ///
 /// # What only one provider understands
 ///
-/// An answer remembers who gave it ([`wire::answer`](crate::wire::answer)), and its private fields go
-/// back to that one alone, and to its family: Anthropic, Bedrock and Vertex are one for Claude. A row
-/// says [which fields](PrivateFields) a provider takes back; one that no row lists goes to nobody,
-/// unless a view is asked for all of them ([`verbatim`](crate::wire::openai::Messages::verbatim)).
-/// Answers that were stored without their origin go to those who list their fields.
+/// An answer remembers who gave it ([`wire::answer`](crate::wire::answer)), and its private fields
+/// go back to that one alone, and to its family: Anthropic, Bedrock and Vertex are one for Claude.
+/// A row says [which fields](PrivateFields) a provider takes back; one that no row lists goes to
+/// nobody, unless a view is asked for all of them
+/// ([`verbatim`](crate::wire::openai::Messages::verbatim)). Answers that were stored without their
+/// origin go to those who list their fields.
 ///
 /// # Sources
 ///
@@ -247,9 +253,9 @@ impl Provider {
     }
 
     /// Returns the provider for one of its models, where its rules depend on the model: Claude's
-    /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8 on
-    /// a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature. Without
-    /// a model, the stricter side is taken.
+    /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8
+    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature.
+    /// Without a model, the stricter side is taken.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -330,7 +336,8 @@ impl Provider {
     }
 }
 
-/// The names of those that have one of their own, as they are stored: the tests hold them to the rows.
+/// The names of those that have one of their own, as they are stored: the tests hold them to the
+/// rows.
 const NAMES: [&str; 20] = [
     "openai",
     "openai_responses",

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use conversations::*;
+use memory_prompt::compose::Notice;
 use memory_prompt::report::{Moved, Origin};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
@@ -48,6 +49,8 @@ fn windows() -> impl Strategy<Value = Option<Window>> {
         (0usize..12).prop_map(Window::last),
         (1usize..5).prop_map(Window::turns),
         (1usize..8, 1usize..8).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
+        // More than a budget reads at first.
+        (30usize..90, 30usize..90).prop_map(|(low, step)| Window::stepped(low, step).unwrap()),
     ])
 }
 
@@ -210,8 +213,8 @@ proptest! {
     /// where `Window::turns` had fewer turns than it may send, and the rest was not read yet.
     #[test]
     fn what_is_read_in_steps_is_composed_as_from_everything(
-        opening in 0usize..90, conversation in conversation(60), window in windows(), user in any::<bool>(),
-        tokens in 40usize..1500, marked in any::<bool>(),
+        opening in 0usize..300, conversation in conversation(60), window in windows(), user in any::<bool>(),
+        tokens in 40usize..4000, marked in any::<bool>(), notice in any::<bool>(),
     ) {
         let memory = DefaultChatMemory::new();
         memory.add_all((0..opening).map(|i| Message::ai(i.to_string()))).unwrap();
@@ -219,6 +222,9 @@ proptest! {
         let budget = Budget::new(tokens);
         let budget = if marked { budget.stepped(tokens / 4, tokens / 2).unwrap() } else { budget };
         let mut prompt = MemoryPrompt::new(Arc::new(memory)).max_tokens(budget, letters);
+        if notice {
+            prompt.configure(|composer| composer.notice(Notice::new().step(8)));
+        }
         if let Some(window) = window {
             prompt.configure(|composer| composer.window(if user { window.starting_with_user() } else { window }));
         }
@@ -281,6 +287,27 @@ impl TokenCounter for Asked {
     fn count(&self, message: &Message) -> Result<usize> {
         self.0.fetch_add(1, Ordering::Relaxed);
         letters.count(message)
+    }
+}
+
+/// The report lost all older records, and the notice went, where a stepped window began at the very
+/// first record of a read that was shorter than what such a window may take.
+#[test]
+fn a_stepped_window_beyond_the_first_read_accounts_for_what_is_older() {
+    for (low, step) in [(60, 40), (40, 38), (100, 150)] {
+        for stored in (60..400).chain([5_000]) {
+            let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+                .window(Window::stepped(low, step).unwrap())
+                .notice(Notice::new());
+            prompt.add_all((0..stored).map(|i| Message::user(i.to_string()))).unwrap();
+            let without = prompt.preview().unwrap();
+            prompt.configure(|composer| composer.max_tokens(60_000, letters));
+            let built = prompt.build().unwrap();
+            let (with, without) = (built.report(), without.report());
+            assert_eq!(with.stored, with.sent as u64 + with.older, "{with}");
+            let [with, without] = [with, without].map(|it| (it.sent, it.older, it.notice));
+            assert_eq!(with, without, "stepped({low}, {step}) of {stored}");
+        }
     }
 }
 

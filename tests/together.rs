@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use conversations::{broken_groups, late_results, life};
 use memory_prompt::compose::Notice;
-use memory_prompt::report::Origin;
+use memory_prompt::report::{Break, Origin};
 use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, ToolCall,
-    Truncate, Window,
+    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -138,6 +138,84 @@ proptest! {
                     "{}", error
                 ),
             }
+        }
+    }
+}
+
+/// The first position of the history that is sent, but for a question put before the window.
+fn window_start(prompt: &Prompt) -> Option<u64> {
+    let seq = |origin| match origin {
+        Origin::History(seq)
+        | Origin::Truncated(seq)
+        | Origin::Adapted(seq)
+        | Origin::Joined(Some(seq)) => Some(seq),
+        _ => None,
+    };
+    let mut sent = prompt.with_origins().filter_map(|(origin, _)| seq(origin));
+    sent.find(|seq| !prompt.report().question.contains(seq))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Found by a user: a prompt for Mistral without any truncation named `Truncation` as the cause
+    /// where the window had moved and a notice was joined to the question, and others named
+    /// `Temporary` or `Other` where the window had moved.
+    #[test]
+    fn a_break_has_a_cause_that_is_there(
+        history in life(24),
+        (low, step, last) in (1usize..8, 1usize..8, any::<bool>()),
+        notice in any::<bool>(),
+        cut in proptest::option::of(8usize..60),
+        provider in prop_oneof![
+            Just(None), Just(Some(Provider::Mistral)), Just(Some(Provider::Anthropic)),
+            Just(Some(Provider::Gemini)), Just(Some(Provider::OpenAi)),
+        ],
+        temporary in any::<bool>(),
+    ) {
+        let window = if last { Window::last(low) } else { Window::stepped(low, step).unwrap() };
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        if notice {
+            prompt = prompt.notice(Notice::new().step(4));
+        }
+        if let Some(cut) = cut {
+            prompt = prompt.truncate(Truncate::chars(cut).unwrap());
+        }
+        if let Some(provider) = provider {
+            prompt = prompt.for_provider(provider);
+        }
+        let mut previous: Option<Prompt> = None;
+        for message in history {
+            prompt.add(message).unwrap();
+            if temporary {
+                prompt.add_temporary(Message::user("Today is Friday."));
+            }
+            let built = match prompt.build() {
+                Ok(built) => built,
+                // Nothing of it may be sent yet.
+                Err(error) => {
+                    prop_assert_eq!(error.kind(), ErrorKind::Provider, "{}", error);
+                    prompt.clear_temporaries();
+                    continue;
+                }
+            };
+            if let Some(previous) = &previous {
+                let cause = built.shared_prefix(previous).broken_by;
+                // Where a prompt sends a question alone, there is no position to name.
+                let starts = window_start(previous).zip(window_start(&built));
+                let has_moved = starts.is_some_and(|(from, to)| from != to);
+                match cause {
+                    Some(Break::Truncation(_)) => prop_assert!(cut.is_some() && !has_moved),
+                    Some(Break::Temporary) => prop_assert!(temporary),
+                    Some(Break::Notice) => prop_assert!(notice),
+                    Some(Break::Other) => prop_assert!(!has_moved, "{}", built.report()),
+                    Some(Break::Pin(_) | Break::Summary | Break::Clearing(_) | Break::System) => {
+                        prop_assert!(false, "{:?}", cause);
+                    }
+                    _ => {}
+                }
+            }
+            previous = Some(built);
         }
     }
 }

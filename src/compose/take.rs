@@ -134,8 +134,10 @@ impl<'a> Taking<'a> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
         let Choice { covers, start, is_full, search_ended, .. } = self.choice;
-        // A window that takes more than there is covers the rows before the first record too.
-        let takes_all = self.composer.effective_window().first_read() > snapshot.rows();
+        // A window that takes more than there is covers the rows before the first record too. A
+        // budget reads less than that at first, and what was not read is not covered.
+        let most = self.composer.effective_window().first_read();
+        let takes_all = snapshot.is_complete() && most > snapshot.rows();
         let first = match records.get(covers) {
             _ if covers == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),

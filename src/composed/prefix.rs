@@ -166,8 +166,14 @@ impl Prompt {
         let differs = |what: fn(&Report) -> Option<u64>| {
             is_joined && what(self.report()) != what(previous.report())
         };
+        let moved = self.moved_window(previous);
+        let is_behind = |seq| self.with_origins().take(at).any(|(it, _)| it.seq() == Some(seq));
         match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
-            _ if now == Some(Origin::Temporary) => Break::Temporary,
+            // Where the window moved, a temporary behind its start only stands nearer to it.
+            _ if now == Some(Origin::Temporary) => match moved {
+                Some((from, to)) if is_behind(to) => Break::Window { from, to },
+                _ => Break::Temporary,
+            },
             // Some providers have them as one message with the question behind them.
             _ if differs(|report| report.summary) => Break::Summary,
             _ if differs(|report| report.notice) => Break::Notice,
@@ -181,11 +187,35 @@ impl Prompt {
             (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {
                 Break::Clearing(seq)
             }
-            (Some(seq), Some(_)) if now != then || matches!(now, Some(Origin::Truncated(_))) => {
-                Break::Truncation(seq)
+            _ if moved.is_some() => {
+                moved.map_or(Break::Other, |(from, to)| Break::Window { from, to })
             }
+            _ if self.report().notice != previous.report().notice => Break::Notice,
+            (Some(seq), Some(_)) if self.cuts(seq) || previous.cuts(seq) => Break::Truncation(seq),
             _ => Break::Other,
         }
+    }
+
+    /// Returns the position with which the window of the earlier prompt began, and that of this
+    /// one, where they are two.
+    fn moved_window(&self, previous: &Self) -> Option<(u64, u64)> {
+        let (from, to) = (previous.window_start()?, self.window_start()?);
+        (from != to).then_some((from, to))
+    }
+
+    /// Returns the first position of the history that is sent neither as a pin nor as a question.
+    fn window_start(&self) -> Option<u64> {
+        let report = self.report();
+        let is_beside =
+            |seq: &u64| report.pinned_before.contains(seq) || report.question.contains(seq);
+        let mut sent = self.with_origins().filter_map(|(origin, _)| origin.seq());
+        sent.find(|seq| !is_beside(seq))
+    }
+
+    /// Returns whether the record at this position is cut, or one that is joined to it may be.
+    fn cuts(&self, seq: u64) -> bool {
+        let joined = self.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(seq)));
+        self.report().truncated.iter().any(|cut| cut.seq == seq || joined && cut.seq > seq)
     }
 }
 
