@@ -1,6 +1,7 @@
 //! Codecs: JSON and bincode, one message and a thousand.
 //!
-//! `cargo bench -p memory-prompt-benches --bench codec`. Bytes a second are those of what is written or read.
+//! `cargo bench -p memory-prompt-benches --bench codec`. Bytes a second are those of what is
+//! written or read.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

@@ -1,7 +1,8 @@
 //! Memories in this process: append and read by one to sixteen threads, many conversations at once,
 //! and what a stored message takes.
 //!
-//! `cargo bench -p memory-prompt-benches --bench memory`. Threads share one memory, or one store of 100,000 conversations.
+//! `cargo bench -p memory-prompt-benches --bench memory`. Threads share one memory, or one store of
+//! 100,000 conversations.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

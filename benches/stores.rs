@@ -5,8 +5,8 @@
 //! cargo bench -p memory-prompt-benches --bench stores --features sqlite -- --include-ignored   and of 1,000,000
 //! ```
 //!
-//! With the features `postgres` and `tokio`, `MEMORY_PROMPT_POSTGRES` is the address of a server to measure.
-//! What is kept in files or on a server includes the JSON, written or read.
+//! With the features `postgres` and `tokio`, `MEMORY_PROMPT_POSTGRES` is the address of a server to
+//! measure. What is kept in files or on a server includes the JSON, written or read.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

@@ -1,7 +1,7 @@
 //! Cutting and counting text, beside a walk of its characters with unicode-segmentation.
 //!
-//! `cargo bench -p memory-prompt-benches --bench text`. A cut costs its limit, a count the whole text, so the counts also say bytes a
-//! second.
+//! `cargo bench -p memory-prompt-benches --bench text`. A cut costs its limit, a count the whole
+//! text, so the counts also say bytes a second.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

@@ -1,7 +1,7 @@
 //! Wire formats: a prompt to a request's messages and back, 10 and 1,000 messages.
 //!
-//! `cargo bench -p memory-prompt-benches --bench wire`. A tenth of the messages call a tool, a tenth are its results; texts have 300
-//! characters. Bytes a second are those of the JSON.
+//! `cargo bench -p memory-prompt-benches --bench wire`. A tenth of the messages call a tool, a
+//! tenth are its results; texts have 300 characters. Bytes a second are those of the JSON.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a bench that panics has failed
 

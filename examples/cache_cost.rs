@@ -1,7 +1,7 @@
 //! What does a window on the history cost, with a provider that caches prompts? One conversation of
-//! 400 turns is sent through several windows, and each prompt is compared with what the provider has
-//! stored, by the rules of five providers. All is measured on the prompts; the one formula is that of
-//! `Window::stepped_for` for its step. Nothing is sent anywhere.
+//! 400 turns is sent through several windows, and each prompt is compared with what the provider
+//! has stored, by the rules of five providers. All is measured on the prompts; the one formula is
+//! that of `Window::stepped_for` for its step. Nothing is sent anywhere.
 //!
 //! `cargo run --release --example cache_cost [plot.svg]` prints tables and writes the plot, to
 //! `target/cache_cost.svg` unless told otherwise.
@@ -92,8 +92,8 @@ struct Provider {
 enum Stores {
     /// Every prefix of what was sent.
     All,
-    /// What ends at a mark, the caller's or its `own` on the newest message. It is found by a mark that
-    /// stands on it or less than `back` messages later.
+    /// What ends at a mark, the caller's or its `own` on the newest message. It is found by a mark
+    /// that stands on it or less than `back` messages later.
     Marked { own: bool, back: usize },
     /// The whole prompt, the prompt with its answer, and what two prompts were seen to share.
     Ends,
@@ -120,7 +120,8 @@ fn providers() -> [Provider; 6] {
     ]
 }
 
-/// The first messages of a prompt, up to one of them: a hash of all that they say, and their tokens.
+/// The first messages of a prompt, up to one of them: a hash of all that they say, and their
+/// tokens.
 struct Prefix {
     content: u64,
     tokens: usize,
@@ -297,8 +298,8 @@ fn float(number: usize) -> f64 {
     number as f64
 }
 
-/// One line a window, each in a panel of its own and all to the same scale: the area under it is the
-/// bill. The dashed line is what sliding comes to pay on every turn.
+/// One line a window, each in a panel of its own and all to the same scale: the area under it is
+/// the bill. The dashed line is what sliding comes to pay on every turn.
 fn plot(runs: &[Run]) -> Result<String> {
     const COLOURS: [&str; 6] = ["#d64550", "#c77f11", "#1d9a83", "#8b72d9", "#a0785a", "#3a8ad8"];
     const TITLE: &str = "What each call of a conversation costs, where cached tokens cost a tenth";

@@ -1,8 +1,8 @@
 //! How do I keep conversations in Apache Cassandra? Run it twice: it remembers.
 //!
 //! Start a server, for example with `docker run --rm -p 9042:9042 cassandra:5`, and run
-//! `cargo run --example cassandra --features cassandra,tokio`. The environment variable `CASSANDRA` names
-//! another address. What it has written can be looked at with `cqlsh`:
+//! `cargo run --example cassandra --features cassandra,tokio`. The environment variable `CASSANDRA`
+//! names another address. What it has written can be looked at with `cqlsh`:
 //!
 //! ```sql
 //! SELECT seq, at, blobAsText(payload) FROM memory_prompt.conversation

@@ -52,7 +52,8 @@ impl ChatMemory for ListMemory {
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let mut list = self.list();
-        // Everything that can fail comes first: an error leaves the memory and the batch as they were.
+        // Everything that can fail comes first: an error leaves the memory and the batch as they
+        // were.
         if let Some(expected) = expected.filter(|expected| *expected != list.end) {
             let kind = ErrorKind::Conflict { expected, actual: list.end };
             let text = format!("list: the conversation ends at {}, not at {expected}", list.end);

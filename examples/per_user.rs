@@ -2,8 +2,8 @@
 //!
 //! Run it with `cargo run --example per_user`.
 //!
-//! Put `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` and the rest stays as it
-//! is: a memory costs nothing until something is appended to it, so make one for each request.
+//! Put `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` and the rest stays as
+//! it is: a memory costs nothing until something is appended to it, so make one for each request.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,9 +17,9 @@ fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Done> {
     // example from the session: an id is a name and not a permission.
     let memory = store.memory(format!("support:{user}:main").into())?;
     let mut prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").max_messages(6);
-    // Question and answer are stored at once, when both are there: a model that fails leaves no question
-    // behind, another tab of the same user comes before or after and never between, and a conversation
-    // that was deleted meanwhile gets nothing.
+    // Question and answer are stored at once, when both are there: a model that fails leaves no
+    // question behind, another tab of the same user comes before or after and never between, and a
+    // conversation that was deleted meanwhile gets nothing.
     let mut turn = prompt.turn(Message::user(text));
     loop {
         match turn.next(&prompt)? {

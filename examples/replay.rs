@@ -11,8 +11,8 @@
 //! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
 //! `input`, `traj`), or a list of such. The system text of a request is read, its tools are not.
 //! Without a log it reads a small one that was made for this.
-//! `--chain 256` puts conversations together until they have so many messages. `--html out.html` writes
-//! the table as a page too: one file that fetches nothing.
+//! `--chain 256` puts conversations together until they have so many messages. `--html out.html`
+//! writes the table as a page too: one file that fetches nothing.
 
 #[path = "replay/page.rs"]
 mod page;
@@ -115,7 +115,8 @@ impl Options {
     }
 }
 
-// ---- logs ----------------------------------------------------------------------------------------
+// ----
+// logs ----------------------------------------------------------------------------------------
 
 #[derive(Default)]
 struct Logs {
@@ -196,8 +197,8 @@ impl Logs {
     }
 }
 
-/// Reads messages in the format that they look like, and the system text that stands beside them in a
-/// request.
+/// Reads messages in the format that they look like, and the system text that stands beside them in
+/// a request.
 fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
     let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
     let kinds = || list.iter().filter_map(|it| it["type"].as_str());
@@ -242,7 +243,8 @@ fn answers(conversation: &[Message]) -> impl Iterator<Item = usize> {
         .map(|it| it.0)
 }
 
-// ---- settings ------------------------------------------------------------------------------------
+// ----
+// settings ------------------------------------------------------------------------------------
 
 struct Setting {
     name: String,
@@ -302,7 +304,8 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
     Ok(all)
 }
 
-// ---- replay --------------------------------------------------------------------------------------
+// ----
+// replay --------------------------------------------------------------------------------------
 
 /// One setting over all conversations.
 #[derive(Default)]
@@ -405,7 +408,8 @@ fn own(message: &Message) -> Result<Sent> {
     Ok((hasher.finish(), Estimate.count(message)?))
 }
 
-// ---- output --------------------------------------------------------------------------------------
+// ----
+// output --------------------------------------------------------------------------------------
 
 fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
     let Prices { write, read } = prices;

@@ -2,8 +2,8 @@
 //!
 //! Run it with `cargo run --example tool_loop`.
 //!
-//! With `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` it is the same, and what is
-//! kept here over a dropped turn is kept over a killed process.
+//! With `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` it is the same, and
+//! what is kept here over a dropped turn is kept over a killed process.
 
 use memory_prompt::turn::{Ask, Call, Done, Next, OnInterrupt, Tool, ToolError, Turn};
 use memory_prompt::{ChatMemoryExt, InMemoryStore, MemoryPrompt, Message, Result, ToolCall};
@@ -71,7 +71,8 @@ fn main() -> Result<()> {
     let mut turn = ada.turn(Message::user("A room for two nights, please.")).tools(tools());
     println!("{}\n", finish(&mut turn, &ada)?.text());
 
-    // The process dies while the tool runs: the question is not stored, but the call is not forgotten.
+    // The process dies while the tool runs: the question is not stored, but the call is not
+    // forgotten.
     let mut alan = prompt("alan")?;
     let mut turn = alan.turn(Message::user("A room for two nights, please.")).tools(tools());
     while let Next::Ask(ask) = turn.next(&alan)? {
@@ -84,7 +85,8 @@ fn main() -> Result<()> {
     let mut turn = alan.turn(Message::user("Did that work?")).tools(tools());
     println!("{}\n", finish(&mut turn, &alan)?.text());
 
-    // Whoever finds out what became of the booking ends the turn. Nobody knows yet: a late result will do.
+    // Whoever finds out what became of the booking ends the turn. Nobody knows yet: a late result
+    // will do.
     for unfinished in alan.unfinished()? {
         let mut turn = alan.adopt(&unfinished)?;
         turn.interrupt(OnInterrupt::Keep);

@@ -28,8 +28,8 @@ pub use report::{
 /// As JSON it is the `messages` of Chat Completions, which most servers speak; for a prompt that is
 /// for a provider of another format that is an error, and a [`Request`](crate::wire::Request) is
 /// what it is sent.
-/// To store messages write [them](Self::to_messages), in JSON or with a [`Codec`](crate::codec::Codec): that
-/// keeps what no provider is sent.
+/// To store messages write [them](Self::to_messages), in JSON or with a
+/// [`Codec`](crate::codec::Codec): that keeps what no provider is sent.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
@@ -200,12 +200,12 @@ impl Prompt {
     /// again, in the same place and byte for byte, as long as neither the window moves nor the
     /// boundary of what is [cleared](crate::Clear).
     ///
-    /// Temporaries, and results of the newest calls of which some may still come, are not cacheable,
-    /// nor is what stands behind them. Once something else was said behind a call, a result that
-    /// comes all the same changes the prompt where the call stands, once: [`Break::LateResult`].
-    /// For a [`Provider`](crate::Provider) that wants user and model to take turns, a message at
-    /// the end that a later one may be joined to is not cacheable either. A provider's cache mark
-    /// belongs at this boundary.
+    /// Temporaries, and results of the newest calls of which some may still come, are not
+    /// cacheable, nor is what stands behind them. Once something else was said behind a call, a
+    /// result that comes all the same changes the prompt where the call stands, once:
+    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to take
+    /// turns, a message at the end that a later one may be joined to is not cacheable either. A
+    /// provider's cache mark belongs at this boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {
         self.draft.durable

@@ -70,8 +70,8 @@
 // result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
-// The laws are there for the macros, and to be called one by one. What they say, the contracts say, so
-// the index of the documentation need not.
+// The laws are there for the macros, and to be called one by one. What they say, the contracts say,
+// so the index of the documentation need not.
 #[cfg(feature = "tokio")]
 #[doc(hidden)]
 pub mod asynchronous;

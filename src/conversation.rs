@@ -60,9 +60,9 @@
 //!
 //! Threads can share a conversation: by default two turns at once are both stored whole, one behind
 //! the other; [`Conversation::at_once`] makes the second wait. A call can have a
-//! [time](Conversation::call_timeout), and those of one answer can run [at once](Conversation::parallel). A
-//! call that needs [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve_by`], or
-//! parks its turn.
+//! [time](Conversation::call_timeout), and those of one answer can run [at
+//! once](Conversation::parallel). A call that needs [approval](crate::turn::Tool::needing_approval)
+//! asks [`Conversation::approve_by`], or parks its turn.
 //!
 //! Over an async memory it is the same with `await`:
 //!
@@ -110,9 +110,9 @@
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice and may call
-//! the tool again; where the turn has an [id of its own](Turn::with_id) it does neither. [`Error::remains`] says which it is. Whoever
-//! wants to try again in any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in
-//! the middle.
+//! the tool again; where the turn has an [id of its own](Turn::with_id) it does neither.
+//! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
+//! and [runs](Conversation::run) it again: it goes on in the middle.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. What the first one finds out is stored as a late result only if the adopter
@@ -210,7 +210,8 @@ pub enum Approval {
     /// It may not, and the model is told so in these words.
     No(String),
     /// Nobody knows yet. The turn is [parked](crate::turn::Ended::Parked): whoever has the answer
-    /// [adopts](MemoryPrompt::adopt) it, [approves](Turn::approve) and [runs](Conversation::run) it.
+    /// [adopts](MemoryPrompt::adopt) it, [approves](Turn::approve) and [runs](Conversation::run)
+    /// it.
     Later,
 }
 
@@ -280,8 +281,8 @@ impl<M: ?Sized + Kind> Conversation<M> {
         self
     }
 
-    /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is called, or
-    /// something else: see [spans](self#spans).
+    /// Names the model in the spans of the turns, where it does not [say](Model::name) how it is
+    /// called, or something else: see [spans](self#spans).
     #[cfg(feature = "tracing")]
     #[must_use]
     pub fn model_name(mut self, name: impl Into<String>) -> Self {
@@ -303,8 +304,8 @@ impl<M: ?Sized + Kind> Conversation<M> {
         self.temporaries.lock().push(message.into());
     }
 
-    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns. A preview
-    /// lacks what a turn adds of its own: the note about unfinished ones.
+    /// Returns the prompt: to preview it, to look at its memory, or for its unfinished turns. A
+    /// preview lacks what a turn adds of its own: the note about unfinished ones.
     pub fn prompt(&self) -> &MemoryPrompt<M> {
         &self.prompt
     }

@@ -8,8 +8,8 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error of this crate.
 ///
-/// An error names its [kind](Self::kind), the [operation](Self::operation) that failed and what about
-/// it was wrong; the cause, where there is one, is its [`source`](StdError::source).
+/// An error names its [kind](Self::kind), the [operation](Self::operation) that failed and what
+/// about it was wrong; the cause, where there is one, is its [`source`](StdError::source).
 ///
 /// ```
 /// use memory_prompt::{ErrorKind, Truncate};
@@ -49,17 +49,18 @@ struct Repr {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remains {
-    /// Nothing is stored, and no tool has run that is not repeatable: the same question can be asked again.
+    /// Nothing is stored, and no tool has run that is not repeatable: the same question can be
+    /// asked again.
     Nothing,
-    /// A tool has run that is not repeatable, so the question, the calls and their results are stored. To
-    /// ask again stores the question twice; another question goes on from there.
+    /// A tool has run that is not repeatable, so the question, the calls and their results are
+    /// stored. To ask again stores the question twice; another question goes on from there.
     Stored,
-    /// A tool may have run, and the turn could not be stored, but its slot was written. Where it is among
-    /// the [unfinished](crate::MemoryPrompt::unfinished) ones it can be
+    /// A tool may have run, and the turn could not be stored, but its slot was written. Where it is
+    /// among the [unfinished](crate::MemoryPrompt::unfinished) ones it can be
     /// [adopted](crate::MemoryPrompt::adopt) and run on; where it is not, it was stored after all.
     Unfinished,
-    /// Nobody knows: whether the turn was stored after all, or what became of a tool over a memory that
-    /// keeps no slot of it.
+    /// Nobody knows: whether the turn was stored after all, or what became of a tool over a memory
+    /// that keeps no slot of it.
     Unknown,
 }
 
@@ -109,29 +110,30 @@ pub enum ErrorKind {
         /// limit of the rate is reached, the model wrote a call that could not be read.
         retryable: bool,
     },
-    /// An answer that is not whole: one that is still queued or being written, or a stream that ended
-    /// before the provider said why it stops. What can be kept of a stream is what its `broken` gives.
+    /// An answer that is not whole: one that is still queued or being written, or a stream that
+    /// ended before the provider said why it stops. What can be kept of a stream is what its
+    /// `broken` gives.
     Unfinished,
-    /// A model's server could not be reached, or nothing of an answer came: the connection broke, or the
-    /// time was up.
+    /// A model's server could not be reached, or nothing of an answer came: the connection broke,
+    /// or the time was up.
     Unanswered {
-        /// Whether the server may have had the request: then it may have answered it, and charged for
-        /// it.
+        /// Whether the server may have had the request: then it may have answered it, and charged
+        /// for it.
         sent: bool,
     },
     /// A slot is not what the caller expected: of another version, there or not there. Nothing was
     /// changed.
     SlotConflict,
-    /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it was
-    /// cleared or evicted. Nothing was changed.
+    /// The conversation that the caller has seen is no more: it was deleted, or what was seen of it
+    /// was cleared or evicted. Nothing was changed.
     Forgotten,
     /// A model failed: the cause is what it said.
     Model,
-    /// Another question of this [`Conversation`](crate::conversation::Conversation) is being answered.
-    /// Nothing was changed.
+    /// Another question of this [`Conversation`](crate::conversation::Conversation) is being
+    /// answered. Nothing was changed.
     Busy,
-    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet. Nothing was
-    /// changed.
+    /// Somebody else has [adopted](crate::MemoryPrompt::adopt) the turn, and has not ended it yet.
+    /// Nothing was changed.
     Adopted,
     /// There is such a conversation already. Nothing was changed.
     Exists,
@@ -188,8 +190,8 @@ impl Error {
         self
     }
 
-    /// Returns what is left of the turn, where a [`Conversation`](crate::Conversation) was asked a question
-    /// and failed with this error; `None` for all other errors. A turn that was
+    /// Returns what is left of the turn, where a [`Conversation`](crate::Conversation) was asked a
+    /// question and failed with this error; `None` for all other errors. A turn that was
     /// [run](crate::Conversation::run) is with its caller, who can run it again.
     pub fn remains(&self) -> Option<Remains> {
         self.0.remains

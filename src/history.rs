@@ -32,8 +32,8 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! In a [`Conversation`](crate::Conversation), or with a [`Turn`](crate::Turn), `run_call` also finds
-//! what the turn has not stored yet:
+//! In a [`Conversation`](crate::Conversation), or with a [`Turn`](crate::Turn), `run_call` also
+//! finds what the turn has not stored yet:
 //!
 //! ```
 //! use std::sync::Arc;

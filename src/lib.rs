@@ -54,8 +54,8 @@
 //!
 //! It decides what is sent: [windows](Window), [tool groups](window::ToolGroups),
 //! [truncation](Truncate), [token budgets](Budget), the system message,
-//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations in a memory of your choice, and
-//! tells in a [`Report`] what it left out and why.
+//! [temporaries](compose::Placement), and what a [provider](Provider) takes. It keeps conversations
+//! in a memory of your choice, and tells in a [`Report`] what it left out and why.
 //!
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
 //! [`Conversation`], which asks the model and runs the tools that it is handed.
@@ -169,8 +169,8 @@
 //!   any executor.
 //! - **`tokio`** adds [`adapt`](adapt/index.html): async memories in blocking code, and blocking
 //!   ones in async code.
-//! - **`tracing`** lets stores and conversations tell what they do, in spans and events without text:
-//!   see [`store`] and [`conversation`](conversation/index.html#spans).
+//! - **`tracing`** lets stores and conversations tell what they do, in spans and events without
+//!   text: see [`store`] and [`conversation`](conversation/index.html#spans).
 //! - **`ureq`** adds [`Transport`](transport/index.html): a model behind HTTP, for blocking code.
 //! - **`inspect`** adds [`inspect`](inspect/index.html): prompts as a page to look at.
 //! - **`conformance`** adds [`conformance`](conformance/index.html): the contract of memories and

@@ -226,8 +226,8 @@ impl Pin {
         })
     }
 
-    /// Returns the message or group, as these records show it; `None` where its first message is not
-    /// among them, or is never sent.
+    /// Returns the message or group, as these records show it; `None` where its first message is
+    /// not among them, or is never sent.
     fn group(&self, records: &Records) -> Option<PinnedGroup> {
         let (_, head) = records.place(self.at)?;
         let message = head.message();

@@ -83,8 +83,8 @@ pub(crate) use server::{KeyHeader, Server};
 ///   are replaced, at the call and its result alike. Where only some characters are not allowed in
 ///   an id, the writer puts `_` in their place on the wire (`call.1` as `call_1`): the prompt keeps
 ///   the id, and that is no repair and no line in the report.
-/// - Names of tools that were called under another provider's rule are replaced: by what is allowed of
-///   the name, and letters that stand for the whole of it, the same in every prompt.
+/// - Names of tools that were called under another provider's rule are replaced: by what is allowed
+///   of the name, and letters that stand for the whole of it, the same in every prompt.
 /// - A call that Gemini did not make is marked as one, with the signature that Google's reference
 ///   names for it.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.

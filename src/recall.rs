@@ -190,8 +190,8 @@ impl Recall {
     }
 
     /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it:
-    /// the window gets the rest, whatever is found. Without it a window that fills its budget leaves
-    /// no room.
+    /// the window gets the rest, whatever is found. Without it a window that fills its budget
+    /// leaves no room.
     ///
     /// It says nothing where the prompt has no budget, or where recall is bounded by
     /// [characters](Self::characters).

@@ -23,12 +23,13 @@
 //!
 //! # What an operator sees
 //!
-//! A store on a network has `ping`, which asks the server for an answer, and `figures`: connections,
-//! operations under way, retries. With the feature `tracing` each operation is a span `store` of the target
-//! `memory_prompt::store` with the fields `backend` and `operation`, and in it are the events `done`,
-//! `failed` (with the `kind` of the error), `dropped`, `retry` (with the `reason`), `reconnect` and `lost
-//! race`. **No text is told**: no message, no slot, no words of an error; and no id, since ids name people.
-//! To find a conversation in the log, put a span of your own around what you ask for.
+//! A store on a network has `ping`, which asks the server for an answer, and `figures`:
+//! connections, operations under way, retries. With the feature `tracing` each operation is a span
+//! `store` of the target `memory_prompt::store` with the fields `backend` and `operation`, and in
+//! it are the events `done`, `failed` (with the `kind` of the error), `dropped`, `retry` (with the
+//! `reason`), `reconnect` and `lost race`. **No text is told**: no message, no slot, no words of an
+//! error; and no id, since ids name people. To find a conversation in the log, put a span of your
+//! own around what you ask for.
 //!
 //! # A store and its memories
 //!
@@ -159,8 +160,9 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     /// Activity is an append by the clock of whoever appended, whatever
     /// [times](crate::memory::Append::with_times) its messages have; of a system message and of
     /// slots too, even where nothing changes by it. [Closing](crate::memory::Append::closing) an
-    /// import sets it back. Reading, evicting and clearing are none, and so is a question that waits
-    /// for its answer: leave conversations the time that a turn, or somebody's approval, may take.
+    /// import sets it back. Reading, evicting and clearing are none, and so is a question that
+    /// waits for its answer: leave conversations the time that a turn, or somebody's approval, may
+    /// take.
     ///
     /// # Errors
     ///

@@ -20,8 +20,8 @@
 //!
 //! # Where it sends
 //!
-//! [`Transport::from_env`] takes address and key from the variables that the providers' own clients look
-//! at; [`new`](Transport::new) looks at none of them.
+//! [`Transport::from_env`] takes address and key from the variables that the providers' own clients
+//! look at; [`new`](Transport::new) looks at none of them.
 //!
 //! | provider | key | address | unless set |
 //! |---|---|---|---|
@@ -42,17 +42,17 @@
 //! | `LlamaCpp` | `LLAMA_API_KEY`, if there is one | | `http://localhost:8080/v1` |
 //! | a [custom](Provider::custom) row | | | |
 //!
-//! An address may end in `/v1` or not, in a stroke or not, or be the whole path. Bedrock and Vertex take
-//! a log-in, and so another client.
+//! An address may end in `/v1` or not, in a stroke or not, or be the whole path. Bedrock and Vertex
+//! take a log-in, and so another client.
 //!
 //! # What it sends again
 //!
-//! A request that was answered with 408, 409, 425, 429 or 5xx, or with an error of that kind in a body
-//! of status 200, and one that never left: up to [two times](Transport::retries), after a pause that
-//! grows, or after what the server asks for in `retry-after`. One that may have been answered is
-//! [not](Transport::repeat_unanswered): where the connection breaks or the time is up after it was
-//! sent, or somebody's time was up (504, 520, 524, `timeout_error`, `DEADLINE_EXCEEDED`). Nor is one of
-//! which something was shown.
+//! A request that was answered with 408, 409, 425, 429 or 5xx, or with an error of that kind in a
+//! body of status 200, and one that never left: up to [two times](Transport::retries), after a
+//! pause that grows, or after what the server asks for in `retry-after`. One that may have been
+//! answered is [not](Transport::repeat_unanswered): where the connection breaks or the time is up
+//! after it was sent, or somebody's time was up (504, 520, 524, `timeout_error`,
+//! `DEADLINE_EXCEEDED`). Nor is one of which something was shown.
 //!
 //! # What goes wrong
 //!
@@ -67,13 +67,14 @@
 //! None of them holds a key or a text of a message. Where a server asks to wait longer than
 //! [allowed](Transport::longest_wait) the cause of the error is a [`RetryAfter`].
 //!
-//! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`, the HTTP
-//! client writes down every byte in hexadecimal. Keep that target at `debug`.
+//! Nor do the logs, with one exception: at the level `trace`, and under the target `ureq_proto`,
+//! the HTTP client writes down every byte in hexadecimal. Keep that target at `debug`.
 //!
-//! Unless a [total time](Transport::total_timeout) is set, an answer may take as long as something comes.
+//! Unless a [total time](Transport::total_timeout) is set, an answer may take as long as something
+//! comes.
 //!
-//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the next
-//! bytes come on it, or its time is up.
+//! An answer that is [stopped](crate::conversation::Stopper) ends at once; its connection when the
+//! next bytes come on it, or its time is up.
 //!
 //! # In async code
 //!
@@ -192,14 +193,14 @@ impl Transport {
         }
     }
 
-    /// Asks this model of this provider, with the key and the address that the environment holds under
-    /// the [provider's usual names](self#where-it-sends).
+    /// Asks this model of this provider, with the key and the address that the environment holds
+    /// under the [provider's usual names](self#where-it-sends).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] names the variables where there is no key and the provider needs one, or
-    /// no address; also where one can't be used. [`ErrorKind::Unsupported`] where the provider needs a
-    /// log-in.
+    /// [`ErrorKind::Invalid`] names the variables where there is no key and the provider needs one,
+    /// or no address; also where one can't be used. [`ErrorKind::Unsupported`] where the provider
+    /// needs a log-in.
     pub fn from_env(provider: Provider, model: impl Into<String>) -> Result<Self> {
         let found = |names: &[&str]| {
             let values = names.iter().filter_map(|name| env::var(name).ok());
@@ -303,8 +304,8 @@ impl Transport {
     ///     .shape(|it| it.max_tokens(2_000).cache_prefix().extra("temperature", 0.2));
     /// ```
     ///
-    /// Without it, Anthropic's models are given the 4,096 tokens that all of them have, since a limit
-    /// is required.
+    /// Without it, Anthropic's models are given the 4,096 tokens that all of them have, since a
+    /// limit is required.
     #[must_use]
     pub fn shape(
         mut self,
@@ -337,8 +338,8 @@ impl Transport {
     }
 
     /// Sets the time after which an answer of which nothing more comes is given up; a minute unless
-    /// set. A comment that says that the server still works is something, so an answer may take longer
-    /// than any time but the [total](Self::total_timeout).
+    /// set. A comment that says that the server still works is something, so an answer may take
+    /// longer than any time but the [total](Self::total_timeout).
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.settings.stall = timeout;
@@ -346,9 +347,9 @@ impl Transport {
     }
 
     /// Sets the time in which an answer has to be whole, with all that is sent
-    /// [again](self#what-it-sends-again); there is no such limit unless set. No pause is begun that ends
-    /// behind it. An answer that was not whole by then is an [`Unfinished`](ErrorKind::Unfinished) one,
-    /// and [kept](Self::keep_broken) like any other.
+    /// [again](self#what-it-sends-again); there is no such limit unless set. No pause is begun that
+    /// ends behind it. An answer that was not whole by then is an
+    /// [`Unfinished`](ErrorKind::Unfinished) one, and [kept](Self::keep_broken) like any other.
     ///
     /// ```
     /// use std::time::Duration;
@@ -388,8 +389,8 @@ impl Transport {
     }
 
     /// Takes an answer that breaks off for one that was interrupted: what was said is
-    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this it fails, and nothing
-    /// is stored.
+    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this it fails, and
+    /// nothing is stored.
     #[must_use]
     pub fn keep_broken(mut self) -> Self {
         self.settings.keeps_broken = true;
@@ -456,8 +457,8 @@ impl Transport {
                 .timeout_recv_response(limit(settings.first_byte))
                 // Whoever waits gives up earlier; this ends what nobody waits for.
                 .timeout_per_read(limit(settings.first_byte.max(settings.stall)))
-                // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node), and
-                // a request that meets that is lost.
+                // Servers close what was idle for two seconds (gunicorn) or five (uvicorn, node),
+                // and a request that meets that is lost.
                 .max_idle_age(Duration::from_millis(1_500))
                 .tls_config(self.tls());
             if let Some(proxy) = &settings.proxy {

@@ -269,8 +269,8 @@ impl Truncate {
             }
     }
 
-    /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself is
-    /// cut, says where.
+    /// Decides whether the record at `seq` is kept, replaced or dropped; where the message itself
+    /// is cut, says where.
     pub(crate) fn judge(&self, message: &Message, seq: u64) -> Result<(Verdict, Option<Cutting>)> {
         let cut = || match self.cut(message) {
             None => (Verdict::Keep, None),

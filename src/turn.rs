@@ -62,13 +62,13 @@
 //! A memory without slots keeps no such note, and a slot none of a turn that has outgrown it.
 //! [`Call::is_kept`] says so, and [`Checkpoint::Required`] makes it an error.
 //!
-//! A turn that a later version of this crate has written can't be read by an earlier one, as while both are
-//! deployed: its models are told that something was begun whose outcome is not known, and
+//! A turn that a later version of this crate has written can't be read by an earlier one, as while
+//! both are deployed: its models are told that something was begun whose outcome is not known, and
 //! [`unfinished`](crate::MemoryPrompt::unfinished) is an error.
 //!
-//! Where the memory has [limits](Limits), a turn takes nothing that would leave no room for an answer and for
-//! the closings of its calls: what it has taken can be stored. Of a batch an eighth is kept free for the
-//! answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
+//! Where the memory has [limits](Limits), a turn takes nothing that would leave no room for an
+//! answer and for the closings of its calls: what it has taken can be stored. Of a batch an eighth
+//! is kept free for the answer, at most 64 KiB; a larger one is an error of [`Turn::answer`].
 
 mod document;
 mod history;
@@ -105,9 +105,9 @@ pub use unfinished::{Begun, Unfinished};
 /// A question on its way to an answer.
 ///
 /// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
-/// all that was said so far and the names of the tools that need approval, but without the tools, which
-/// are code: [set](Self::tools) them again. A turn of the first form does not say what needs approval:
-/// there every call of a next answer does, until tools are set, if only none of them.
+/// all that was said so far and the names of the tools that need approval, but without the tools,
+/// which are code: [set](Self::tools) them again. A turn of the first form does not say what needs
+/// approval: there every call of a next answer does, until tools are set, if only none of them.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
@@ -282,8 +282,8 @@ pub enum Checkpoint {
     /// It goes on, and says so by [`Call::is_kept`].
     #[default]
     WherePossible,
-    /// It is an [`ErrorKind::Unsupported`] before the first such call, and before one of a turn that has
-    /// outgrown a slot.
+    /// It is an [`ErrorKind::Unsupported`] before the first such call, and before one of a turn
+    /// that has outgrown a slot.
     Required,
 }
 
@@ -291,12 +291,12 @@ pub enum Checkpoint {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInterrupt {
-    /// Everything that was said so far is stored. Calls without a result are closed: a tool that may
-    /// have run has an unknown outcome, which a late result replaces.
+    /// Everything that was said so far is stored. Calls without a result are closed: a tool that
+    /// may have run has an unknown outcome, which a late result replaces.
     #[default]
     Keep,
-    /// Nothing is stored, if nothing has happened: where a tool that is not repeatable may have run,
-    /// what was said is kept all the same.
+    /// Nothing is stored, if nothing has happened: where a tool that is not repeatable may have
+    /// run, what was said is kept all the same.
     Forget,
 }
 
@@ -505,11 +505,11 @@ impl Serialize for Turn {
 
 /// A turn that somebody has kept goes on where it was, for the same owner.
 ///
-/// Where it is given to two owners all the same, the second one finds what the first has written. While
-/// the first goes on, calls of the second [may have run](Call::may_have_run), and where the two have
-/// gone different ways that is [`ErrorKind::Adopted`]. Once the first has ended, the second ends as
-/// [`Ended::Adopted`] before it is handed a call that the first was handed; of what it was handed
-/// before, late results are stored.
+/// Where it is given to two owners all the same, the second one finds what the first has written.
+/// While the first goes on, calls of the second [may have run](Call::may_have_run), and where the
+/// two have gone different ways that is [`ErrorKind::Adopted`]. Once the first has ended, the
+/// second ends as [`Ended::Adopted`] before it is handed a call that the first was handed; of what
+/// it was handed before, late results are stored.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut document = Document::deserialize(from)?;

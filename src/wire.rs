@@ -11,19 +11,20 @@
 //! | [`langchain4j`] | what LangChain4j leaves in a Java application's store | (a stored history) |
 //!
 //! A [`Request`] is the whole body, in the words of the provider that the prompt is for. It is made
-//! of the parts of these modules; each has the same ones (a stored history has no answer and no stream):
+//! of the parts of these modules; each has the same ones (a stored history has no answer and no
+//! stream):
 //!
 //! - a view that borrows from the prompt and serialises as the provider's list, so that it goes
 //!   straight into `json!` or a request's body: nothing is copied and no `Value` is built. Options
 //!   of the provider are methods of the view. [`Messages::of`](openai::Messages::of) makes one of
 //!   messages that no prompt holds;
-//! - `answer`, which reads a response into an [`Answer`]: the message that goes into memory, what it
-//!   cost and why it ended;
-//! - `Stream`, which assembles a streamed response into that same answer, without a runtime, and tells
-//!   what to show on the way;
-//! - `history`, which reads the messages of a request that somebody else wrote. System messages that
-//!   open it are joined to one; one further on stays in its place, and a memory to which all of them are
-//!   appended keeps the last.
+//! - `answer`, which reads a response into an [`Answer`]: the message that goes into memory, what
+//!   it cost and why it ended;
+//! - `Stream`, which assembles a streamed response into that same answer, without a runtime, and
+//!   tells what to show on the way;
+//! - `history`, which reads the messages of a request that somebody else wrote. System messages
+//!   that open it are joined to one; one further on stays in its place, and a memory to which all
+//!   of them are appended keeps the last.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
@@ -68,14 +69,14 @@
 //!
 //! What is no answer is an error, never an empty message: of kind
 //! [`Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed, or stopped
-//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) where the answer is not there
-//! yet; [`Codec`](crate::ErrorKind::Codec) where it can't be read. An answer that was stopped in the
-//! middle is one: its [`stop`](Answer::stop) tells.
+//! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) where the answer is not
+//! there yet; [`Codec`](crate::ErrorKind::Codec) where it can't be read. An answer that was stopped
+//! in the middle is one: its [`stop`](Answer::stop) tells.
 //!
 //! # Streams
 //!
-//! [`Frames`] cuts the bytes of a body into texts, `Stream` makes [`Event`]s of them, to be shown, and in
-//! the end the answer. Neither does I/O, so they stand in any loop that reads a body.
+//! [`Frames`] cuts the bytes of a body into texts, `Stream` makes [`Event`]s of them, to be shown,
+//! and in the end the answer. Neither does I/O, so they stand in any loop that reads a body.
 //!
 //! ```
 //! use memory_prompt::wire::{Event, Frames, Stop, openai};
@@ -104,9 +105,9 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! A stream ends only where its format says so; one that breaks off before is never taken for whole. What
-//! can be kept of it is what `broken` gives: all text, the calls that are whole, no half call, and no
-//! reasoning without its signature.
+//! A stream ends only where its format says so; one that breaks off before is never taken for
+//! whole. What can be kept of it is what `broken` gives: all text, the calls that are whole, no
+//! half call, and no reasoning without its signature.
 //!
 //! ```
 //! use memory_prompt::wire::{Stop, ollama};
@@ -134,18 +135,18 @@
 //! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
 //! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
 //! module's
-//! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format writes
-//! them again, and only for the [`Provider`] that gave them and says that it wants them
-//! back: a conversation outlives the model that began it, and another provider answers 400 to a foreign
-//! signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own `answer` leaves its name open,
-//! and [`Answer::given_by`] adds it. A part of an answer that only another provider understands is left
-//! out.
+//! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format
+//! writes them again, and only for the [`Provider`] that gave them and says that it wants them
+//! back: a conversation outlives the model that began it, and another provider answers 400 to a
+//! foreign signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own
+//! `answer` leaves its name open, and [`Answer::given_by`] adds it. A part of an answer that only
+//! another provider understands is left out.
 //!
 //! Decoders take any input: they return an error that names the place, such as
 //! `messages[3].content[1].type: missing`, and never panic, follow nesting without bound, or
-//! allocate more than the input is worth. No error repeats what the input says, but for words that the
-//! formats themselves are made of, such as `overloaded_error`: what a provider says about an error is in
-//! the body that the caller has, and may quote what it was sent.
+//! allocate more than the input is worth. No error repeats what the input says, but for words that
+//! the formats themselves are made of, such as `overloaded_error`: what a provider says about an
+//! error is in the body that the caller has, and may quote what it was sent.
 
 mod answer;
 pub mod anthropic;
@@ -188,7 +189,8 @@ pub use view::View;
 
 /// Reads a response of this provider, in the format that it speaks.
 ///
-/// The answer remembers who gave it: what only that provider understands goes back to that one alone.
+/// The answer remembers who gave it: what only that provider understands goes back to that one
+/// alone.
 ///
 /// ```
 /// use memory_prompt::{Provider, wire};

@@ -316,9 +316,9 @@ fn what_was_dropped_is_not_done_after_what_came_later() {
     });
 }
 
-/// A thread can't be stopped: a change of a file that waited for another process was done when that had
-/// finished, though its future was dropped long before, and so over what this process and others were
-/// told meanwhile.
+/// A thread can't be stopped: a change of a file that waited for another process was done when that
+/// had finished, though its future was dropped long before, and so over what this process and
+/// others were told meanwhile.
 #[cfg(feature = "sqlite")]
 #[test]
 fn what_was_dropped_while_another_process_wrote_is_never_done() {
@@ -407,8 +407,9 @@ fn debug_output_is_that_of_what_is_inside() {
     assert!(!text.contains("secret"), "{text}");
 }
 
-/// A memory behind an adapter is swapped as any other: it came back in one more `Arc` each time, and a
-/// build ended in a stack overflow. What a store hands out behind `dyn` is shared already as well.
+/// A memory behind an adapter is swapped as any other: it came back in one more `Arc` each time,
+/// and a build ended in a stack overflow. What a store hands out behind `dyn` is shared already as
+/// well.
 #[test]
 fn adapters_that_go_in_and_out_do_not_nest() {
     let swaps = || {

@@ -1,4 +1,5 @@
-//! What a prompt remembers of its earlier builds changes nothing: neither the cut copies, nor the counts.
+//! What a prompt remembers of its earlier builds changes nothing: neither the cut copies, nor the
+//! counts.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 

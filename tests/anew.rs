@@ -1,5 +1,5 @@
-//! Windows over conversations that others delete and begin anew, at any moment: between two calls, while
-//! one is under way, and from inside the callback.
+//! Windows over conversations that others delete and begin anew, at any moment: between two calls,
+//! while one is under way, and from inside the callback.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
@@ -146,8 +146,8 @@ impl Shared {
     }
 }
 
-/// Others come before each operation but an eviction: what comes between the last look and the eviction
-/// can't be seen by anybody.
+/// Others come before each operation but an eviction: what comes between the last look and the
+/// eviction can't be seen by anybody.
 impl ChatMemory for Shared {
     fn id(&self) -> &MemoryId {
         self.memory.id()
@@ -324,8 +324,8 @@ counted! {
     }
 }
 
-/// Support deletes a conversation and another process answers in it, while this one's handle lives on. It
-/// took the new records for those that it had evicted: the archive never saw them.
+/// Support deletes a conversation and another process answers in it, while this one's handle lives
+/// on. It took the new records for those that it had evicted: the archive never saw them.
 #[test]
 fn what_another_handle_began_anew_is_handed_over_from_its_beginning() {
     let shared = Shared::new();
@@ -344,8 +344,8 @@ fn what_another_handle_began_anew_is_handed_over_from_its_beginning() {
     assert_eq!(told(&shared)[5..], ["j", "k", "l", "m", "n"]);
 }
 
-/// The archive takes its time, and the conversation is deleted and begun anew before it is done. What it
-/// was given is no reason to evict what it never saw.
+/// The archive takes its time, and the conversation is deleted and begun anew before it is done.
+/// What it was given is no reason to evict what it never saw.
 #[test]
 fn what_begins_anew_while_the_callback_runs_is_not_evicted_for_what_it_was_given() {
     let shared = Shared::new();
@@ -360,8 +360,8 @@ fn what_begins_anew_while_the_callback_runs_is_not_evicted_for_what_it_was_given
     assert_eq!(texts(&memory), ["e"]);
 }
 
-/// The memory failed to evict what the archive had taken, so it was not to be given again. What was begun
-/// anew in its place was then evicted as if it had been.
+/// The memory failed to evict what the archive had taken, so it was not to be given again. What was
+/// begun anew in its place was then evicted as if it had been.
 #[test]
 fn what_was_told_and_not_evicted_is_told_again_where_it_is_another_message() {
     let shared = Shared::new();
@@ -377,8 +377,8 @@ fn what_was_told_and_not_evicted_is_told_again_where_it_is_another_message() {
     assert_eq!(texts(&shared.memory), ["e"]);
 }
 
-/// A call with ten results is kept whole, whatever the limit. In its place came eleven messages, and the
-/// window went on to show them all.
+/// A call with ten results is kept whole, whatever the limit. In its place came eleven messages,
+/// and the window went on to show them all.
 #[test]
 fn a_window_on_what_began_anew_is_within_its_limit() {
     for tokens in [false, true] {
@@ -396,7 +396,8 @@ fn a_window_on_what_began_anew_is_within_its_limit() {
     }
 }
 
-/// A late result outlives its call: only what stands directly behind an answer belongs to its group.
+/// A late result outlives its call: only what stands directly behind an answer belongs to its
+/// group.
 #[test]
 fn a_late_result_outlives_its_evicted_call() {
     let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 3).unwrap();

@@ -171,8 +171,9 @@ fn the_user_speaks_first_before_a_pinned_answer_too() {
     assert_eq!(texts(&prompt.build().unwrap())[0], "answer 0");
 }
 
-/// The sum that decides was taken from where the window opens now to where the boundary moved last: it
-/// grew smaller with each message, and what had been cleared came back, and went again at the next move.
+/// The sum that decides was taken from where the window opens now to where the boundary moved last:
+/// it grew smaller with each message, and what had been cleared came back, and went again at the
+/// next move.
 #[test]
 fn what_is_cleared_over_so_many_tokens_stays_cleared_until_the_boundary_moves() {
     let clear = Clear::tool_results().keep(1).step(16).over(1_000);
@@ -221,8 +222,8 @@ fn a_search_finds_what_the_turn_has_not_stored() {
     assert!(done.messages[6].text().starts_with("Nothing in this"), "{}", done.messages[6].text());
 }
 
-/// Without anything recalled the report of a turn's prompt did not say why, as that of a plain prompt
-/// does.
+/// Without anything recalled the report of a turn's prompt did not say why, as that of a plain
+/// prompt does.
 #[test]
 fn the_prompts_of_a_turn_say_why_nothing_is_recalled() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
@@ -303,8 +304,8 @@ impl ChatMemory for Reads {
     }
 }
 
-/// Whoever writes a summary from the transcript did not learn of pictures and failures, and was given
-/// results of any length.
+/// Whoever writes a summary from the transcript did not learn of pictures and failures, and was
+/// given results of any length.
 #[test]
 fn a_transcript_names_pictures_and_failures_and_is_bounded() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
@@ -342,7 +343,8 @@ fn what_was_read_back_is_not_cleared_again() {
     assert_eq!(looping(clear.and_read_back()), [2, 4, 6]);
 }
 
-/// A result that was cleared counted as sent: recall of tool results never found what was not shown.
+/// A result that was cleared counted as sent: recall of tool results never found what was not
+/// shown.
 #[test]
 fn recall_finds_results_that_are_cleared() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
@@ -362,8 +364,8 @@ fn recall_finds_results_that_are_cleared() {
     assert!(!recalled.contains(&4), "{recalled:?}");
 }
 
-/// A pin of a call that nothing ever answered looked at 256 records in each build, for ever. Where they
-/// were all there when it was pinned, they were looked at then.
+/// A pin of a call that nothing ever answered looked at 256 records in each build, for ever. Where
+/// they were all there when it was pinned, they were looked at then.
 #[test]
 fn a_pin_of_an_old_call_looks_for_no_result() {
     let memory = Arc::new(DefaultChatMemory::new());

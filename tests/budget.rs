@@ -60,8 +60,8 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// Tools take their tokens from the room, and nothing else: a budget that is larger by what they
-    /// count sends what it sent without them.
+    /// Tools take their tokens from the room, and nothing else: a budget that is larger by what
+    /// they count sends what it sent without them.
     #[test]
     fn tools_take_their_tokens_and_no_more(
         conversation in conversation(16), temporaries in temporaries(), window in windows(),
@@ -209,8 +209,9 @@ proptest! {
         }
     }
 
-    /// Found by a law about something else: what was read in steps began before the first user message
-    /// where `Window::turns` had fewer turns than it may send, and the rest was not read yet.
+    /// Found by a law about something else: what was read in steps began before the first user
+    /// message where `Window::turns` had fewer turns than it may send, and the rest was not read
+    /// yet.
     #[test]
     fn what_is_read_in_steps_is_composed_as_from_everything(
         opening in 0usize..300, conversation in conversation(60), window in windows(), user in any::<bool>(),

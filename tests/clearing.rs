@@ -131,7 +131,8 @@ fn copy_of(prompt: &Prompt, seq: u64) -> Option<&Message> {
 
 proptest! {
     /// What is cleared of a history, told by a rule that knows nothing of how it is found: all that
-    /// is before some multiple of the step, none of the newest, and nothing that no answer has seen.
+    /// is before some multiple of the step, none of the newest, and nothing that no answer has
+    /// seen.
     #[test]
     fn all_before_a_step_is_cleared_but_the_newest(
         history in histories(), rule in rules(), window in windows(), temporaries in temporaries(),
@@ -236,8 +237,8 @@ proptest! {
         prop_assert!(built.iter().eq(whole.iter()));
     }
 
-    /// A prompt that grows is sent again as it was, but where the boundary moves; and that goes from
-    /// step to step, and never back.
+    /// A prompt that grows is sent again as it was, but where the boundary moves; and that goes
+    /// from step to step, and never back.
     #[test]
     fn prompts_change_only_at_steps(
         history in histories(), rule in rules(), over in proptest::option::of(0usize..300),
@@ -266,8 +267,8 @@ proptest! {
                 let still: BTreeSet<u64> = cleared(&then).intersection(&is_sent).copied().collect();
                 let new: BTreeSet<u64> = cleared(&now).difference(&cleared(&then)).copied().collect();
                 let kept = still.is_subset(&cleared(&now));
-                // A result may lose its picture first, and give way as a whole later, with the same words in
-                // one text in place of two.
+                // A result may lose its picture first, and give way as a whole later, with the same
+                // words in one text in place of two.
                 let goes = |seq: &u64| copy_of(&then, *seq) != copy_of(&now, *seq);
                 let new: BTreeSet<u64> = still.iter().copied().filter(goes).chain(new).collect();
                 if window == Window::all() {
@@ -275,7 +276,8 @@ proptest! {
                     moves += usize::from(!new.is_empty());
                 }
                 let shared = now.shared_prefix(&then);
-                // Where the window has moved, what was cleared and what comes in its place may be alike.
+                // Where the window has moved, what was cleared and what comes in its place may be
+                // alike.
                 let stays = sent(&then).first() == sent(&now).first();
                 if new.is_empty() && kept && stays {
                     // What breaks it breaks it without clearing too.

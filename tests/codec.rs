@@ -275,7 +275,8 @@ fn seeds_of_the_fuzzers_do_no_harm() {
     }
 }
 
-// ---- the shape of JSON -----------------------------------------------------------------------------
+// ---- the shape of
+// JSON -----------------------------------------------------------------------------
 
 #[test]
 fn json_is_what_a_person_would_write() {
@@ -495,7 +496,8 @@ fn a_call_with_a_type_of_its_own_stands_last() {
     assert_eq!(error, "the field `type` stands among the extra fields too");
 }
 
-// ---- numbers, depth, odd texts ---------------------------------------------------------------------
+// ---- numbers, depth, odd
+// texts ---------------------------------------------------------------------
 
 #[test]
 fn numbers() {
@@ -565,7 +567,8 @@ fn ten_megabytes_round_trip() {
     }
 }
 
-// ---- the envelope ----------------------------------------------------------------------------------
+// ---- the
+// envelope ----------------------------------------------------------------------------------
 
 #[test]
 fn envelope_errors() {
@@ -644,8 +647,9 @@ fn envelope_errors() {
     assert!(std::error::Error::source(&error).unwrap().is::<bincode::error::DecodeError>());
 }
 
-/// Who has a list of messages hands it to the codec, and was told "invalid type: map, expected u64"; and
-/// a list of three was taken for an envelope, as serde's derived code reads structs from lists too.
+/// Who has a list of messages hands it to the codec, and was told "invalid type: map, expected
+/// u64"; and a list of three was taken for an envelope, as serde's derived code reads structs from
+/// lists too.
 #[test]
 fn what_is_no_envelope_is_told_what_to_do() {
     for list in [

@@ -295,8 +295,8 @@ fn a_turn_can_be_run_again() {
     assert_eq!(conversation.run(&mut turn, |_| {}).unwrap().positions, 0..4);
 }
 
-/// One payment was approved and another was to wait, over a memory that keeps no such turn. The first one had
-/// not been made, and was stored as one that may have been.
+/// One payment was approved and another was to wait, over a memory that keeps no such turn. The
+/// first one had not been made, and was stored as one that may have been.
 #[test]
 fn what_was_only_approved_has_not_happened() {
     let memory = Odd::new(Limits::default());
@@ -318,7 +318,8 @@ fn stop(later: &Later) {
     later.get().unwrap().stop();
 }
 
-/// The user stopped a model that tells nothing on the way. It answered with a payment, which was made.
+/// The user stopped a model that tells nothing on the way. It answered with a payment, which was
+/// made.
 #[test]
 fn what_a_stopped_model_calls_is_not_run() {
     for (on_interrupt, stored) in [(OnInterrupt::Keep, 3), (OnInterrupt::Forget, 0)] {
@@ -344,7 +345,8 @@ fn what_a_stopped_model_calls_is_not_run() {
     }
 }
 
-/// The user stopped the first of three calls. The second one ran, and somebody was asked about the third.
+/// The user stopped the first of three calls. The second one ran, and somebody was asked about the
+/// third.
 #[test]
 fn a_stop_while_one_call_runs_stops_the_next_ones() {
     let (memory, prompt) = shared();
@@ -365,7 +367,8 @@ fn a_stop_while_one_call_runs_stops_the_next_ones() {
     assert_eq!(texts(&memory)[2..], ["c1 is booked", not_run, not_run]);
 }
 
-/// The user stopped while somebody thought about the first of two payments, and was asked about the second too.
+/// The user stopped while somebody thought about the first of two payments, and was asked about the
+/// second too.
 #[test]
 fn a_stop_while_somebody_is_asked_stops_the_next_question() {
     let (memory, prompt) = shared();
@@ -411,8 +414,8 @@ fn a_stop_while_one_async_call_runs_stops_the_next_ones() {
     assert_eq!(texts(&memory)[2..], ["booked", "Not run: the turn was interrupted."]);
 }
 
-/// What was said of an answer that broke off could not be stored at first, and then was. `say` failed all the
-/// same, and the question was asked and stored twice.
+/// What was said of an answer that broke off could not be stored at first, and then was. `say`
+/// failed all the same, and the question was asked and stored twice.
 #[test]
 fn a_broken_answer_that_is_stored_at_the_second_try_is_no_failure() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -456,8 +459,8 @@ fn a_late_result_outlives_the_failure_of_the_model() {
     assert_eq!(texts(&memory)[3], "paid");
 }
 
-/// One call took too long, and another one waited for approval. What came of the first was stored at once,
-/// before the question.
+/// One call took too long, and another one waited for approval. What came of the first was stored
+/// at once, before the question.
 #[test]
 fn a_late_result_of_a_parked_turn_waits_for_it() {
     let (memory, prompt) = shared();
@@ -480,7 +483,8 @@ fn a_late_result_of_a_parked_turn_waits_for_it() {
     assert_eq!(texts(&memory)[5], "paid");
 }
 
-/// A search took too long, and the user stopped and forgot the turn. Its result was stored without its call.
+/// A search took too long, and the user stopped and forgot the turn. Its result was stored without
+/// its call.
 #[test]
 fn a_late_result_of_a_forgotten_turn_is_not_stored() {
     let (memory, prompt) = shared();

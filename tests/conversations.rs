@@ -1,4 +1,5 @@
-//! What is sent of real conversations: each test one story, in the notation of `common/notation.rs`.
+//! What is sent of real conversations: each test one story, in the notation of
+//! `common/notation.rs`.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
@@ -62,8 +63,8 @@ fn long(n: usize) -> String {
 
 // Results and their calls
 
-/// The user grew impatient while a tool ran, and its result came behind what the user said. It was left
-/// out, and the model was told that no result had been recorded: it ran the tool again.
+/// The user grew impatient while a tool ran, and its result came behind what the user said. It was
+/// left out, and the model was told that no result had been recorded: it ran the tool again.
 #[test]
 fn a_result_that_comes_behind_a_user_message_answers_its_call() {
     let built = all("u:book_it call:1/book u:hello? t:1/book=booked");
@@ -72,8 +73,8 @@ fn a_result_that_comes_behind_a_user_message_answers_its_call() {
     assert!(built.report().repaired.is_empty());
 }
 
-/// The model called twice before anything came back. The first result stood behind the second call and
-/// was nobody's.
+/// The model called twice before anything came back. The first result stood behind the second call
+/// and was nobody's.
 #[test]
 fn two_answers_with_calls_in_a_row_get_their_own_results() {
     let history = "u:q call:c1 call:c2 t:c1=one t:c2=two a:done";
@@ -90,8 +91,8 @@ fn two_answers_with_calls_in_a_row_are_one_where_the_provider_joins_them() {
     }
 }
 
-/// A shim for a server that gives no ids numbers the calls of each answer from 0. The second "0" was
-/// taken for an answer to the first.
+/// A shim for a server that gives no ids numbers the calls of each answer from 0. The second "0"
+/// was taken for an answer to the first.
 #[test]
 fn ids_that_begin_again_with_each_answer_belong_to_the_nearest_call() {
     let history = "u:q call:0 t:0=first call:0 t:0=second u:so? call:0 u:well? t:0=third";
@@ -160,7 +161,8 @@ fn a_second_result_is_left_out_and_named() {
     assert_eq!(left_out(&built), [(5, Why::Answered)]);
 }
 
-/// A result that has just arrived stood in the window, its call 6 messages before; the model was not told.
+/// A result that has just arrived stood in the window, its call 6 messages before; the model was
+/// not told.
 #[test]
 fn a_result_in_the_window_takes_its_call_along() {
     let built =
@@ -170,8 +172,8 @@ fn a_result_in_the_window_takes_its_call_along() {
     assert_eq!(built.report().older, 5);
 }
 
-/// The result came last, but its call is far up, so the prompt ended in an answer of the model: as if
-/// there were nothing to do.
+/// The result came last, but its call is far up, so the prompt ended in an answer of the model: as
+/// if there were nothing to do.
 #[test]
 fn a_note_at_the_end_announces_what_has_arrived() {
     let built = all("u:book call:1/book u:and_tea a:here_it_is t:1/book=booked");
@@ -219,7 +221,8 @@ fn an_audit_record_parts_no_call_from_its_result() {
 
 // Windows in tool loops
 
-/// Six rounds of calls in one turn are twelve messages; the default window of ten had lost the question.
+/// Six rounds of calls in one turn are twelve messages; the default window of ten had lost the
+/// question.
 #[test]
 fn six_calls_in_one_turn_do_not_push_out_the_question() {
     let rounds: Vec<_> = (1..=6).map(|i| format!("call:{i} t:{i}=ok")).collect();
@@ -230,8 +233,8 @@ fn six_calls_in_one_turn_do_not_push_out_the_question() {
     assert_eq!(built.report().question, [2]);
 }
 
-/// The window opened on a result whose call was older: the result was left out, and with it went the reason to
-/// look for the question, so that the answer was sent alone.
+/// The window opened on a result whose call was older: the result was left out, and with it went
+/// the reason to look for the question, so that the answer was sent alone.
 #[test]
 fn an_answer_behind_results_that_are_left_out_is_not_sent_without_its_question() {
     let history = "u:q call:1 t:1=x a:done";
@@ -272,8 +275,8 @@ fn a_row_before_all_records_is_unreadable_and_not_older() {
     }
 }
 
-/// After a long tool loop the user asks something else. For Anthropic the window moved forward to that
-/// question: nothing of what the tools had found was sent.
+/// After a long tool loop the user asks something else. For Anthropic the window moved forward to
+/// that question: nothing of what the tools had found was sent.
 #[test]
 fn a_follow_up_question_after_a_long_tool_loop_knows_what_was_found() {
     let rounds: Vec<_> = (1..=8).map(|i| format!("call:{i} t:{i}=ok")).collect();
@@ -289,8 +292,8 @@ fn a_follow_up_question_after_a_long_tool_loop_knows_what_was_found() {
     assert_eq!(sent(&built), format!("{} a:done u:and_tea?", rounds[4..].join(" ")));
 }
 
-/// A stepped window in a tool loop, for a provider who wants the user first: the window opens within the
-/// loop, and what was found since is sent behind the question.
+/// A stepped window in a tool loop, for a provider who wants the user first: the window opens
+/// within the loop, and what was found since is sent behind the question.
 #[test]
 fn a_stepped_window_keeps_the_loop_that_it_is_in() {
     let rounds: Vec<_> = (0..40).map(|i| format!("call:{i} t:{i}=ok")).collect();
@@ -298,13 +301,15 @@ fn a_stepped_window_keeps_the_loop_that_it_is_in() {
     let window = Window::stepped(6, 50).unwrap();
     let mut prompt = prompt(&history).window(window).for_provider(Provider::Anthropic);
     let built = prompt.build().unwrap();
-    // 83 records: the window opens at 50, in the middle of a round, so at 49, and the question is at 2.
+    // 83 records: the window opens at 50, in the middle of a round, so at 49, and the question is
+    // at 2.
     assert_eq!(sent(&built), format!("u:go {}", rounds[23..].join(" ")));
     assert_eq!(built.report().question, [2]);
     assert_eq!(built.report().older, 48);
 }
 
-/// `stepped(6, 100)` for Anthropic: past position 100 a loop that began at 2 was reduced to nothing.
+/// `stepped(6, 100)` for Anthropic: past position 100 a loop that began at 2 was reduced to
+/// nothing.
 #[test]
 fn stepped_by_a_hundred_in_a_tool_loop() {
     let rounds: Vec<_> = (0..60).map(|i| format!("call:{i} t:{i}=ok")).collect();
@@ -333,8 +338,8 @@ fn a_question_that_is_too_far_away_is_not_found_and_that_is_said() {
     assert_eq!(built.report().search_ended, Some(797 - searched));
 }
 
-/// The bot greets first. With `turns(1)` the greeting was cut off, and for Anthropic something made up
-/// stood in its place.
+/// The bot greets first. With `turns(1)` the greeting was cut off, and for Anthropic something made
+/// up stood in its place.
 #[test]
 fn a_greeting_belongs_to_the_only_turn() {
     let mut prompt = prompt("a:hello,_how_can_I_help? u:tea a:here").window(Window::turns(1));
@@ -384,9 +389,9 @@ fn exactly_is_exactly() {
 
 // Budgets
 
-/// An agent that records only its calls, so that each is sent with a placeholder. Those were not counted
-/// before they were there: too much was chosen, and all of it given up but one message, though 191 would
-/// have fitted into the budget of 8,000.
+/// An agent that records only its calls, so that each is sent with a placeholder. Those were not
+/// counted before they were there: too much was chosen, and all of it given up but one message,
+/// though 191 would have fitted into the budget of 8,000.
 #[test]
 fn placeholders_are_part_of_what_is_counted() {
     let calls: Vec<_> = (0..340).map(|i| format!("call:{i}")).collect();
@@ -402,8 +407,8 @@ fn placeholders_are_part_of_what_is_counted() {
     assert_eq!(built.report().repaired.len() + 1, built.report().sent);
 }
 
-/// Someone pastes 5,000 words into a conversation with a budget of 1,000. It can never fit, and with the
-/// walk ending there, neither was anything before it sent.
+/// Someone pastes 5,000 words into a conversation with a budget of 1,000. It can never fit, and
+/// with the walk ending there, neither was anything before it sent.
 #[test]
 fn a_paste_that_can_never_fit_is_left_out_alone() {
     let mut prompt = prompt("u:one a:two").max_tokens(1_000, words);
@@ -532,8 +537,8 @@ impl ChatMemory for Own {
     }
 }
 
-/// A memory of one's own opens with a system record, and somebody wrote another in the middle. Both were
-/// left out: the model was told nothing of what it is.
+/// A memory of one's own opens with a system record, and somebody wrote another in the middle. Both
+/// were left out: the model was told nothing of what it is.
 #[test]
 fn a_system_record_at_the_front_is_the_system_message() {
     let own = Own::new("s:be_brief u:q a:x s:speak_up u:r");
@@ -614,8 +619,8 @@ fn a_spared_question_is_cut_before_a_budget_breaks() {
     assert!(!built[0].text().is_empty());
 }
 
-/// The budget was a little too small for the page, and 62 tokens of 3,200 were sent of it: less than without
-/// sparing the question.
+/// The budget was a little too small for the page, and 62 tokens of 3,200 were sent of it: less
+/// than without sparing the question.
 #[test]
 fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -632,8 +637,8 @@ fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
 
 // Swaps
 
-/// The build for one user failed, and a worker went on with the next user: the note about the first one
-/// went to the second.
+/// The build for one user failed, and a worker went on with the next user: the note about the first
+/// one went to the second.
 #[test]
 fn what_a_failed_build_has_seen_is_dropped_at_a_swap() {
     let first = Own::new("u:mine");
@@ -676,7 +681,8 @@ fn what_no_build_has_seen_goes_along_at_a_swap() {
 
 // What takes a place, and what gives way
 
-/// A system message that is not sent counted as one of the four, and the user's words gave way for it.
+/// A system message that is not sent counted as one of the four, and the user's words gave way for
+/// it.
 #[test]
 fn what_is_never_sent_takes_no_place() {
     let own = Own::new("u:q call:1 u:so s:now t:1=x a:done");
@@ -697,7 +703,8 @@ fn in_an_exact_window_nothing_gives_way() {
     assert_eq!(sent(&exact), "call:1 t:1=x a:wait a:done");
 }
 
-/// The tools gave way, and the question in the middle of them: the model was sent its own words alone.
+/// The tools gave way, and the question in the middle of them: the model was sent its own words
+/// alone.
 #[test]
 fn a_question_does_not_give_way_with_the_tools() {
     let built = last(4, "call:1,2 t:1=x u:q t:2=y a:1 a:2");
@@ -705,7 +712,8 @@ fn a_question_does_not_give_way_with_the_tools() {
     assert_eq!(built.report().question, [2]);
 }
 
-/// The provider wants the user first, and the question of an old turn drove out what was asked last.
+/// The provider wants the user first, and the question of an old turn drove out what was asked
+/// last.
 #[test]
 fn the_newest_question_stays_where_the_user_comes_first() {
     let history = "u:q call:1 u:so a:wait t:1=x a:done";

@@ -30,9 +30,9 @@ counted! {
     }
 }
 
-/// The run of everything exported `PROPTEST_CASES=256`, and proptest lets that override the number that
-/// a test asks for: the law that was to check "more than 10,000 prompts a provider" checked 256, and so
-/// did nine others that say 500 or 512. Nothing told.
+/// The run of everything exported `PROPTEST_CASES=256`, and proptest lets that override the number
+/// that a test asks for: the law that was to check "more than 10,000 prompts a provider" checked
+/// 256, and so did nine others that say 500 or 512. Nothing told.
 #[test]
 fn the_environment_makes_no_law_smaller_than_it_says() {
     for cases in ["1", "256", "300", "1000"] {
@@ -72,7 +72,8 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A number that proptest is asked for may be overridden, so every number that a law says is counted.
+/// A number that proptest is asked for may be overridden, so every number that a law says is
+/// counted.
 #[test]
 fn every_number_of_cases_is_counted() {
     let mut laws = 0;
@@ -109,8 +110,8 @@ fn fuzz(ci: Option<&str>) -> Output {
     output
 }
 
-/// The fuzzer ended well where it could not be built, under CI too: a green run in which nothing was
-/// fuzzed looked like one in which everything was.
+/// The fuzzer ended well where it could not be built, under CI too: a green run in which nothing
+/// was fuzzed looked like one in which everything was.
 #[test]
 fn a_fuzzer_that_can_not_run_is_no_success() {
     if !root().join("fuzz/run").exists() {

@@ -1,5 +1,5 @@
-//! Damaged documents: an error, or messages that can be written and read again; and no error says what
-//! was said.
+//! Damaged documents: an error, or messages that can be written and read again; and no error says
+//! what was said.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so
 
@@ -57,9 +57,9 @@ fn complaints(bytes: &[u8]) -> Vec<String> {
     told
 }
 
-/// Of 52,839 documents with one bit or byte damaged, 56 gave a part without a `type`, or an extra field
-/// with the name of a known one: they could be sent and stored, until somebody wrote JSON, and then
-/// every prompt that held one could not be written at all.
+/// Of 52,839 documents with one bit or byte damaged, 56 gave a part without a `type`, or an extra
+/// field with the name of a known one: they could be sent and stored, until somebody wrote JSON,
+/// and then every prompt that held one could not be written at all.
 #[test]
 fn one_damaged_byte_gives_an_error_or_a_message_that_can_be_written() {
     let mut tried = 0;
@@ -236,8 +236,8 @@ fn assert_silent(bytes: &[u8]) {
     }
 }
 
-/// A document of five megabytes with a text where a message belongs gave an error of five megabytes, the
-/// user's password among them: serde quotes what it did not expect.
+/// A document of five megabytes with a text where a message belongs gave an error of five
+/// megabytes, the user's password among them: serde quotes what it did not expect.
 #[test]
 fn an_error_is_short_whatever_it_is_about() {
     let document = format!(r#"{{"v":1,"message":"{}"}}"#, SECRET.repeat(700_000));

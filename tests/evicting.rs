@@ -156,8 +156,8 @@ impl ChatMemory for Probe {
     }
 }
 
-/// The rule in words: a list from whose front whole groups leave until the rest is within the limit,
-/// or only the newest group is left.
+/// The rule in words: a list from whose front whole groups leave until the rest is within the
+/// limit, or only the newest group is left.
 #[derive(Default)]
 struct Model {
     system: Option<Message>,
@@ -404,8 +404,8 @@ proptest! {
 
 /// In LangChain4j the results of parallel tool calls that overflow the window push their own call
 /// out, and since results without a call must go too, the eviction eats everything there is.
-/// Three audit records pushed the only question out of a window of three, and one between a call and its
-/// result left results of nothing.
+/// Three audit records pushed the only question out of a window of three, and one between a call
+/// and its result left results of nothing.
 #[test]
 fn records_of_the_application_push_nothing_out_and_part_nothing() {
     let audit = || Message::custom([("audit".to_owned(), "seen".into())]);
@@ -528,8 +528,8 @@ fn a_cold_start_looks_at_the_window_and_no_further() {
     assert_eq!(inside.all().unwrap().len(), 10);
 }
 
-/// A callback on a long history that comes under a window for the first time: it is given all of it,
-/// not at once, and no tool group in two.
+/// A callback on a long history that comes under a window for the first time: it is given all of
+/// it, not at once, and no tool group in two.
 #[test]
 fn a_long_history_is_handed_over_in_pieces_of_whole_groups() {
     let inside: Arc<DefaultChatMemory> = Arc::default();
@@ -973,8 +973,8 @@ fn results_whose_call_was_evicted_are_no_group() {
     assert_eq!(texts(&memory), ["2", "3", "4", "5"]);
 }
 
-/// A summary is what most callbacks are for, and it is natural to append it where the messages were.
-/// One that evicts another message by that, and so is called again, would never return.
+/// A summary is what most callbacks are for, and it is natural to append it where the messages
+/// were. One that evicts another message by that, and so is called again, would never return.
 #[test]
 fn a_callback_may_append_to_the_memory_it_is_called_by() {
     let memory: Arc<OnceLock<MessageWindowChatMemory>> = Arc::default();
@@ -1097,8 +1097,8 @@ fn what_was_handed_over_and_not_evicted_is_not_handed_over_again() {
     assert_eq!(texts(&memory), ["c", "d"]);
 }
 
-/// A store deletes a conversation, and another begins under the same id at position 0. A window that
-/// still knows the old positions would take all of it for evicted.
+/// A store deletes a conversation, and another begins under the same id at position 0. A window
+/// that still knows the old positions would take all of it for evicted.
 #[test]
 fn a_conversation_that_begins_anew_is_another_one() {
     #[derive(Debug)]

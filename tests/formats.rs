@@ -1,5 +1,5 @@
-//! Every file under `tests/formats` reads as it always did, and today's writer still writes the newest
-//! ones byte for byte. See `tests/formats/README.md`.
+//! Every file under `tests/formats` reads as it always did, and today's writer still writes the
+//! newest ones byte for byte. See `tests/formats/README.md`.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that fails should say so
 
@@ -207,8 +207,8 @@ fn every_turn_goes_on() {
     }
 }
 
-/// The first form of a turn did not say what needs approval, so that without its tools every later call does;
-/// the second one does.
+/// The first form of a turn did not say what needs approval, so that without its tools every later
+/// call does; the second one does.
 #[test]
 fn no_turn_forgets_what_needs_approval() {
     for (file, waits) in [("1.json", [true, true]), ("2.json", [true, false])] {
@@ -242,8 +242,9 @@ fn a_turn_is_written_as_the_newest_file() {
 
 #[test]
 fn writing_gives_the_same_bytes_for_ever() {
-    // Where another crate of the build has switched on serde_json's `preserve_order`, maps are written in
-    // the order in which they were made, and these messages were not made by reading them.
+    // Where another crate of the build has switched on serde_json's `preserve_order`, maps are
+    // written in the order in which they were made, and these messages were not made by reading
+    // them.
     let sorted = json!({"b": 1, "a": 2});
     if sorted.as_object().unwrap().keys().next().unwrap() != "a" {
         return;

@@ -22,8 +22,8 @@ fn read(memory: &impl ChatMemory, arguments: &str) -> String {
 }
 
 proptest! {
-    /// Read piece by piece, as each piece says to go on, a message is whole, and no character of it is
-    /// cut in two unless it alone is longer than a piece.
+    /// Read piece by piece, as each piece says to go on, a message is whole, and no character of it
+    /// is cut in two unless it alone is longer than a piece.
     #[test]
     fn pieces_make_the_whole(history in life(8), size in 1usize..40) {
         let memory = DefaultChatMemory::new();

@@ -23,7 +23,8 @@ const FLOORS: &[&[&str]] = &[
     &["transport"],
 ];
 
-/// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does `compose`.
+/// Floors below this one do no I/O, take no lock, read no clock and log nothing; nor does
+/// `compose`.
 const PURE: usize = 6;
 
 fn floor(room: &str) -> usize {
@@ -133,7 +134,8 @@ fn composing_touches_nothing_outside() {
 
 #[test]
 fn the_readme_links_to_what_the_package_holds() {
-    // The registry shows the README beside the package, and docs.rs has no other files than its own.
+    // The registry shows the README beside the package, and docs.rs has no other files than its
+    // own.
     let home = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |name: &str| fs::read_to_string(home.join(name)).unwrap();
     let (readme, manifest) = (read("README.md"), read("Cargo.toml"));

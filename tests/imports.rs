@@ -6,7 +6,8 @@ use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message, Result, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A format: its name, how a history of it is read, how it writes a system message, and a user message.
+/// A format: its name, how a history of it is read, how it writes a system message, and a user
+/// message.
 type Format = (&'static str, fn(&str) -> Result<Vec<Message>>, fn(&str) -> Value, Value);
 
 /// Each format that can hold several system messages in a list.
@@ -23,8 +24,8 @@ fn formats() -> Vec<Format> {
     ]
 }
 
-/// An import of a history with two system messages kept the last and lost the first without a word: a
-/// memory has one slot for it, and each message of a batch replaces what is there.
+/// An import of a history with two system messages kept the last and lost the first without a word:
+/// a memory has one slot for it, and each message of a batch replaces what is there.
 #[test]
 fn system_messages_that_open_a_history_are_one() {
     for (name, history, system, user) in formats() {

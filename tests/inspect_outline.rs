@@ -68,8 +68,8 @@ fn texts_do_nothing_to_a_terminal() {
     assert!(plain.contains("␛]0;title␇"), "{plain:?}");
 }
 
-/// Where a text stood as deep as our own words, a user could write a cache mark, or say that something
-/// was left out.
+/// Where a text stood as deep as our own words, a user could write a cache mark, or say that
+/// something was left out.
 #[test]
 fn texts_pose_as_no_line_of_ours() {
     let forged = ["left out: 5 before the window", "--- cache mark: what stands above"];

@@ -1,6 +1,6 @@
 //! The rules of composing, each a property over conversations that are as nasty as we could make
-//! them: parallel calls, results out of order, twice, missing or of nobody's, ids that repeat or are
-//! empty, several system messages, empty texts, parts, and text that is hard to cut.
+//! them: parallel calls, results out of order, twice, missing or of nobody's, ids that repeat or
+//! are empty, several system messages, empty texts, parts, and text that is hard to cut.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // a test that panics has failed
 

@@ -1,5 +1,6 @@
-//! The rules of composing over conversations as life makes them: results that come late, records of the
-//! application's own among everything, stand-ins, steered messages, placeholders, restarts and swaps.
+//! The rules of composing over conversations as life makes them: results that come late, records of
+//! the application's own among everything, stand-ins, steered messages, placeholders, restarts and
+//! swaps.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -63,8 +64,8 @@ fn windowed(window: Window) -> Composer {
     Composer::new().window(window)
 }
 
-/// The records that are sent, in the order in which they are sent; for no provider in particular, who
-/// would want neighbours as one message.
+/// The records that are sent, in the order in which they are sent; for no provider in particular,
+/// who would want neighbours as one message.
 fn positions(prompt: &Prompt) -> Vec<u64> {
     let sent = prompt.with_origins().filter_map(|(origin, _)| match origin {
         Origin::History(seq) | Origin::Truncated(seq) => Some(seq),
@@ -199,8 +200,8 @@ proptest! {
         }
     }
 
-    /// Ids that repeat, names that disagree, results of nobody: no call goes without a result, no result
-    /// without a call, and no record is sent twice.
+    /// Ids that repeat, names that disagree, results of nobody: no call goes without a result, no
+    /// result without a call, and no record is sent twice.
     #[test]
     fn groups_are_whole_whatever_happened(
         history in life(30), window in windows(), exactly in any::<bool>(), user in any::<bool>(),
@@ -516,8 +517,8 @@ proptest! {
         }
     }
 
-    /// Positions that begin anew, and other memories under the same positions: nothing of what a prompt
-    /// remembers is believed of them.
+    /// Positions that begin anew, and other memories under the same positions: nothing of what a
+    /// prompt remembers is believed of them.
     #[test]
     fn a_prompt_that_lived_builds_what_a_new_one_builds(
         life in happenings(40), tokens in proptest::option::of(20usize..400),

@@ -1,5 +1,5 @@
-//! What stays in memory of messages that are gone: what the window and kept prompts show, and little
-//! more. Bytes are counted by the allocator.
+//! What stays in memory of messages that are gone: what the window and kept prompts show, and
+//! little more. Bytes are counted by the allocator.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
@@ -25,8 +25,8 @@ use proptest::prelude::*;
 
 const MIB: u64 = 1024 * 1024;
 
-/// The bytes that are live when `work` is done and what it returns is still held. What was made before is
-/// not to be freed in it.
+/// The bytes that are live when `work` is done and what it returns is still held. What was made
+/// before is not to be freed in it.
 fn live<T>(work: impl FnOnce() -> T) -> (T, u64) {
     let mut held = None;
     let cost = allocation_counter::measure(|| held = Some(work()));
@@ -41,8 +41,8 @@ fn prompt(memory: &Arc<DefaultChatMemory>, n: usize) -> Prompt {
     MemoryPrompt::new(Arc::clone(memory)).max_messages(n).preview().unwrap()
 }
 
-/// A window of two over 300 documents of 4 MB held 192 MB where 8 belong: messages lived in blocks of up
-/// to 64, and a block lives as long as one of its messages.
+/// A window of two over 300 documents of 4 MB held 192 MB where 8 belong: messages lived in blocks
+/// of up to 64, and a block lives as long as one of its messages.
 #[test]
 fn a_window_of_two_large_messages_holds_two() {
     let (memory, bytes) = live(|| {
@@ -69,8 +69,8 @@ fn a_kept_prompt_of_one_message_holds_one() {
     assert!(bytes <= MIB / 4, "{bytes}");
 }
 
-/// A prompt remembers what it has cut, for the next build; beside the copies it kept the documents that
-/// were cut, long after their conversation was cleared.
+/// A prompt remembers what it has cut, for the next build; beside the copies it kept the documents
+/// that were cut, long after their conversation was cleared.
 #[test]
 fn what_was_cut_does_not_hold_what_it_was_cut_from() {
     let (prompt, bytes) = live(|| {
@@ -86,7 +86,8 @@ fn what_was_cut_does_not_hold_what_it_was_cut_from() {
     drop(prompt);
 }
 
-/// A database reads rows, which all went into one block: a prompt that sends one of them held them all.
+/// A database reads rows, which all went into one block: a prompt that sends one of them held them
+/// all.
 #[test]
 fn a_kept_prompt_of_one_row_holds_one() {
     let (kept, bytes) = live(|| {
@@ -100,7 +101,8 @@ fn a_kept_prompt_of_one_row_holds_one() {
     assert!(bytes <= MIB / 4, "{bytes}");
 }
 
-/// A history of a million short messages is evicted but for two: the list of its blocks is memory too.
+/// A history of a million short messages is evicted but for two: the list of its blocks is memory
+/// too.
 #[test]
 fn a_long_history_that_is_evicted_leaves_no_list_behind() {
     let (memory, bytes) = live(|| {
@@ -307,8 +309,8 @@ fn run(memory: &Arc<dyn ChatMemory>, ops: &[Op]) -> Vec<Kept> {
     kept
 }
 
-/// What these messages take, each counted once however many show it. A copy tells without asking the
-/// library.
+/// What these messages take, each counted once however many show it. A copy tells without asking
+/// the library.
 fn shown<'a>(messages: impl Iterator<Item = &'a Message>) -> u64 {
     let distinct: HashMap<_, _> = messages.map(|m| (std::ptr::from_ref(m), m)).collect();
     let (_copies, bytes) = live(|| distinct.into_values().cloned().collect::<Vec<_>>());

@@ -88,8 +88,8 @@ fn everywhere(text: &str) -> Vec<Message> {
     ]
 }
 
-/// A snapshot was logged when a read looked wrong, and the log held what the user had said. The error of
-/// a row that can't be read says it too: decoders quote what they did not expect.
+/// A snapshot was logged when a read looked wrong, and the log held what the user had said. The
+/// error of a row that can't be read says it too: decoders quote what they did not expect.
 #[test]
 fn debug_output_holds_positions_and_no_text() {
     let secret = "my secret";

@@ -1,7 +1,9 @@
-//! The composer against a naive model of its rules, over long lives of a prompt: whatever was appended,
-//! evicted, cleared, deleted, swapped, configured and failed before, each build gives what the rules say.
+//! The composer against a naive model of its rules, over long lives of a prompt: whatever was
+//! appended, evicted, cleared, deleted, swapped, configured and failed before, each build gives
+//! what the rules say.
 //!
-//! `MODEL_SEQUENCES` says how many lives are lived, `MODEL_SEED` where they begin; the test prints both.
+//! `MODEL_SEQUENCES` says how many lives are lived, `MODEL_SEED` where they begin; the test prints
+//! both.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -75,7 +77,8 @@ fn composer(settings: &Settings) -> Composer {
     composer
 }
 
-/// What the composer sends for a call that nothing answers: its text is nobody's rule, so it is asked.
+/// What the composer sends for a call that nothing answers: its text is nobody's rule, so it is
+/// asked.
 fn placeholder(call: &ToolCall) -> Message {
     let history = Snapshot::from_messages([Message::ai_calls([call.clone()])]);
     let prompt = Composer::new().compose_all(&history, &[]).unwrap();

@@ -1,5 +1,5 @@
-//! Second opinions that nobody here wrote: the providers' own clients and validators, and LangChain4j.
-//! Each reads what is composed for 10,000 conversations and must refuse nothing of it.
+//! Second opinions that nobody here wrote: the providers' own clients and validators, and
+//! LangChain4j. Each reads what is composed for 10,000 conversations and must refuse nothing of it.
 //!
 //! | oracle | needs | with |
 //! |---|---|---|

@@ -1,5 +1,5 @@
-//! What only one provider understands goes back to it alone: over answers of many servers, written for
-//! every other one, judged by what each of them takes, from outside.
+//! What only one provider understands goes back to it alone: over answers of many servers, written
+//! for every other one, judged by what each of them takes, from outside.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -22,8 +22,8 @@ use memory_prompt::{Composer, Message, Provider, wire};
 use serde_json::{Value, json};
 use setups::{PROVIDERS, request};
 
-/// Names that no text of these answers holds: each is of one server, and a 400 or 422 at another that
-/// checks what it is sent.
+/// Names that no text of these answers holds: each is of one server, and a 400 or 422 at another
+/// that checks what it is sent.
 const PRIVATE: [(&str, &[&str]); 19] = [
     ("executed_tools", &[]),
     ("channel", &[]),
@@ -144,7 +144,8 @@ fn written(answer: &Message, to: Provider) -> (String, memory_prompt::Prompt) {
     (request(to, &prompt).to_string(), prompt)
 }
 
-/// Groq's `channel` went to OpenAI, Google's signatures to Groq, an unsigned thought to Claude: 400.
+/// Groq's `channel` went to OpenAI, Google's signatures to Groq, an unsigned thought to
+/// Claude: 400.
 #[test]
 fn a_private_field_goes_back_to_those_who_list_it_and_to_nobody_else() {
     let mut sent_back = 0;
@@ -180,7 +181,8 @@ fn a_private_field_goes_back_to_those_who_list_it_and_to_nobody_else() {
     assert!(sent_back > 20, "{sent_back}");
 }
 
-/// A signed thought of Claude's must come back in a tool loop, else 400, wherever Claude runs by then.
+/// A signed thought of Claude's must come back in a tool loop, else 400, wherever Claude runs by
+/// then.
 #[test]
 fn claude_is_one_family_wherever_it_runs() {
     let body = json!({"role": "assistant", "stop_reason": "tool_use", "content": [

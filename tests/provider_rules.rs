@@ -1,8 +1,9 @@
-//! What leaves for a provider is what it takes: for every conversation, window, truncation, budget and
-//! temporaries, checked by validators that know the providers' references and nothing of this crate.
+//! What leaves for a provider is what it takes: for every conversation, window, truncation, budget
+//! and temporaries, checked by validators that know the providers' references and nothing of this
+//! crate.
 //!
-//! `MEMORY_PROMPT_CASES=10000` tries each law that often, and checks that many prompts of each provider;
-//! 256 by default.
+//! `MEMORY_PROMPT_CASES=10000` tries each law that often, and checks that many prompts of each
+//! provider; 256 by default.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -75,8 +76,8 @@ fn config() -> ProptestConfig {
     }
 }
 
-/// Three prompts in ten are refused, for a budget or a temporary, so those that a validator has seen are
-/// counted, of each provider by itself.
+/// Three prompts in ten are refused, for a budget or a temporary, so those that a validator has
+/// seen are counted, of each provider by itself.
 #[test]
 fn what_leaves_for_a_provider_is_what_it_takes() {
     let counts = all().into_iter();
@@ -245,8 +246,8 @@ counted! {
 
     #[test]
     fn most_of_a_prompt_is_cacheable(provider in providers(), conversation in conversation(20)) {
-        // Nothing but the end is left out: the last side's messages, and a group that is open. A note
-        // about a late result is for one prompt, like a temporary.
+        // Nothing but the end is left out: the last side's messages, and a group that is open. A
+        // note about a late result is for one prompt, like a temporary.
         let composer = Composer::new().window(Window::all()).for_provider(provider);
         let Some(prompt) = sent(compose(&composer, &conversation, &[])) else { return Ok(()) };
         let closes = |origin, message: &Message| {
@@ -544,7 +545,8 @@ fn a_window_opens_on_the_user_and_a_greeting_stays() {
         (prompt[0].text().into_owned(), prompt.report().older)
     };
     assert_eq!(firsts(&composer), ("(start of the conversation)".to_owned(), 0));
-    // Of the turn in which the window opens nothing would be left behind its question: so it is out.
+    // Of the turn in which the window opens nothing would be left behind its question: so it is
+    // out.
     assert_eq!(firsts(&composer.max_messages(4)), ("yes".to_owned(), 2));
 }
 
@@ -873,8 +875,8 @@ fn calls_of_others_are_marked_for_gemini_3() {
     }
 }
 
-/// A call of `my tool/é` went as it was to providers that answer 400 to such a name: Gemini allows dots
-/// and colons, which OpenAI and Anthropic refuse.
+/// A call of `my tool/é` went as it was to providers that answer 400 to such a name: Gemini allows
+/// dots and colons, which OpenAI and Anthropic refuse.
 #[test]
 fn names_of_tools_are_as_the_provider_takes_them() {
     let long = "l".repeat(200);

@@ -1,9 +1,11 @@
-//! Recorded traffic as an oracle: `MEMORY_PROMPT_RECORDINGS=folder cargo test --test recordings -- --ignored`.
+//! Recorded traffic as an oracle: `MEMORY_PROMPT_RECORDINGS=folder cargo test --test
+//! recordings -- --ignored`.
 //!
-//! The folder holds one folder a format (`openai`, `responses`, `anthropic`, `gemini`, `ollama`) with
-//! bodies of responses, `*.json`, and of streamed ones, `*.stream`, as they came over the network (or
-//! one `data:` line an event). None is part of this repository. A file `name` beside one may say where it
-//! is from; nothing reads it. Recordings of several responses in one file are rightly refused.
+//! The folder holds one folder a format (`openai`, `responses`, `anthropic`, `gemini`, `ollama`)
+//! with bodies of responses, `*.json`, and of streamed ones, `*.stream`, as they came over the
+//! network (or one `data:` line an event). None is part of this repository. A file `name` beside
+//! one may say where it is from; nothing reads it. Recordings of several responses in one file are
+//! rightly refused.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs, unreachable_pub)] // a test that fails should say so
 

@@ -23,8 +23,8 @@ fn prompt_over(messages: impl IntoIterator<Item = Message>) -> MemoryPrompt {
     prompt
 }
 
-/// Agents-Flex 2.2.8 appends the cut text to the text it already has: "ok" truncated to 5 is sent as
-/// "okok".
+/// Agents-Flex 2.2.8 appends the cut text to the text it already has: "ok" truncated to 5 is sent
+/// as "okok".
 #[test]
 fn truncating_ok_to_5_gives_ok() {
     let mut prompt = prompt_over([Message::user("ok")]).truncate(Truncate::chars(5).unwrap());
@@ -80,8 +80,8 @@ fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
     assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
 }
 
-/// LangChain4j's message window counts each parallel result: when one answer asks for more tools than
-/// the window holds, the eviction eats the call and then the whole conversation.
+/// LangChain4j's message window counts each parallel result: when one answer asks for more tools
+/// than the window holds, the eviction eats the call and then the whole conversation.
 #[test]
 fn more_parallel_results_than_the_window_holds_are_sent_whole() {
     let calls = (0..20).map(|i| ToolCall::new(format!("call_{i}"), "look", "{}"));
@@ -129,8 +129,8 @@ fn counting_or_previewing_never_loses_temporaries() {
     assert_eq!(texts(&prompt.build().unwrap()), ["hi"]);
 }
 
-/// A processor that fails half way through a build must not cost the temporaries, which exist nowhere
-/// else.
+/// A processor that fails half way through a build must not cost the temporaries, which exist
+/// nowhere else.
 #[test]
 fn a_processor_that_fails_keeps_the_temporaries() {
     struct Offline;

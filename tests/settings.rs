@@ -1,5 +1,5 @@
-//! Settings in configuration files: written and read again they are equal, and what makes no sense is
-//! refused as it is in code.
+//! Settings in configuration files: written and read again they are equal, and what makes no sense
+//! is refused as it is in code.
 
 #![allow(clippy::needless_pass_by_value, clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 

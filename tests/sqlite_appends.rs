@@ -1,5 +1,5 @@
-//! Appends with an id, slots and times in SQLite: together with others in one commit, cut off at any
-//! moment, and over the memories and adapters that wrap others.
+//! Appends with an id, slots and times in SQLite: together with others in one commit, cut off at
+//! any moment, and over the memories and adapters that wrap others.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
@@ -26,7 +26,8 @@ use memory_prompt::{
 };
 use rusqlite::Connection;
 
-// ---- the kit, on what wraps a memory of SQLite ---------------------------------------------------
+// ---- the kit, on what wraps a memory of
+// SQLite ---------------------------------------------------
 
 /// Windows over SQLite that are large enough for the laws: each handle is one of its own.
 struct Windows<const TOKENS: bool>(SqliteStore, #[expect(dead_code)] Folder);
@@ -84,7 +85,8 @@ mod adapted {
     memory_prompt::conformance_async!(unblocked: Unblocked, [ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
-// ---- one commit for many -------------------------------------------------------------------------
+// ---- one commit for
+// many -------------------------------------------------------------------------
 
 /// What one of many appends at once is to come to, by its number.
 fn one_of_many(i: u64, version: SlotVersion) -> Append {
@@ -105,9 +107,9 @@ fn one_of_many(i: u64, version: SlotVersion) -> Append {
     }
 }
 
-/// Sixty-four at once share a few commits, and each comes to what it would have come to alone: conflicts
-/// of positions and slots are their owners' alone, one of those under one id is done, one of those over
-/// one version, and each is told the positions and the version that are its own.
+/// Sixty-four at once share a few commits, and each comes to what it would have come to alone:
+/// conflicts of positions and slots are their owners' alone, one of those under one id is done, one
+/// of those over one version, and each is told the positions and the version that are its own.
 #[test]
 fn each_of_many_at_once_is_told_what_became_of_its_own() {
     const AT_ONCE: u64 = 64;
@@ -196,7 +198,8 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
     assert_eq!((slot.version(), slot.text().unwrap()), (version, winner.to_string().as_str()));
 }
 
-// ---- cut off at any moment -----------------------------------------------------------------------
+// ---- cut off at any
+// moment -----------------------------------------------------------------------
 
 const REPEAT_TO: &str = "MEMORY_PROMPT_TEST_REPEAT";
 
@@ -205,8 +208,8 @@ fn repetitions() -> u64 {
     std::env::var("MEMORY_PROMPT_CASES").map_or(500, |cases| cases.parse().unwrap())
 }
 
-/// The `i`th append of somebody who does not know how often it was tried: one message or three, a slot
-/// that counts, and a time.
+/// The `i`th append of somebody who does not know how often it was tried: one message or three, a
+/// slot that counts, and a time.
 fn repeated(i: u64) -> Append {
     let texts = (0..=i % 3).map(|k| Message::user(format!("{i} {k}")));
     let times = (0..=i % 3).map(|_| UNIX_EPOCH + Duration::from_secs(i));
@@ -214,8 +217,8 @@ fn repeated(i: u64) -> Append {
     append.set_slot("done", i.to_string(), Expected::Any)
 }
 
-/// Not a test of its own: what the process does that the next test kills. It begins with the append that
-/// it is told, since nobody knows whether that one was done, and does each of them twice.
+/// Not a test of its own: what the process does that the next test kills. It begins with the append
+/// that it is told, since nobody knows whether that one was done, and does each of them twice.
 #[test]
 fn repeater() {
     let Ok(path) = std::env::var(REPEAT_TO) else { return };
@@ -232,9 +235,9 @@ fn repeater() {
     }
 }
 
-/// Processes that are killed at any moment, and the next one that begins with what the last one did not
-/// hear of: each append is there once, in order, with its slot and its times, and those who heard of it
-/// heard the same.
+/// Processes that are killed at any moment, and the next one that begins with what the last one did
+/// not hear of: each append is there once, in order, with its slot and its times, and those who
+/// heard of it heard the same.
 #[test]
 fn appends_that_are_repeated_after_kills_are_stored_once() {
     use std::io::{BufRead, BufReader};
@@ -303,8 +306,8 @@ fn appends_that_are_repeated_after_kills_are_stored_once() {
     assert_eq!(one("SELECT count(*) || ' ' || count(DISTINCT id) FROM appended"), "64 64");
 }
 
-/// Errors at any step, in the commit too, and the same append again until it succeeds: whatever was told,
-/// each is stored once.
+/// Errors at any step, in the commit too, and the same append again until it succeeds: whatever was
+/// told, each is stored once.
 #[test]
 fn appends_that_are_repeated_after_errors_are_stored_once() {
     let folder = Folder::new();
@@ -357,7 +360,8 @@ fn appends_that_are_repeated_after_errors_are_stored_once() {
     assert!(all.messages().cloned().eq(expected), "each is stored once");
 }
 
-// ---- what it costs -------------------------------------------------------------------------------
+// ---- what it
+// costs -------------------------------------------------------------------------------
 
 /// Sixty-four ids a conversation are kept, however many there were, and none of another one.
 #[test]
@@ -394,8 +398,9 @@ fn old_ids_are_forgotten_with_the_write_that_makes_them_old() {
     assert!(two.append_with(&mut Append::default().with_id("last")).unwrap().repeated);
 }
 
-/// In steps of SQLite's virtual machine, since time depends on what else the machine does: plain appends and reads take the same steps in a conversation that has
-/// slots and ids, and in one of a thousand slots as in one of none. Those that use it take some more.
+/// In steps of SQLite's virtual machine, since time depends on what else the machine does: plain
+/// appends and reads take the same steps in a conversation that has slots and ids, and in one of a
+/// thousand slots as in one of none. Those that use it take some more.
 #[test]
 fn slots_and_ids_cost_only_those_who_use_them() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
-//! The layout of a SQLite file: those of earlier versions with data in them, brought up to date by one
-//! process or by several at once, and never written to where that is not allowed.
+//! The layout of a SQLite file: those of earlier versions with data in them, brought up to date by
+//! one process or by several at once, and never written to where that is not allowed.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
@@ -49,8 +49,8 @@ PRAGMA user_version = 1;
 
 const AT: u64 = 1_714_557_600_123; // May 2024
 
-/// A file of version 1 with `n` conversations: of ten messages, of which three are evicted, in either
-/// codec, and every other one with a system message.
+/// A file of version 1 with `n` conversations: of ten messages, of which three are evicted, in
+/// either codec, and every other one with a system message.
 fn v1(path: &Path, n: usize) {
     let connection = Connection::open(path).unwrap();
     connection.query_row("PRAGMA journal_mode = WAL", [], |_| Ok(())).unwrap();
@@ -151,8 +151,8 @@ fn a_file_of_version_1_is_brought_up_to_date_with_all_that_is_in_it() {
     assert_eq!(store.ids(None, 100).unwrap(), ["c7".into()]);
 }
 
-/// What is new in a version comes last in its tables: a file that was brought up to date is one like any
-/// other.
+/// What is new in a version comes last in its tables: a file that was brought up to date is one
+/// like any other.
 #[test]
 fn a_file_that_was_brought_up_to_date_has_the_tables_of_a_new_one() {
     let folder = Folder::new();
@@ -349,8 +349,8 @@ fn who_is_killed_while_it_brings_a_file_up_to_date_harms_nothing() {
     assert!(old > 0, "none was killed in time");
 }
 
-/// Programs of version 1 that had the file open go on: whatever they do, nothing of one conversation
-/// comes up in another.
+/// Programs of version 1 that had the file open go on: whatever they do, nothing of one
+/// conversation comes up in another.
 #[test]
 fn a_program_of_version_1_that_has_the_file_open_harms_nobody() {
     let folder = Folder::new();
@@ -368,7 +368,8 @@ fn a_program_of_version_1_that_has_the_file_open_harms_nobody() {
     turn = turn.set_slot("secret", "of c2", Expected::Any);
     memory.append_with(&mut turn).unwrap();
     assert_eq!(ends(), Ok(11));
-    // It deletes the conversation as version 1 does, and begins another one, which gets the same key.
+    // It deletes the conversation as version 1 does, and begins another one, which gets the same
+    // key.
     old.execute_batch(
         r#"DELETE FROM message WHERE key >= 3 << 32 AND key < 4 << 32;
         DELETE FROM conversation WHERE key = 3;

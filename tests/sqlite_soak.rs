@@ -1,5 +1,5 @@
-//! Hours of use of one file in minutes: processes that are killed and frozen while they write through `ToAsync`,
-//! futures that are dropped, and another process that purges.
+//! Hours of use of one file in minutes: processes that are killed and frozen while they write
+//! through `ToAsync`, futures that are dropped, and another process that purges.
 //!
 //! `MEMORY_PROMPT_SOAK` says how many minutes; without it there is no soak.
 
@@ -129,8 +129,8 @@ impl Told {
         }
     }
 
-    /// Those which the next process is to append again: the last one of each writer alone, since what comes
-    /// later shall stand later.
+    /// Those which the next process is to append again: the last one of each writer alone, since
+    /// what comes later shall stand later.
     fn unknown(&self) -> String {
         let last = (0..WRITERS).filter_map(|writer| {
             let (last, has_id) = self.begun.range((writer, 0)..(writer + 1, 0)).next_back()?;
@@ -140,7 +140,8 @@ impl Told {
     }
 }
 
-/// Each batch is there whole, once and in its place: a larger number that was written later stands later.
+/// Each batch is there whole, once and in its place: a larger number that was written later stands
+/// later.
 fn check(path: &Path, told: &Told) {
     let store = SqliteStore::open(path).unwrap();
     for writer in 0..WRITERS {
@@ -205,7 +206,8 @@ fn soak() {
         };
         for i in 0..3 {
             thread::sleep(Duration::from_millis(200 + (rounds * 7919 + i * 104_729) % 600));
-            // A process that is frozen while it holds the lock keeps all others out: shorter than they wait.
+            // A process that is frozen while it holds the lock keeps all others out: shorter than
+            // they wait.
             signal("STOP");
             thread::sleep(Duration::from_millis(rounds * 31 % 400));
             signal("CONT");

@@ -94,8 +94,9 @@ fn debug_output_says_how_much_and_not_what() {
     assert_eq!(format!("{memory:?}"), r#"InMemory { id: "a:b:c", .. }"#);
 }
 
-/// The trait's `memory` takes an id, a store's own any text. While every `Arc<S>` was a store itself, the
-/// trait's came first wherever the trait was in scope, and `store.memory("a:b:c")` did not compile.
+/// The trait's `memory` takes an id, a store's own any text. While every `Arc<S>` was a store
+/// itself, the trait's came first wherever the trait was in scope, and `store.memory("a:b:c")` did
+/// not compile.
 #[test]
 fn a_store_behind_a_pointer_takes_any_text() {
     let (shared, boxed) = (Arc::new(InMemoryStore::new()), Box::new(InMemoryStore::new()));

@@ -26,7 +26,8 @@ use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Messa
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-// ---- the kit -------------------------------------------------------------------------------------
+// ---- the
+// kit -------------------------------------------------------------------------------------
 
 /// A store in a file, with everything as it comes.
 struct File {
@@ -192,7 +193,8 @@ mod asynchronous {
     memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
-// ---- crashes -------------------------------------------------------------------------------------
+// ----
+// crashes -------------------------------------------------------------------------------------
 
 const WRITE_TO: &str = "MEMORY_PROMPT_TEST_CRASH";
 
@@ -245,7 +247,8 @@ fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
             }
             acknowledged
         });
-        // At any moment: in one round while it starts, opens and recovers, in the next while it writes.
+        // At any moment: in one round while it starts, opens and recovers, in the next while it
+        // writes.
         if round % 2 == 0 {
             began.recv().unwrap();
         }
@@ -280,7 +283,8 @@ fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
     assert_eq!(check, "ok");
 }
 
-// ---- files that are something else ---------------------------------------------------------------
+// ---- files that are something
+// else ---------------------------------------------------------------
 
 /// What an error says, once it has named the file, and SQLite's own words where there are any.
 #[track_caller]
@@ -371,8 +375,8 @@ fn an_empty_file_becomes_a_store() {
     assert_eq!(SqliteStore::open(&path).unwrap().memory("a").unwrap().next_position().unwrap(), 1);
 }
 
-/// A reader that closed last left the log beside the file, and whoever copied the file alone lost what
-/// was in the log.
+/// A reader that closed last left the log beside the file, and whoever copied the file alone lost
+/// what was in the log.
 #[test]
 fn a_store_that_is_closed_is_one_file() {
     let folder = Folder::new();
@@ -419,7 +423,8 @@ fn a_name_is_a_name() {
     }
 }
 
-// ---- damage, limits ------------------------------------------------------------------------------
+// ---- damage,
+// limits ------------------------------------------------------------------------------
 
 #[test]
 fn a_damaged_file_is_an_error_and_never_a_panic() {
@@ -622,7 +627,8 @@ fn a_file_that_may_not_be_written_to_is_an_error_and_nothing_is_lost() {
     assert_eq!(memory.next_position().unwrap(), 1);
 }
 
-/// A store that was closed is one file, and where nothing may be put beside it SQLite did not open it.
+/// A store that was closed is one file, and where nothing may be put beside it SQLite did not open
+/// it.
 #[cfg(unix)]
 #[test]
 fn a_file_on_media_that_can_not_be_written_to_is_read() {
@@ -649,8 +655,8 @@ fn a_file_on_media_that_can_not_be_written_to_is_read() {
     assert_eq!(memory.all().unwrap().len(), 5);
 }
 
-/// A log was looked for before such a file was read and not afterwards: what was appended in between was not seen, and
-/// a read that met the tidying up of a log was of two moments.
+/// A log was looked for before such a file was read and not afterwards: what was appended in
+/// between was not seen, and a read that met the tidying up of a log was of two moments.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_written_to_while_it_is_read_as_one_that_is_not_is_read_again() {
@@ -666,7 +672,8 @@ fn a_file_that_is_written_to_while_it_is_read_as_one_that_is_not_is_read_again()
     let (count, writer) = (Arc::clone(&connections), Arc::new(Mutex::new(None)));
     let (kept, file) = (Arc::clone(&writer), path.clone());
     let options = SqliteStore::options().read_only(true).on_connect(move |_| {
-        // The first connection finds that nothing can be put there, and the second reads without a log.
+        // The first connection finds that nothing can be put there, and the second reads without a
+        // log.
         if count.fetch_add(1, Ordering::SeqCst) == 1 {
             fs::remove_file(&in_the_way).unwrap();
             let store = SqliteStore::open(&file).unwrap();
@@ -774,7 +781,8 @@ fn a_vacuum_that_can_not_empty_the_log_is_an_error() {
     SqliteStore::options().in_memory().unwrap().vacuum().unwrap();
 }
 
-// ---- many at once --------------------------------------------------------------------------------
+// ---- many at
+// once --------------------------------------------------------------------------------
 
 #[test]
 fn a_new_file_may_be_opened_by_many_at_once() {
@@ -902,15 +910,17 @@ fn turns_of(processes: usize) -> Vec<[u64; 3]> {
     found
 }
 
-/// Threads of one process handed the lock to each other while SQLite slept for up to 100 ms between its
-/// tries in the other: that one starved for as long as the busy timeout says, and an append failed.
+/// Threads of one process handed the lock to each other while SQLite slept for up to 100 ms between
+/// its tries in the other: that one starved for as long as the busy timeout says, and an append
+/// failed.
 #[test]
 fn processes_that_write_at_once_take_turns() {
     let too_long = || {
         let [[_, _, alone]] = turns_of(1)[..] else { panic!("one process") };
         let found = turns_of(2);
-        // A slow machine is slow for all: the bound goes with what most appends take (the lesser median,
-        // since of a process that starves all are slow), and with how long the disk stalls by itself.
+        // A slow machine is slow for all: the bound goes with what most appends take (the lesser
+        // median, since of a process that starves all are slow), and with how long the disk stalls
+        // by itself.
         let median = found.iter().map(|[_, median, _]| *median).min().unwrap();
         let longest = found.iter().map(|[.., longest]| *longest).max().unwrap();
         let bound = 500_000.max(100 * median).max(3 * alone);
@@ -924,8 +934,8 @@ fn processes_that_write_at_once_take_turns() {
     }
 }
 
-/// A ticket that nobody gives back (its process was stopped, or a debugger sits on it) must not turn
-/// away those who may write.
+/// A ticket that nobody gives back (its process was stopped, or a debugger sits on it) must not
+/// turn away those who may write.
 #[test]
 fn whoever_is_next_and_does_nothing_delays_the_others_and_no_more() {
     let folder = Folder::new();
@@ -969,8 +979,8 @@ fn conversations(path: &Path, n: u64) -> SqliteStore {
     store
 }
 
-/// Each few that were deleted were looked for from the beginning again, past all that stay, and in the
-/// transaction that deletes: twice as many took four times as long, and others got no turn.
+/// Each few that were deleted were looked for from the beginning again, past all that stay, and in
+/// the transaction that deletes: twice as many took four times as long, and others got no turn.
 #[test]
 fn a_purge_takes_as_long_as_there_is_to_purge() {
     let largest =
@@ -1003,8 +1013,8 @@ fn a_purge_takes_as_long_as_there_is_to_purge() {
     assert!(all * 10 < half * 23, "twice as many took {all} steps instead of {half}");
 }
 
-/// Whoever waits as SQLite does, ten times a second, was kept from the file by a purge for as long as it
-/// took, and failed.
+/// Whoever waits as SQLite does, ten times a second, was kept from the file by a purge for as long
+/// as it took, and failed.
 #[test]
 fn a_purge_leaves_the_file_to_others() {
     let too_long = || {
@@ -1036,7 +1046,8 @@ fn a_purge_leaves_the_file_to_others() {
             (appends <= 3 || longest > took / 2).then_some((appends, longest, took))
         })
     };
-    // A machine that stands still for a moment does so once; who is kept from the file is so each time.
+    // A machine that stands still for a moment does so once; who is kept from the file is so each
+    // time.
     if let Some(once) = too_long()
         && let Some(again) = too_long()
     {
@@ -1044,7 +1055,8 @@ fn a_purge_leaves_the_file_to_others() {
     }
 }
 
-// ---- for people ----------------------------------------------------------------------------------
+// ---- for
+// people ----------------------------------------------------------------------------------
 
 #[test]
 fn any_codec_is_read_whatever_is_configured() {
@@ -1089,8 +1101,8 @@ fn any_sqlite_tool_reads_a_conversation() {
         (0, "user", "What is \"up\"?\n")
     );
     assert!(rows[0].1.starts_with("20") && rows[0].1.len() == "2026-01-01 00:00:00.000".len());
-    // And finds it by its keys, not by a walk through all there is; the newest are the first that it
-    // finds, not the first of all when they are sorted.
+    // And finds it by its keys, not by a walk through all there is; the newest are the first that
+    // it finds, not the first of all when they are sorted.
     let plan: Vec<String> = connection
         .prepare(&format!("EXPLAIN QUERY PLAN {query}"))
         .unwrap()

@@ -364,7 +364,8 @@ fn a_history_of_ten_thousand_is_summarised_in_steps() {
     }
 }
 
-/// A crash may leave a call that nothing will ever answer: it keeps nobody from summarising for good.
+/// A crash may leave a call that nothing will ever answer: it keeps nobody from summarising for
+/// good.
 #[test]
 fn a_call_without_an_end_is_waited_for_and_then_passed() {
     let prompt = over(DefaultChatMemory::new());

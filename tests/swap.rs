@@ -17,9 +17,9 @@ fn on_a_small_stack(work: impl FnOnce() + Send + 'static) {
     thread::Builder::new().stack_size(STACK).spawn(work).unwrap().join().unwrap();
 }
 
-/// One prompt for all users: each request puts its memory in, and the old one back behind it. Each swap
-/// put one more `Arc` around what was handed back, so a build grew from 69 ns to 345 µs, and the
-/// process died of a stack overflow after some ten thousand requests.
+/// One prompt for all users: each request puts its memory in, and the old one back behind it. Each
+/// swap put one more `Arc` around what was handed back, so a build grew from 69 ns to 345 µs, and
+/// the process died of a stack overflow after some ten thousand requests.
 #[test]
 fn a_million_swaps_leave_a_memory_one_pointer_away() {
     on_a_small_stack(|| {

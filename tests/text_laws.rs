@@ -177,7 +177,8 @@ fn check_laws(texts: &[&str], cut: &Cut) {
     );
     assert!(!result.concat().is_empty());
 
-    // The marker says how much is gone. It is missing only where it would leave no room, and alone where nothing fits.
+    // The marker says how much is gone. It is missing only where it would leave no room, and alone
+    // where nothing fits.
     let marker =
         cut.marker_template().unwrap_or_default().replace("{left_out}", &grouped(total - kept));
     if kept > 0 {
@@ -264,8 +265,8 @@ counted! {
         }
     }
 
-    /// Text that is joined measures no more than its parts, which is why a cut need not measure its result; but for
-    /// half a flag that meets another one, which is why no cut lets that happen.
+    /// Text that is joined measures no more than its parts, which is why a cut need not measure its
+    /// result; but for half a flag that meets another one, which is why no cut lets that happen.
     #[test]
     fn a_join_measures_no_more_than_its_parts(before in any_text(), after in any_text()) {
         let flag = |c: Option<char>| c.is_some_and(|c| ('\u{1f1e6}'..='\u{1f1ff}').contains(&c));
@@ -275,8 +276,9 @@ counted! {
     }
 }
 
-/// Found while writing the rule: 31 prefixes and half a flag are one cluster of 32 scalar values; another flag behind it
-/// gives it a 33rd, and is itself broken in two. So the whole would measure more than its parts.
+/// Found while writing the rule: 31 prefixes and half a flag are one cluster of 32 scalar values;
+/// another flag behind it gives it a 33rd, and is itself broken in two. So the whole would measure
+/// more than its parts.
 #[test]
 fn half_a_flag_does_not_meet_another() {
     let half = format!("{}🇳", "\u{600}".repeat(31));
@@ -325,7 +327,8 @@ fn a_marker_counts_what_is_gone() {
     let xs = |count| "x".repeat(count);
     let cut = |limit| cut(limit, Unit::Graphemes).marker("… [{left_out} left out] …");
     assert_eq!(cut(35).apply(&xs(12_345)), xs(14) + "… [12,331 left out] …");
-    // It is as wide as the number that is left out in the end. With three digits, 48 would keep 30 and leave out 1,000.
+    // It is as wide as the number that is left out in the end. With three digits, 48 would keep 30
+    // and leave out 1,000.
     assert_eq!(cut(49).apply(&xs(1030)), xs(31) + "… [999 left out] …");
     assert_eq!(cut(48).apply(&xs(1030)), xs(28) + "… [1,002 left out] …");
     // It goes where it leaves no room for a character.
@@ -333,8 +336,9 @@ fn a_marker_counts_what_is_gone() {
     assert_eq!(cut(17).apply(&xs(30)), xs(17));
 }
 
-/// Found by chance, in one of some thousand runs, as a cut that never ended: with room for one digit more, the two ends
-/// keep more than without it, because of how whole characters add up; then the number is short again.
+/// Found by chance, in one of some thousand runs, as a cut that never ended: with room for one
+/// digit more, the two ends keep more than without it, because of how whole characters add up; then
+/// the number is short again.
 #[test]
 fn a_marker_may_get_more_room_than_it_needs() {
     let text = "漢漢😀😀漢aaaaé😀éé漢";

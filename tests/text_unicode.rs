@@ -70,7 +70,8 @@ fn every_line_of_the_grapheme_break_test() {
     for line in &lines {
         check(line);
     }
-    // The same, where each has to be told from what stands around it. ASCII and Han take the fast paths.
+    // The same, where each has to be told from what stands around it. ASCII and Han take the fast
+    // paths.
     for line in &lines {
         for around in ["a", "字"] {
             if line.first().is_some_and(|first| joins(around, first))
@@ -84,15 +85,15 @@ fn every_line_of_the_grapheme_break_test() {
     }
 }
 
-/// Whether two clusters are one when they stand together, as the file would say: a mark joins what stands before it, and
-/// a prefix what stands behind.
+/// Whether two clusters are one when they stand together, as the file would say: a mark joins what
+/// stands before it, and a prefix what stands behind.
 fn joins(before: &str, after: &str) -> bool {
     count(&format!("{before}{after}"), Unit::Graphemes) == 1
 }
 
-/// Unicode 18.0 joins a consonant to any virama before it (rule `GB9c`), where 17.0 asks for a consonant before that too. Its
-/// test file differs from 17.0 in these ten lines alone, of those that 17.0 can say anything of; here with the breaks
-/// of 17.0.
+/// Unicode 18.0 joins a consonant to any virama before it (rule `GB9c`), where 17.0 asks for a
+/// consonant before that too. Its test file differs from 17.0 in these ten lines alone, of those
+/// that 17.0 can say anything of; here with the breaks of 17.0.
 #[test]
 fn the_breaks_are_those_of_17_and_not_of_18() {
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The transport against a server that speaks the providers' protocols, and does what servers do wrong.
-//! After each fault the memory is whole and the next turn works.
+//! The transport against a server that speaks the providers' protocols, and does what servers do
+//! wrong. After each fault the memory is whole and the next turn works.
 #![cfg(feature = "ureq")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 

@@ -1,4 +1,5 @@
-//! Turns: what is sent in the middle of one, what is stored at its end, and what is known after a crash.
+//! Turns: what is sent in the middle of one, what is stored at its end, and what is known after a
+//! crash.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -159,7 +160,8 @@ fn a_crash_while_a_tool_runs_is_known_to_the_next_turn() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
-/// What a tool has said is written down before the model is asked: after a crash it is not asked again.
+/// What a tool has said is written down before the model is asked: after a crash it is not asked
+/// again.
 #[test]
 fn results_are_written_down_before_the_model_is_asked() {
     let (_, mut prompt) = shared();
@@ -175,7 +177,8 @@ fn results_are_written_down_before_the_model_is_asked() {
     assert!(sent.prompt()[1].text().contains(r#"done, with the result "ref 7XK""#));
 }
 
-/// A worker seemed dead, another one took its turn over, and then the first came back with the reference.
+/// A worker seemed dead, another one took its turn over, and then the first came back with the
+/// reference.
 #[test]
 fn the_first_owner_of_an_adopted_turn_appends_late_results() {
     let (memory, mut prompt) = shared();
@@ -394,8 +397,8 @@ fn a_lost_answer_stores_nothing_twice() {
     assert!(memory.slots().unwrap().is_empty());
 }
 
-/// The answer to the second save got lost. The next one was taken for a repetition, and what it was to write
-/// down was not: after an adoption the outcome was not known any more.
+/// The answer to the second save got lost. The next one was taken for a repetition, and what it was
+/// to write down was not: after an adoption the outcome was not known any more.
 #[test]
 fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
     for is_over in [false, true] {
@@ -428,7 +431,8 @@ fn a_save_of_unknown_outcome_is_settled_before_anything_else() {
     }
 }
 
-/// Once what a crashed turn had seen was evicted it could not be ended, and each later model was told of it.
+/// Once what a crashed turn had seen was evicted it could not be ended, and each later model was
+/// told of it.
 #[test]
 fn a_turn_of_which_all_was_evicted_can_be_ended() {
     let (memory, mut prompt) = shared();
@@ -457,8 +461,8 @@ fn a_call_that_was_handed_out_before_a_restart_may_have_run() {
     assert!(!before.messages().is_empty());
 }
 
-/// A queue delivered the same turn twice. The second worker paid again, and what came of that was stored
-/// nowhere.
+/// A queue delivered the same turn twice. The second worker paid again, and what came of that was
+/// stored nowhere.
 #[test]
 fn a_turn_that_is_given_twice_tells_the_second_owner() {
     for (first_ends, handed_out) in [(false, false), (false, true), (true, true)] {
@@ -508,8 +512,8 @@ fn what_waits_for_approval_is_written_down() {
     assert_eq!(done(&mut turn, &prompt).positions, 0..4);
 }
 
-/// The slot of a refund that waited for approval looked like one that ran: the next model was told that its
-/// outcome was not known, and whoever adopted it had to find out whether it had been paid.
+/// The slot of a refund that waited for approval looked like one that ran: the next model was told
+/// that its outcome was not known, and whoever adopted it had to find out whether it had been paid.
 #[test]
 fn a_call_that_waits_for_approval_has_not_run() {
     let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
@@ -878,7 +882,8 @@ counted! {
     }
 }
 
-/// The tokens ran out right behind the name of a call, and it ran without its filter, as if it took nothing.
+/// The tokens ran out right behind the name of a call, and it ran without its filter, as if it took
+/// nothing.
 #[test]
 fn a_call_at_which_the_answer_was_cut_is_not_run() {
     for stop in [Stop::Length, Stop::Filtered] {
@@ -897,7 +902,8 @@ fn a_call_at_which_the_answer_was_cut_is_not_run() {
     }
 }
 
-/// The last call had the id of the first one. The first was closed in its place, and the cut one ran.
+/// The last call had the id of the first one. The first was closed in its place, and the cut one
+/// ran.
 #[test]
 fn a_cut_call_is_not_run_under_the_id_of_another() {
     let (_, mut prompt) = shared();
@@ -951,8 +957,8 @@ fn approved(prompt: &mut MemoryPrompt) -> Turn {
     turn
 }
 
-/// Somebody approved of a payment, and the turn was handed to a worker, who took it for one that may
-/// have been made: it never was.
+/// Somebody approved of a payment, and the turn was handed to a worker, who took it for one that
+/// may have been made: it never was.
 #[test]
 fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
     let (_, mut prompt) = shared();
@@ -973,8 +979,8 @@ fn a_call_that_was_approved_and_not_handed_out_has_not_run() {
     assert_eq!(turn.messages()[2].text(), "Not run: the turn was interrupted.");
 }
 
-/// A turn failed as it was written down, and came to nothing. Its slot stayed for ever, and each later
-/// model was told of a booking that was never handed out.
+/// A turn failed as it was written down, and came to nothing. Its slot stayed for ever, and each
+/// later model was told of a booking that was never handed out.
 #[test]
 fn a_turn_that_is_forgotten_leaves_no_slot() {
     for (is_written, is_lost_again) in [(false, false), (true, false), (true, true)] {

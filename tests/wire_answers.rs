@@ -277,8 +277,8 @@ fn delta(delta: Value, word: Value) -> Value {
     json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta, "finish_reason": word}]})
 }
 
-/// `SenseNova`, `MiniMax` and Hunyuan write a reason into each chunk, and a stream that was cut after the
-/// first passed for whole. So did one of which nothing but `[DONE]` had come.
+/// `SenseNova`, `MiniMax` and Hunyuan write a reason into each chunk, and a stream that was cut
+/// after the first passed for whole. So did one of which nothing but `[DONE]` had come.
 #[test]
 fn a_stream_ends_only_where_the_provider_says_so() {
     for nothing in [json!(""), json!("null"), json!(null)] {
@@ -491,8 +491,8 @@ fn of_a_broken_stream_what_is_whole_is_kept() {
     assert_eq!((&*answer.message.text(), answer.message.parts().len()), ("Look", 2));
 }
 
-/// The text that was shown so far, whole calls, no thought without a signature: after every event of
-/// every golden.
+/// The text that was shown so far, whole calls, no thought without a signature: after every event
+/// of every golden.
 fn assert_broken(told: &[Event], answer: &Answer, whole: &Answer, name: &str) {
     assert_eq!(answer.message.text(), text(told), "{name}");
     assert_eq!(answer.stop, Stop::Broken, "{name}");

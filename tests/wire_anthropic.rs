@@ -583,7 +583,8 @@ fn untyped(media: Media) -> Media {
     Media { media_type, ..media }
 }
 
-/// Conversations that the format can hold: one message a turn, but for results and a text after them.
+/// Conversations that the format can hold: one message a turn, but for results and a text after
+/// them.
 fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let other = json!({"type": "anthropic", "anthropic": {"type": "web_search_tool_result", "content": []}});
     let other =
@@ -735,8 +736,9 @@ fn text_documents_are_written_as_their_text() {
     }
 }
 
-/// A system message in the middle of a conversation was moved into `system` even where the provider's
-/// row says that it takes one there: the cached prefix broke, and the instruction lost its place.
+/// A system message in the middle of a conversation was moved into `system` even where the
+/// provider's row says that it takes one there: the cached prefix broke, and the instruction lost
+/// its place.
 #[test]
 fn late_system_messages_stay_where_the_row_takes_them() {
     let messages = [

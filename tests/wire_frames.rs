@@ -45,8 +45,8 @@ fn what_is_cut_off_is_no_text() {
     assert_eq!(lines("{\"a\":1}\n{\"b\":"), [r#"{"a":1}"#]);
 }
 
-/// A request for a stream was answered by `{"error": ..}` and status 200: no line of it is an event, so
-/// that the stream seemed to have broken off.
+/// A request for a stream was answered by `{"error": ..}` and status 200: no line of it is an
+/// event, so that the stream seemed to have broken off.
 #[test]
 fn an_error_in_place_of_events_is_read() {
     assert_eq!(sse("{\"error\": 1}"), ["{\"error\": 1}"]);

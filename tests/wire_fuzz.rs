@@ -236,8 +236,8 @@ fn assert_silent(text: &str) {
     }
 }
 
-/// What a provider says of an error quotes what it was sent, and a document's own names went into the
-/// path of an error: all of it, however long it was.
+/// What a provider says of an error quotes what it was sent, and a document's own names went into
+/// the path of an error: all of it, however long it was.
 #[test]
 fn no_error_repeats_a_document() {
     let long = SECRET.repeat(50_000);
@@ -320,8 +320,8 @@ counted! {
     }
 }
 
-/// A message of the role `ai`, which OpenAI does not know and this crate does, was read and could not be
-/// written as JSON.
+/// A message of the role `ai`, which OpenAI does not know and this crate does, was read and could
+/// not be written as JSON.
 #[test]
 fn roles_that_only_this_crate_knows_are_kept_as_they_are() {
     for role in ["ai", "custom", "system", "user", "assistant", "tool", "function", "model", ""] {

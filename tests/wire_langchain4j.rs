@@ -1,4 +1,5 @@
-//! LangChain4j's stored JSON against the shapes that its own tests fix, and the laws of a wire format.
+//! LangChain4j's stored JSON against the shapes that its own tests fix, and the laws of a wire
+//! format.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -429,8 +430,8 @@ proptest! {
     }
 }
 
-/// A Java application on 1.4 failed at `contents` of a result, and could not read one message of the
-/// conversation. The fields are those of the message classes of 1.0.0 and 1.12.1.
+/// A Java application on 1.4 failed at `contents` of a result, and could not read one message of
+/// the conversation. The fields are those of the message classes of 1.0.0 and 1.12.1.
 #[test]
 fn older_releases_are_written_what_they_read() {
     let reasoning = signed("hm", "c2ln");

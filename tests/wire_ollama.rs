@@ -330,8 +330,8 @@ counted! {
         prop_assert_eq!(ollama::history(&json).unwrap(), messages);
     }
 
-    /// Whatever a memory holds becomes messages that this format reads, and reading and writing them
-    /// again changes nothing more.
+    /// Whatever a memory holds becomes messages that this format reads, and reading and writing
+    /// them again changes nothing more.
     #[test]
     fn anything_can_be_written(messages in wire_messages::messages()) {
         let text = serde_json::to_string(&Messages::of(&messages)).unwrap();

@@ -561,8 +561,8 @@ counted! {
         prop_assert_eq!(openai::history(&json).unwrap(), messages);
     }
 
-    /// Whatever a memory holds becomes a list of well-formed messages, with no key twice, and reading
-    /// it back changes nothing more.
+    /// Whatever a memory holds becomes a list of well-formed messages, with no key twice, and
+    /// reading it back changes nothing more.
     #[test]
     fn anything_can_be_written(messages in wire_messages::messages(), flags in any::<[bool; 6]>()) {
         let options = |mut view: Messages<'_>| {
@@ -595,8 +595,8 @@ counted! {
     }
 }
 
-/// Mistral's own client refused the audio that was written for it: OpenAI's is an object, Mistral's its
-/// data or address alone, and a history with that could not be read.
+/// Mistral's own client refused the audio that was written for it: OpenAI's is an object, Mistral's
+/// its data or address alone, and a history with that could not be read.
 #[test]
 fn audio_is_written_and_read_as_mistral_has_it() {
     let history = [Message::user([

@@ -458,8 +458,8 @@ fn debug_says_nothing_of_what_is_said() {
     assert!(debug.contains("metadata") && !debug.contains(SECRET) && !debug.contains("hi"));
 }
 
-/// A film, another model's thought and the name of a user were lost without a word: a strict request
-/// told the first and no other, and the report is about composing.
+/// A film, another model's thought and the name of a user were lost without a word: a strict
+/// request told the first and no other, and the report is about composing.
 #[test]
 fn all_losses_are_told_with_their_places() {
     use memory_prompt::message::{AiPart, Media, Part, Reasoning};

@@ -530,8 +530,9 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
     assert_eq!(json_of(&[run.into()]).as_array().unwrap().len(), 3);
 }
 
-/// A streamed patch, shell call or search for tools was stored as a call, and none was shown: a UI that
-/// follows the events waited for an answer that was there. Recorded streams of OpenAI's say so.
+/// A streamed patch, shell call or search for tools was stored as a call, and none was shown: a UI
+/// that follows the events waited for an answer that was there. Recorded streams of OpenAI's say
+/// so.
 #[test]
 fn calls_of_a_kind_of_their_own_are_shown() {
     let patch = json!({"type": "apply_patch_call", "id": "apc_1", "call_id": "c1", "status": "completed",

@@ -1,4 +1,5 @@
-//! Composing costs what is sent, allocates twice, and a stored message takes little more than its text.
+//! Composing costs what is sent, allocates twice, and a stored message takes little more than its
+//! text.
 
 use std::hint::black_box;
 
@@ -159,8 +160,8 @@ pub(crate) fn messages_are_small(claims: &mut Claims) {
     drop(memory);
 }
 
-/// A prompt that may send pins and a summary, of a conversation that has none, against one that sends
-/// neither; and one that sends both, of many messages and of few.
+/// A prompt that may send pins and a summary, of a conversation that has none, against one that
+/// sends neither; and one that sends both, of many messages and of few.
 pub(crate) fn pins_and_summaries_cost_little(claims: &mut Claims) {
     let asked_for = prompt(1000).with_pins().with_summary();
     let plain = prompt(1000);

@@ -1,4 +1,5 @@
-//! How a claim is measured: two pieces of work in turns, in one run, and the median of their ratios.
+//! How a claim is measured: two pieces of work in turns, in one run, and the median of their
+//! ratios.
 
 use std::fmt;
 use std::hint::black_box;
@@ -12,8 +13,8 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// For work of nanoseconds and microseconds: many runs that are much shorter than the system's time
-    /// slices, so that what else the machine does falls on few of them.
+    /// For work of nanoseconds and microseconds: many runs that are much shorter than the system's
+    /// time slices, so that what else the machine does falls on few of them.
     pub(crate) const FINE: Self = Self { runs: 1001, nanos: 200_000 };
     /// For many such works one after another.
     pub(crate) const SHORT: Self = Self { runs: 101, ..Self::FINE };
@@ -25,7 +26,8 @@ impl Pace {
 pub(crate) struct Found {
     /// Medians, in nanoseconds a call.
     pub(crate) nanos: [f64; 2],
-    /// The first to the second: the median of the runs, and what the middle half of them lies between.
+    /// The first to the second: the median of the runs, and what the middle half of them lies
+    /// between.
     pub(crate) ratio: f64,
     between: [f64; 2],
 }
@@ -46,8 +48,8 @@ impl Claims {
 
     /// How many messages are many.
     ///
-    /// As far into a block of a memory, which are of 64, as a hundred are: ten messages that lie on two
-    /// blocks instead of one cost a little more, however many there are.
+    /// As far into a block of a memory, which are of 64, as a hundred are: ten messages that lie on
+    /// two blocks instead of one cost a little more, however many there are.
     pub(crate) fn large(&self) -> u64 {
         100 + 64 * if self.quick { 150 } else { 15_624 }
     }

@@ -1,5 +1,5 @@
-//! What the README and the documentation claim about speed, measured: ratios inside one run, and one
-//! line a claim at the end.
+//! What the README and the documentation claim about speed, measured: ratios inside one run, and
+//! one line a claim at the end.
 //!
 //! ```text
 //! cargo bench -p memory-prompt-benches --bench claims --features sqlite                    two minutes

@@ -1,5 +1,5 @@
-//! PostgreSQL beside the same rows written and read by prepared statements by hand. It needs a server,
-//! whose address is `MEMORY_PROMPT_POSTGRES`.
+//! PostgreSQL beside the same rows written and read by prepared statements by hand. It needs a
+//! server, whose address is `MEMORY_PROMPT_POSTGRES`.
 
 use std::cell::Cell;
 use std::env;
@@ -25,7 +25,8 @@ const INSERT: &str = "INSERT INTO memory_prompt_by_hand
 const SELECT: &str = "SELECT payload FROM memory_prompt_by_hand WHERE conversation = $1
     ORDER BY seq DESC LIMIT 10";
 
-/// Each of 64 callers appends two messages and reads the last ten, eight times, over ten connections.
+/// Each of 64 callers appends two messages and reads the last ten, eight times, over ten
+/// connections.
 pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
     let Ok(address) = env::var("MEMORY_PROMPT_POSTGRES") else {
         claims.leave_out(CLAIM, "MEMORY_PROMPT_POSTGRES names no server");

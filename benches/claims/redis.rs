@@ -1,5 +1,5 @@
-//! Redis beside the same messages pushed to a list and read from it by hand. It needs a server, whose
-//! address is `MEMORY_PROMPT_REDIS`.
+//! Redis beside the same messages pushed to a list and read from it by hand. It needs a server,
+//! whose address is `MEMORY_PROMPT_REDIS`.
 
 use std::env;
 
@@ -17,11 +17,12 @@ const CALLERS: &str = "Redis: 64 callers / bare RPUSH and LRANGE, turns a second
 const ONE: &str = "Redis: one caller / bare RPUSH and LRANGE, time of a turn";
 const PREFIX: &str = "memory-prompt-claims";
 
-/// Each of 64 callers appends two messages and reads the last ten, eight times, over one connection; and
-/// one caller does alone, who waits for the way there and back.
+/// Each of 64 callers appends two messages and reads the last ten, eight times, over one
+/// connection; and one caller does alone, who waits for the way there and back.
 ///
-/// The goal is not what a list could have: an append is a script, which looks whether it was done before and
-/// whether it is late, and an entry of a stream is seven values. `store::redis` says what that takes.
+/// The goal is not what a list could have: an append is a script, which looks whether it was done
+/// before and whether it is late, and an entry of a stream is seven values. `store::redis` says
+/// what that takes.
 pub(crate) fn many_callers_cost_little(claims: &mut Claims) {
     let Ok(address) = env::var("MEMORY_PROMPT_REDIS") else {
         for claim in [CALLERS, ONE] {

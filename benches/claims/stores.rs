@@ -1,5 +1,5 @@
-//! The last 10 of many cost what the last 10 of few cost, in every store; one conversation of many is
-//! found at once; and what goes through all of them takes as long as there are.
+//! The last 10 of many cost what the last 10 of few cost, in every store; one conversation of many
+//! is found at once; and what goes through all of them takes as long as there are.
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
@@ -51,9 +51,10 @@ fn last_10(claims: &Claims, name: &str, store: &dyn ChatMemoryStore) -> f64 {
     found.ratio
 }
 
-/// Asks conversations for nothing, one after another, in an order that has nothing to do with that in which they
-/// began, so that nothing of the one before helps: through the store, those that somebody holds, and those
-/// that a plain map of texts leads to. The differences are what finding them costs.
+/// Asks conversations for nothing, one after another, in an order that has nothing to do with that
+/// in which they began, so that nothing of the one before helps: through the store, those that
+/// somebody holds, and those that a plain map of texts leads to. The differences are what finding
+/// them costs.
 pub(crate) fn one_of_many_is_found(claims: &mut Claims) {
     let count = if claims.quick { 10_000 } else { 1_000_000 };
     let store = InMemoryStore::new();
@@ -115,8 +116,8 @@ pub(crate) fn listing_and_purging_are_linear(claims: &mut Claims) {
 
 fn linear(claims: &mut Claims, name: &str, open: &dyn Fn(usize) -> Box<dyn ChatMemoryStore>) {
     let half = if claims.quick { 2_000 } else { 300_000 };
-    // What else the machine does falls on one of them; the best of three is what it takes, and they take
-    // turns, since an hour of the machine is not like the next one.
+    // What else the machine does falls on one of them; the best of three is what it takes, and they
+    // take turns, since an hour of the machine is not like the next one.
     let runs =
         [0, 2, 4].map(|i| [(i, half), (i + 1, 2 * half)].map(|(i, n)| list_and_purge(&open(i), n)));
     let best = |of: usize| {

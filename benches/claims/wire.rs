@@ -48,8 +48,8 @@ pub(crate) fn writing_costs_no_more_than_a_value(claims: &mut Claims) {
     }
 }
 
-/// A whole request, with tools beside the messages. Its definitions are values, so that what differs is
-/// what a message costs.
+/// A whole request, with tools beside the messages. Its definitions are values, so that what
+/// differs is what a message costs.
 pub(crate) fn a_request_costs_no_more_than_a_value(claims: &mut Claims) {
     let parameters = serde_json::json!({"type": "object", "required": ["city"], "properties": {
         "city": {"type": "string"}, "day": {"type": "integer", "minimum": 0, "maximum": 7}}});

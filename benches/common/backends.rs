@@ -14,8 +14,8 @@ use crate::folder::Folder;
 /// A store to measure.
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// Opens it. What is kept in files is kept in this folder, and what is kept on a server is measured
-    /// where the environment gives its address. Or says why it is left out.
+    /// Opens it. What is kept in files is kept in this folder, and what is kept on a server is
+    /// measured where the environment gives its address. Or says why it is left out.
     pub(crate) open: fn(&Folder) -> Opened,
 }
 

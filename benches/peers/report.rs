@@ -1,8 +1,8 @@
 //! Measures all contestants in turns and writes what came of it: a table, and a chart of it.
 //!
-//! `report [--quick] FOLDER COMMAND...`, as `run` beside this file calls it. With the argument `list` a
-//! command lists its contestants, with the id of one of them it is that one. `!PEERS: REASON` stands for
-//! those that can't be run.
+//! `report [--quick] FOLDER COMMAND...`, as `run` beside this file calls it. With the argument
+//! `list` a command lists its contestants, with the id of one of them it is that one. `!PEERS:
+//! REASON` stands for those that can't be run.
 
 #![allow(clippy::unwrap_used)] // a bench that panics has failed
 #![allow(clippy::cast_precision_loss)] // no number here comes near 2^53

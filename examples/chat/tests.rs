@@ -1,4 +1,5 @@
-//! The terminal chat as its users have it, without network and key: by lines, and in a real terminal.
+//! The terminal chat as its users have it, without network and key: by lines, and in a real
+//! terminal.
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
@@ -102,8 +103,8 @@ fn ask(chat: &mut PtySession, line: &str, answer: &str) -> String {
     chat.exp_string("> ").unwrap()
 }
 
-/// A line can be corrected before it is sent, an earlier one comes back, also another day, and Ctrl-C
-/// leaves the line that is being written.
+/// A line can be corrected before it is sent, an earlier one comes back, also another day, and
+/// Ctrl-C leaves the line that is being written.
 #[test]
 fn lines_are_edited_and_come_back() {
     let folder = Folder::new();
@@ -199,7 +200,8 @@ fn it_shows_what_a_server_says() {
     assert!(asked.contains("Once upon ") && asked.contains("Tell me a story."), "{asked}");
 }
 
-/// What breaks off is an error with its reason, nothing of it is stored, and the next question is answered.
+/// What breaks off is an error with its reason, nothing of it is stored, and the next question is
+/// answered.
 #[test]
 fn it_goes_on_behind_what_goes_wrong_at_a_server() {
     let (folder, stub) = (Folder::new(), Stub::start());

@@ -111,8 +111,8 @@ pub(crate) fn is_late(error: &Error) -> bool {
     matches!(error.source(), Some(source) if source.is::<Elapsed>())
 }
 
-/// A model with a time for all that it is asked. What is stored is not timed: whoever gives that up does
-/// not know whether it was.
+/// A model with a time for all that it is asked. What is stored is not timed: whoever gives that up
+/// does not know whether it was.
 pub(crate) struct Timed {
     speaker: Speaker,
     until: Instant,

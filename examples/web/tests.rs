@@ -285,8 +285,8 @@ async fn a_restart_keeps_what_was_answered_and_no_half_turn() {
     restarts(folder.file("web.db").to_str().unwrap(), &folder).await;
 }
 
-/// A server that dies between two tools: what it has booked stays booked, is not booked again, and is
-/// not denied.
+/// A server that dies between two tools: what it has booked stays booked, is not booked again, and
+/// is not denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_between_two_tools_books_nothing_twice() {
     let folder = Folder::new();
@@ -437,9 +437,9 @@ async fn a_server_of_models_is_asked_by_the_same_parts() {
     assert!(!web.log().contains("secret"), "{}", web.log());
 }
 
-/// An answer was read to the end of its connection: a server that stayed open behind `[DONE]` took all the
-/// time of the turn, and then the answer that was paid for was lost; one that cut it there made of a whole
-/// answer a broken one.
+/// An answer was read to the end of its connection: a server that stayed open behind `[DONE]` took
+/// all the time of the turn, and then the answer that was paid for was lost; one that cut it there
+/// made of a whole answer a broken one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_ends_where_it_says_so() {
     let folder = Folder::new();
@@ -480,8 +480,8 @@ async fn messages_go_nowhere_else() {
     assert_eq!(web.history("ada").await, []);
 }
 
-/// The time of a turn was that of its commit too: where a store took long, the tab was told that the time
-/// is up, the turn was stored all the same, and who asked again had it twice.
+/// The time of a turn was that of its commit too: where a store took long, the tab was told that
+/// the time is up, the turn was stored all the same, and who asked again had it twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_takes_long_to_store_is_waited_for() {
     let folder = Folder::new();

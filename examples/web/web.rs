@@ -65,8 +65,8 @@ fn failed(error: Error) -> Failed {
 }
 
 impl App {
-    /// Answers a question, within a budget of tokens, rounds and time. Other tabs may ask meanwhile:
-    /// all turns are kept whole, one behind the other.
+    /// Answers a question, within a budget of tokens, rounds and time. Other tabs may ask
+    /// meanwhile: all turns are kept whole, one behind the other.
     async fn answer(&self, user: String, asks: String, to: Sender<Told>) -> Told {
         let prompt = MemoryPrompt::new_async(self.store.memory(user.into()).map_err(failed)?)
             .system("You are a terse receptionist.")
@@ -89,8 +89,8 @@ impl App {
         Ok(("done", json!({"ended": done.ended, "positions": done.positions, "usage": done.usage})))
     }
 
-    /// Ends what a process left behind that died: nobody can still run it where nothing has happened
-    /// for longer than a turn may take. What it has done is kept.
+    /// Ends what a process left behind that died: nobody can still run it where nothing has
+    /// happened for longer than a turn may take. What it has done is kept.
     async fn end_dead_turns(&self, chat: &Conversation<dyn AsyncChatMemory>) -> Result<(), Error> {
         let prompt = chat.prompt();
         let info = self.store.info(prompt.memory().id()).await?;

@@ -25,11 +25,12 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 ///
 /// A future that is dropped (by a timeout, say) does not stop the work it has begun: an append is
 /// then done or not done, and the batch is still with the caller. (So that it can be, the batch is
-/// copied.) For those who go through an adapter of the store it is not done later, though: work that no thread has taken up yet is dropped with its
-/// future, and a later change of the same conversation, through this adapter or another one of its
-/// store, waits until what was left running has ended. A purge waits for nobody, and nobody for it.
-/// Over a `SqliteStore` that holds among processes too: what was dropped while another process wrote
-/// is not done when that has finished.
+/// copied.) For those who go through an adapter of the store it is not done later, though: work
+/// that no thread has taken up yet is dropped with its future, and a later change of the same
+/// conversation, through this adapter or another one of its store, waits until what was left
+/// running has ended. A purge waits for nobody, and nobody for it. Over a `SqliteStore` that holds
+/// among processes too: what was dropped while another process wrote is not done when that has
+/// finished.
 ///
 /// Outside a tokio runtime every operation is an error.
 ///

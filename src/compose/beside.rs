@@ -127,8 +127,8 @@ impl Composer {
         self.pins.then_some(pins::SLOT).into_iter().chain(summary)
     }
 
-    /// Returns the names of the slots that a read is to name besides where what it shows ends before
-    /// what is stored by now.
+    /// Returns the names of the slots that a read is to name besides where what it shows ends
+    /// before what is stored by now.
     pub(crate) fn earlier_slots(&self) -> Option<&'static str> {
         self.summary.then_some(summary::EARLIER_SLOT)
     }

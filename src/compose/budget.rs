@@ -22,10 +22,10 @@ use room::TokenRoom;
 /// A number of tokens that a prompt may have, and what gives way when it has more.
 ///
 /// The budget bounds everything that is sent: tool definitions, system message, history,
-/// temporaries and what the provider adds for the reply. The oldest tool groups and messages leave first, and no more of
-/// them than the budget demands. The newest user message and the newest group stay; where they
-/// alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them where truncation is
-/// on.
+/// temporaries and what the provider adds for the reply. The oldest tool groups and messages leave
+/// first, and no more of them than the budget demands. The newest user message and the newest group
+/// stay; where they alone are too much, the build fails with [`ErrorKind::Budget`], or cuts them
+/// where truncation is on.
 ///
 /// A tool group or message that has more than half of all the room for history, and does not fit
 /// beside what is newer, is left out alone: one page that is too long does not silence everything
@@ -61,8 +61,8 @@ impl Budget {
         Self { tokens, reserve: 0, marks: None, cut_first: false }
     }
 
-    /// Returns the same budget with this many tokens kept free for the answer. Tool definitions need
-    /// no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
+    /// Returns the same budget with this many tokens kept free for the answer. Tool definitions
+    /// need no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
     ///
     /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each
     /// build is an error.

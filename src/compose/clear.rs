@@ -16,8 +16,8 @@ use crate::window::NotReady;
 ///
 /// In a tool loop most of a prompt is what tools said rounds ago. A placeholder in its place names
 /// the position and the length of what was there, so that a model that needs it again can
-/// [read it back](crate::history::ReadBack). Calls and groups stay whole, and nothing changes in the
-/// memory.
+/// [read it back](crate::history::ReadBack). Calls and groups stay whole, and nothing changes in
+/// the memory.
 ///
 /// ```
 /// use memory_prompt::{Clear, DefaultChatMemory, MemoryPrompt, Message, ToolCall, Window};

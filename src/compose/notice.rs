@@ -9,9 +9,10 @@ use crate::message::Message;
 /// A line before the window that says how many earlier messages are not shown.
 ///
 /// A model that does not know that there is more can neither ask for it nor
-/// [search it](crate::history::SearchHistory). The number is rounded down to steps, so that the line
-/// changes no more often than that; it counts positions, of which the application may keep some for
-/// itself. The summary and pins of what is older stand before it, and stay in a cache when it changes.
+/// [search it](crate::history::SearchHistory). The number is rounded down to steps, so that the
+/// line changes no more often than that; it counts positions, of which the application may keep
+/// some for itself. The summary and pins of what is older stand before it, and stay in a cache when
+/// it changes.
 ///
 /// ```
 /// use memory_prompt::compose::Notice;

@@ -262,8 +262,8 @@ impl<'a> Shaping<'a> {
         Ok(Some(changed(&item, copy)))
     }
 
-    /// Returns the message without the parts that are another provider's own, or `None` where nothing
-    /// is left of it.
+    /// Returns the message without the parts that are another provider's own, or `None` where
+    /// nothing is left of it.
     fn without_foreign(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };

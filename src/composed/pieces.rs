@@ -123,7 +123,8 @@ impl Pieces {
         }
     }
 
-    /// Hands out the messages in order, given the records that the stretches are of, until one fails.
+    /// Hands out the messages in order, given the records that the stretches are of, until one
+    /// fails.
     ///
     /// A writer of some hundred bytes a message notices what a walk costs: here a stretch is a loop
     /// over a slice.

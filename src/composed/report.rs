@@ -25,8 +25,8 @@ use crate::text::Grouped;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// Every position that the memory holds is accounted for: `stored` is the sum of `covered`, `older`,
-/// `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
+/// Every position that the memory holds is accounted for: `stored` is the sum of `covered`,
+/// `older`, `over_budget`, `sent`, `left_out`, `private` and `unreadable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -355,7 +355,8 @@ pub enum How {
     Arguments,
     /// White space at its end was left out, because it ends the prompt.
     Trimmed,
-    /// A user message that nobody said was put behind it, because a prompt does not end in an answer.
+    /// A user message that nobody said was put behind it, because a prompt does not end in an
+    /// answer.
     Closed,
     /// Each of its calls is an answer of its own, before its result.
     Split,

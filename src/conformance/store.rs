@@ -253,7 +253,8 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
         let latest = memory.latest(1).unwrap();
         assert_eq!(latest.messages().next().map(Message::text).as_deref(), Some("new"));
     }
-    // However long the purge takes: from its first append on it is active, and goes on where it was.
+    // However long the purge takes: from its first append on it is active, and goes on where it
+    // was.
     for round in 0..20 {
         let memory = store.memory(format!("{ID}:goes on:{round}").into()).unwrap();
         append(&*memory, 0..1);

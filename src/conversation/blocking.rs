@@ -64,11 +64,12 @@ impl Conversation {
     /// Bounds the time of each call; there is no bound unless set.
     ///
     /// A closure can't be stopped, so it goes on, on its thread. The model is told that its outcome
-    /// is not known, and its result, when it comes, is appended behind the turn: it takes that place
-    /// in later prompts. While 32 of them go on, no other call is run, and the model is told so.
+    /// is not known, and its result, when it comes, is appended behind the turn: it takes that
+    /// place in later prompts. While 32 of them go on, no other call is run, and the model is told
+    /// so.
     ///
-    /// A result that comes when the process is gone is lost, and its outcome stays unknown, as the memory
-    /// says: [`finish`](Self::finish) waits before that.
+    /// A result that comes when the process is gone is lost, and its outcome stays unknown, as the
+    /// memory says: [`finish`](Self::finish) waits before that.
     #[must_use]
     pub fn call_timeout(mut self, timeout: Duration) -> Self {
         self.settings.timeout = Some(timeout);
@@ -82,8 +83,8 @@ impl Conversation {
     /// # Errors
     ///
     /// [`Model`](crate::ErrorKind::Model), or the model's own where that is an
-    /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not repeatable.
-    /// [`Error::remains`](crate::Error::remains) says which.
+    /// [`Error`](crate::Error): nothing is stored then, unless a tool has run that is not
+    /// repeatable. [`Error::remains`](crate::Error::remains) says which.
     /// [`Busy`](crate::ErrorKind::Busy), if so [set](Self::at_once). And those of
     /// [`Turn::next`].
     pub fn say(&self, question: impl Into<Turn>) -> Result<Done> {
@@ -127,8 +128,8 @@ impl Conversation {
     ///
     /// # Errors
     ///
-    /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is stored
-    /// but its slot.
+    /// As [`say`](Self::say). The turn stays where it was, and can be run again; nothing of it is
+    /// stored but its slot.
     pub fn run(&self, turn: &mut Turn, on_event: impl FnMut(Event) + Send) -> Result<Done> {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
@@ -156,10 +157,10 @@ impl Conversation {
         }
     }
 
-    /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns the
-    /// number of results that are not stored by then: of tools that still go on, of turns that are parked
-    /// or may be run again, and those that the memory refuses. Before a process ends it is the last thing
-    /// to do; none of them is given up by it.
+    /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns
+    /// the number of results that are not stored by then: of tools that still go on, of turns that
+    /// are parked or may be run again, and those that the memory refuses. Before a process ends it
+    /// is the last thing to do; none of them is given up by it.
     ///
     /// ```
     /// use std::time::Duration;

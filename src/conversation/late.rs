@@ -192,8 +192,8 @@ pub struct Late {
     left: Arc<Left>,
 }
 
-/// So many results are kept for turns that may be stored yet, and so many for another try. Nobody says
-/// when a turn is given up.
+/// So many results are kept for turns that may be stored yet, and so many for another try. Nobody
+/// says when a turn is given up.
 const MOST_KEPT: usize = 256;
 
 /// While so many tools run on, no other one is begun that could: each has a thread.
@@ -224,7 +224,8 @@ impl Late {
         self.left.send_again();
     }
 
-    /// Waits so long for the tools that run on, and returns the number of results that are not stored.
+    /// Waits so long for the tools that run on, and returns the number of results that are not
+    /// stored.
     pub(super) fn finish(&self, timeout: Duration) -> usize {
         let until = Instant::now().checked_add(timeout);
         let mut counted = self.left.0.lock();

@@ -1,8 +1,9 @@
-//! Tells what conversations do, with the feature `tracing`, to whoever listens: in spans by the names of
-//! OpenTelemetry's conventions for generative AI (1.41, where they are in development still).
+//! Tells what conversations do, with the feature `tracing`, to whoever listens: in spans by the
+//! names of OpenTelemetry's conventions for generative AI (1.41, where they are in development
+//! still).
 //!
-//! Neither a text nor the id of a conversation is told unless asked for, nor the words of an error: only
-//! its kind.
+//! Neither a text nor the id of a conversation is told unless asked for, nor the words of an error:
+//! only its kind.
 
 use crate::error::Result;
 use crate::turn::{Ask, Call, Done, Reply};

@@ -20,11 +20,11 @@ const GREEN: &str = "32";
 
 /// A prompt, or a report, as lines for a terminal.
 ///
-/// Of a prompt it shows what its [page](Prompt::html) shows, each text by its beginning; of a report
-/// what the report writes, and no text of a message.
+/// Of a prompt it shows what its [page](Prompt::html) shows, each text by its beginning; of a
+/// report what the report writes, and no text of a message.
 ///
-/// A text stands behind a bar, so that none can pose as a line of ours. It can't move the cursor, change
-/// a colour or turn the direction of writing: pictures stand for the characters that could.
+/// A text stands behind a bar, so that none can pose as a line of ours. It can't move the cursor,
+/// change a colour or turn the direction of writing: pictures stand for the characters that could.
 #[derive(Clone, Copy)]
 #[must_use]
 pub struct Outline<'a> {

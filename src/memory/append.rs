@@ -148,8 +148,8 @@ impl Append {
     /// the same position, it knows nothing: close an import before anybody else uses it, or with
     /// [`since`](Self::since) what the import saw last.
     ///
-    /// The next purge goes by this time, and one in the future keeps it until then. Leave the closing out to keep an import as long as what is
-    /// said today.
+    /// The next purge goes by this time, and one in the future keeps it until then. Leave the
+    /// closing out to keep an import as long as what is said today.
     pub fn closing(end: u64, active: SystemTime) -> Self {
         Self { expected: Some(end), active: Some(active), ..Self::default() }
     }
@@ -164,10 +164,10 @@ impl Append {
     /// Gives the append an id, by which it is recognised where it comes again.
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
-    /// A conversation knows as many of them as its memory's [`Limits::ids`] says, mostly 64: one that
-    /// comes again behind so many others is a new one. Each [turn](crate::Turn) takes one. So an
-    /// import of more batches that is begun again needs [`expecting`](Self::expecting) besides, or
-    /// goes on from [`next_position`](super::ChatMemoryExt::next_position).
+    /// A conversation knows as many of them as its memory's [`Limits::ids`] says, mostly 64: one
+    /// that comes again behind so many others is a new one. Each [turn](crate::Turn) takes one. So
+    /// an import of more batches that is begun again needs [`expecting`](Self::expecting) besides,
+    /// or goes on from [`next_position`](super::ChatMemoryExt::next_position).
     ///
     /// What comes again is recognised by its id alone: other messages or slots under a known id are
     /// taken for the first ones, and are not stored.
@@ -200,8 +200,8 @@ impl Append {
         self
     }
 
-    /// Gives each message its time, system messages included. It is kept to the millisecond; one before
-    /// 1970 is kept as 1970.
+    /// Gives each message its time, system messages included. It is kept to the millisecond; one
+    /// before 1970 is kept as 1970.
     #[must_use]
     pub fn with_times(mut self, times: impl IntoIterator<Item = SystemTime>) -> Self {
         self.times = times.into_iter().collect();

@@ -139,8 +139,8 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
         && a.truncated == b.truncated
 }
 
-/// Returns the positions of the tool groups of which a result is cleared: nothing of it is sent, and
-/// it is quoted with its call.
+/// Returns the positions of the tool groups of which a result is cleared: nothing of it is sent,
+/// and it is quoted with its call.
 fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
     let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();

@@ -27,8 +27,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///   message of the user that says what it is.
     /// - **The window** reaches back to what is covered, however few messages it would send by
     ///   itself, up to [four times](crate::Composer::summary_reach) as many, and never sends less
-    ///   of what is not covered than it would by itself. Where more is not covered the [report](crate::Report::older) says how much; beyond that the start moves in
-    ///   steps. A window [`exactly`](crate::Window::exactly) stays what it is.
+    ///   of what is not covered than it would by itself. Where more is not covered the
+    ///   [report](crate::Report::older) says how much; beyond that the start moves in steps. A
+    ///   window [`exactly`](crate::Window::exactly) stays what it is.
     /// - **A budget** counts the summary before the history.
     /// - **Pins** are sent, covered or not, and [recall](crate::recall) finds what is covered.
     #[must_use]
@@ -94,7 +95,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 }
 
-/// Returns the append that sets both slots. Who has the slot of the newest summary has the other too.
+/// Returns the append that sets both slots. Who has the slot of the newest summary has the other
+/// too.
 fn setting([current, earlier]: [Vec<u8>; 2], expected: Expected) -> Append {
     let append = Append::default().set_slot(SLOT, current, expected);
     append.set_slot(EARLIER_SLOT, earlier, Expected::Any)

@@ -344,8 +344,8 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     }
 }
 
-/// Returns whether the message holds anything that only one provider could understand: nearly none do,
-/// and it is asked of each message that is sent.
+/// Returns whether the message holds anything that only one provider could understand: nearly none
+/// do, and it is asked of each message that is sent.
 #[inline]
 pub(crate) fn may_be_private(message: &Message) -> bool {
     match message {

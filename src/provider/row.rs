@@ -67,13 +67,14 @@ pub struct Row {
     pub system: bool,
     /// True where a system message may stand among the others.
     ///
-    /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but each
-    /// of them has to stand directly behind a user message or tool results, before an answer or at the
-    /// end, and beside no other: an application that appends them there sets this in a row
-    /// [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8; older models answer
-    /// 400, and by public notes of the client's users Sonnet 5 does not take them either.) It is no
-    /// default for such models because the composer does not keep these places: it moves no system
-    /// message, and a window, a pin or a late result may part one from the message that it follows.
+    /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but
+    /// each of them has to stand directly behind a user message or tool results, before an answer
+    /// or at the end, and beside no other: an application that appends them there sets this in a
+    /// row [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8; older models
+    /// answer 400, and by public notes of the client's users Sonnet 5 does not take them either.)
+    /// It is no default for such models because the composer does not keep these places: it moves
+    /// no system message, and a window, a pin or a late result may part one from the message that
+    /// it follows.
     ///
     /// ```
     /// use memory_prompt::provider::Row;
@@ -336,7 +337,8 @@ pub enum Files {
     Data,
     /// The same, or by address in the place of the data.
     Address,
-    /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address alone.
+    /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address
+    /// alone.
     Document,
 }
 

@@ -44,8 +44,8 @@ pub(super) const COMPATIBLE: Row = Row {
     private: PrivateFields::NONE,
 };
 
-/// "Expected a string with maximum length 40" for the id of a call, by many public reports, of Azure
-/// too.
+/// "Expected a string with maximum length 40" for the id of a call, by many public reports, of
+/// Azure too.
 pub(super) const OPENAI: Row = Row {
     ids: Ids::AtMost40,
     max_tokens: MaxTokens::MaxCompletionTokens,
@@ -212,7 +212,8 @@ pub(super) const LLAMA_CPP: Row = Row {
 };
 
 /// Returns the version of a model of this family by its name: `claude-opus-4-8` is (4, 8),
-/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no version.
+/// `claude-3-5-haiku` (3, 5), `claude-sonnet-5` (5, 0), `gemini-2.5-pro` (2, 5). A date is no
+/// version.
 pub(super) fn version(family: &str, model: &str) -> Option<(u32, u32)> {
     let at = model.rfind(family)?;
     let words = model[at..].split(|c: char| !c.is_ascii_alphanumeric()).skip(1);

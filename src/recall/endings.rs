@@ -32,8 +32,8 @@ impl Endings {
     /// Returns a rule of your own, for example a stemmer: a function of a word in lower case.
     /// Change the name when the rule changes, so that no index of the old one is used.
     ///
-    /// It runs while the index of the conversation is locked: it must not use the [`Recall`] that it
-    /// is set in.
+    /// It runs while the index of the conversation is locked: it must not use the [`Recall`] that
+    /// it is set in.
     ///
     /// [`Recall`]: super::Recall
     pub fn own(name: &'static str, rule: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {

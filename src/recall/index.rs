@@ -180,7 +180,8 @@ fn doc_of(index: usize) -> Doc {
     Doc::try_from(index).unwrap_or(Doc::MAX)
 }
 
-/// Returns whether a message can be recalled: it is neither an instruction nor the application's own.
+/// Returns whether a message can be recalled: it is neither an instruction nor the application's
+/// own.
 pub(super) fn is_searched(message: &Message, with_tools: bool) -> bool {
     match message {
         Message::User(_) | Message::Ai(_) => true,

@@ -34,8 +34,8 @@ const MOST: usize = 128;
 const END: usize = 16 << 10;
 
 impl Question {
-    /// Asks for the words of a text. Of one with very many it is those of both its ends: a page that
-    /// is pasted has its question before or behind it.
+    /// Asks for the words of a text. Of one with very many it is those of both its ends: a page
+    /// that is pasted has its question before or behind it.
     pub(super) fn ask_all(&mut self, text: &str, endings: &Endings, weight: f32) {
         let (first, rest) = text.split_at(floor_char_boundary(text, END));
         let last = floor_char_boundary(rest, rest.len().saturating_sub(END));

@@ -58,7 +58,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes the next records of one run, at most `n`, and returns their cells: none only at the end.
+    /// Passes the next records of one run, at most `n`, and returns their cells: none only at the
+    /// end.
     pub(crate) fn cells(&mut self, n: usize) -> &'a [Cell] {
         let cells = self.cells.get(..n).unwrap_or(self.cells);
         self.advance(cells.len());

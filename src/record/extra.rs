@@ -75,7 +75,8 @@ impl Snapshot {
         }
     }
 
-    /// Adds the messages of a turn, which are not stored: at their positions others may stand by now.
+    /// Adds the messages of a turn, which are not stored: at their positions others may stand by
+    /// now.
     pub(crate) fn stage(&mut self, staged: Records) {
         let (stored, n) = (self.end, staged.len() as u64);
         if let Some(extra) = &mut self.extra {

@@ -1,8 +1,9 @@
 //! This module keeps conversations in Apache Cassandra, beyond one machine.
 //!
-//! The driver is that of ScyllaDB, [`scylla`] 1.9, which speaks to both. The tests run on Apache Cassandra
-//! 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there too, for which
-//! some versions want a keyspace without tablets: create it beforehand.
+//! The driver is that of ScyllaDB, [`scylla`] 1.9, which speaks to both. The tests run on Apache
+//! Cassandra
+//! 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there too, for
+//! which some versions want a keyspace without tablets: create it beforehand.
 //!
 //! # The tables
 //!
@@ -27,47 +28,52 @@
 //! WHERE id = 'support:u1001:c2002' AND seq >= 0 AND seq < 9223372036854775807 LIMIT 10;
 //! ```
 //!
-//! The newest messages lie beside the head, 500 to 1,000 of them once there are so many, and the others in
-//! buckets, so that no partition grows with a conversation, and the newest 500 are one query, which meets
-//! neither slots nor ids. An id is a key as it is, but for the empty one and those that begin with NUL,
-//! which have a NUL put in front.
+//! The newest messages lie beside the head, 500 to 1,000 of them once there are so many, and the
+//! others in buckets, so that no partition grows with a conversation, and the newest 500 are one
+//! query, which meets neither slots nor ids. An id is a key as it is, but for the empty one and
+//! those that begin with NUL, which have a NUL put in front.
 //!
-//! A keyspace that is not there is created; where many programs start at once let one of them do it first,
-//! since Cassandra itself does not order changes of a schema that several make at the same time. The
-//! version is looked at when a store is opened. One of a later version is refused, and nothing is written.
-//! One of version 1 is brought up to date, which takes a walk over all heads: stop the programs that use
-//! version 1 before. Any that is forgotten is refused by the server from then on, since a column is gone
-//! that all its statements name; that is how a later version keeps this one away, too, since the driver
-//! opens its connections by itself.
+//! A keyspace that is not there is created; where many programs start at once let one of them do it
+//! first, since Cassandra itself does not order changes of a schema that several make at the same
+//! time. The version is looked at when a store is opened. One of a later version is refused, and
+//! nothing is written. One of version 1 is brought up to date, which takes a walk over all heads:
+//! stop the programs that use version 1 before. Any that is forgotten is refused by the server from
+//! then on, since a column is gone that all its statements name; that is how a later version keeps
+//! this one away, too, since the driver opens its connections by itself.
 //!
 //! # Why it holds
 //!
 //! Every change of a conversation is one conditional batch in its partition: it replaces the head's
-//! `version`, a random one, *if that is still the one which its maker saw*, and it adds or removes messages
-//! beside the head. The replicas agree on each such batch (Paxos) and make it whole or not at all.
+//! `version`, a random one, *if that is still the one which its maker saw*, and it adds or removes
+//! messages beside the head. The replicas agree on each such batch (Paxos) and make it whole or not
+//! at all.
 //!
-//! - *Batches are whole, contiguous and in order*, since each begins at the `end` of the head that it
-//!   replaces, and only one can replace it. `expected` is compared with the same head.
-//! - *Slots and ids* are rows beside it, changed by the same batch. An append that names some looks at the
-//!   head and at them in one query, so what it compares holds if the head is still the one that it saw.
-//! - *A read is of one moment.* It takes the head and the newest messages in one query, and the others by
-//!   position. Messages never change and positions have no gaps; so if all positions between `start` and
-//!   `end` are there, it is what the head stands for, and if one is missing, the head has changed: it
-//!   reads again. (If the head has not, though the replicas were made to agree on it, the row is lost, and
-//!   reported as such.) Slots and single messages are a second query at the same time, which tells the
-//!   head's version too: where the two differ, it reads again.
-//! - *Messages are moved* by copying them into a bucket first, then by a change of the head that says so
-//!   and removes them beside it. Two who do it at once copy the same; one who dies has copied in vain.
-//! - *An answer that gets lost* is no loss: the change is sent again as it was. The version which it
-//!   replaces never comes back, so it is made once at most; and if it turns out not to be the latest any
-//!   more, its id tells whether it was made, or the first message of a batch does by `attempt`. Only where
-//!   those are gone too, or where nobody answers, is an append
-//!   [`Unacknowledged`](ErrorKind::Unacknowledged): to do it once and once only, do it again under the
-//!   same id.
-//! - *What a crash leaves* the head knows. The buckets from `swept` on may still be there, though they were
-//!   evicted: the next eviction removes them. Of a conversation that is deleted and has buckets, the head
-//!   stays, as `ended`, until they are removed: it is no more for everybody, and whoever comes by, an append,
-//!   a delete or [`purge_inactive`](AsyncChatMemoryStore::purge_inactive), goes on with that.
+//! - *Batches are whole, contiguous and in order*, since each begins at the `end` of the head that
+//!   it replaces, and only one can replace it. `expected` is compared with the same head.
+//! - *Slots and ids* are rows beside it, changed by the same batch. An append that names some looks
+//!   at the head and at them in one query, so what it compares holds if the head is still the one
+//!   that it saw.
+//! - *A read is of one moment.* It takes the head and the newest messages in one query, and the
+//!   others by position. Messages never change and positions have no gaps; so if all positions
+//!   between `start` and `end` are there, it is what the head stands for, and if one is missing,
+//!   the head has changed: it reads again. (If the head has not, though the replicas were made to
+//!   agree on it, the row is lost, and reported as such.) Slots and single messages are a second
+//!   query at the same time, which tells the head's version too: where the two differ, it reads
+//!   again.
+//! - *Messages are moved* by copying them into a bucket first, then by a change of the head that
+//!   says so and removes them beside it. Two who do it at once copy the same; one who dies has
+//!   copied in vain.
+//! - *An answer that gets lost* is no loss: the change is sent again as it was. The version which
+//!   it replaces never comes back, so it is made once at most; and if it turns out not to be the
+//!   latest any more, its id tells whether it was made, or the first message of a batch does by
+//!   `attempt`. Only where those are gone too, or where nobody answers, is an append
+//!   [`Unacknowledged`](ErrorKind::Unacknowledged): to do it once and once only, do it again under
+//!   the same id.
+//! - *What a crash leaves* the head knows. The buckets from `swept` on may still be there, though
+//!   they were evicted: the next eviction removes them. Of a conversation that is deleted and has
+//!   buckets, the head stays, as `ended`, until they are removed: it is no more for everybody, and
+//!   whoever comes by, an append, a delete or
+//!   [`purge_inactive`](AsyncChatMemoryStore::purge_inactive), goes on with that.
 //!
 //! `conversation` is changed by conditional batches and nothing else; do likewise when you repair
 //! something by hand (`IF EXISTS`), since these have clocks of their own.
@@ -75,44 +81,44 @@
 //! # What is promised
 //!
 //! - With [`Consistency::Quorum`](scylla::statement::Consistency::Quorum) and
-//!   [`SerialConsistency::Serial`](scylla::statement::SerialConsistency::Serial), the defaults, what was
-//!   acknowledged is on a majority of replicas and survives the loss of any minority; what one appends,
-//!   all others read at once, wherever they are. With three replicas one may die, and everything goes on; with two
-//!   dead, reads and changes are errors until one is back. In one data centre `LocalQuorum` and
-//!   `LocalSerial` promise the same.
+//!   [`SerialConsistency::Serial`](scylla::statement::SerialConsistency::Serial), the defaults,
+//!   what was acknowledged is on a majority of replicas and survives the loss of any minority; what
+//!   one appends, all others read at once, wherever they are. With three replicas one may die, and
+//!   everything goes on; with two dead, reads and changes are errors until one is back. In one data
+//!   centre `LocalQuorum` and `LocalSerial` promise the same.
 //! - An acknowledged write is on the disk of each replica that acknowledged it only with
-//!   `commitlog_sync: batch` or `group`. Cassandra's default, `periodic`, writes it there within ten
-//!   seconds: one crashed machine loses nothing that the others have, all of them at once may.
-//! - A change costs a read and one round of agreement, some four round trips between replicas; and two who
-//!   change one conversation at once wait for each other, in one process for free, in several by trying again.
-//!   Different conversations have nothing to do with each other.
-//! - *The time of an append* is that of the node that takes it, of its messages and of the activity by which
-//!   `purge_inactive` goes, so that no client with a wrong clock dates anything; except where an append
-//!   brings [times](Append::times) of its own, as an import does. The clocks of the nodes must be in step,
-//!   which Cassandra wants anyway.
-//! - An append is two requests, with an id, slots and times or without; a read is one, two at the same time
-//!   where it asks for slots or single messages, and one more for each bucket that it needs. An id costs
-//!   the 64 rows of the newest ones, which come back with the head.
-//! - *What is appended at once* has 8 MiB at most, in messages, system message and slots together, and
-//!   is refused before anything is done if it has more: that is what a server with Cassandra's defaults
-//!   takes as one request and one change, with ids and keys to spare. For more see
-//!   [`CassandraOptions::largest_batch`]. In number it is some 49,000 messages under an id of 20 bytes, and
-//!   111 under the longest.
-//! - Of two names of slots that have the same hash, of 63 bits, the first one has the place, and an append
-//!   with the other is an error ([`ErrorKind::Invalid`]): chance does not find such names, but whoever lets
-//!   strangers choose them should know.
+//!   `commitlog_sync: batch` or `group`. Cassandra's default, `periodic`, writes it there within
+//!   ten seconds: one crashed machine loses nothing that the others have, all of them at once may.
+//! - A change costs a read and one round of agreement, some four round trips between replicas; and
+//!   two who change one conversation at once wait for each other, in one process for free, in
+//!   several by trying again. Different conversations have nothing to do with each other.
+//! - *The time of an append* is that of the node that takes it, of its messages and of the activity
+//!   by which `purge_inactive` goes, so that no client with a wrong clock dates anything; except
+//!   where an append brings [times](Append::times) of its own, as an import does. The clocks of the
+//!   nodes must be in step, which Cassandra wants anyway.
+//! - An append is two requests, with an id, slots and times or without; a read is one, two at the
+//!   same time where it asks for slots or single messages, and one more for each bucket that it
+//!   needs. An id costs the 64 rows of the newest ones, which come back with the head.
+//! - *What is appended at once* has 8 MiB at most, in messages, system message and slots together,
+//!   and is refused before anything is done if it has more: that is what a server with Cassandra's
+//!   defaults takes as one request and one change, with ids and keys to spare. For more see
+//!   [`CassandraOptions::largest_batch`]. In number it is some 49,000 messages under an id of 20
+//!   bytes, and 111 under the longest.
+//! - Of two names of slots that have the same hash, of 63 bits, the first one has the place, and an
+//!   append with the other is an error ([`ErrorKind::Invalid`]): chance does not find such names,
+//!   but whoever lets strangers choose them should know.
 //!
-//! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards, by
-//!   anybody, or never: it names the version of the head that it replaces, and that never comes back. So an
-//!   append, an eviction, a `clear` or a delete of a minute ago takes nothing that came since. Until
-//!   somebody changes the conversation it may still be done.
+//! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards,
+//!   by anybody, or never: it names the version of the head that it replaces, and that never comes
+//!   back. So an append, an eviction, a `clear` or a delete of a minute ago takes nothing that came
+//!   since. Until somebody changes the conversation it may still be done.
 //!
 //! # The rights of an account
 //!
-//! Where the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the keyspace;
-//! `SELECT` alone reads, and each change is an error. To create the tables it needs `CREATE` on the keyspace,
-//! to bring those of version 1 up to date `ALTER` and `DROP` too, and to create the keyspace `CREATE` on all
-//! keyspaces:
+//! Where the keyspace and its tables are there, an account needs `SELECT` and `MODIFY` on the
+//! keyspace; `SELECT` alone reads, and each change is an error. To create the tables it needs
+//! `CREATE` on the keyspace, to bring those of version 1 up to date `ALTER` and `DROP` too, and to
+//! create the keyspace `CREATE` on all keyspaces:
 //!
 //! ```sql
 //! GRANT SELECT ON KEYSPACE memory_prompt TO chat;
@@ -121,9 +127,9 @@
 //!
 //! # How it behaves at scale
 //!
-//! A message of 280 random characters is 326 bytes of JSON and takes 300 bytes on a replica's disk, measured
-//! after a flush, heads and keys included; what people write is compressed to less. So, with three
-//! replicas:
+//! A message of 280 random characters is 326 bytes of JSON and takes 300 bytes on a replica's disk,
+//! measured after a flush, heads and keys included; what people write is compressed to less. So,
+//! with three replicas:
 //!
 //! | conversations | messages each | one replica | cluster | partitions of one conversation |
 //! |--:|--:|--:|--:|---|
@@ -132,15 +138,16 @@
 //! | 10,000 | 100,000 | 300 GB | 900 GB | some 199 buckets of 150 kB, and one of 150 to 300 kB |
 //! | 1 | 1 million | 300 MB | 900 MB | some 1,999 buckets of 150 kB, and one of 150 to 300 kB |
 //!
-//! Conversations are spread over the ring by their ids, and buckets by theirs; nodes are added without
-//! further ado. Reading the last ten of a million messages costs what it costs of a hundred (1.03 times, in
-//! one run); an append of a turn took 4 ms and the last ten 1.3 ms on one node of two busy cores, and each
-//! 250th append moved a bucket in 50 to 110 ms.
+//! Conversations are spread over the ring by their ids, and buckets by theirs; nodes are added
+//! without further ado. Reading the last ten of a million messages costs what it costs of a hundred
+//! (1.03 times, in one run); an append of a turn took 4 ms and the last ten 1.3 ms on one node of
+//! two busy cores, and each 250th append moved a bucket in 50 to 110 ms.
 //!
-//! `ids`, `ids_with_prefix`, `delete_prefix` and `purge_inactive` walk the ring, head by head, and are meant
-//! for a night's work: ids lie in it by their hash, so a prefix saves nothing, and its first id takes as
-//! long as all of them: 20,000 heads took 2.7 s on one node of two busy cores. What was deleted is a tombstone for `gc_grace_seconds` (ten days), which reading the newest messages
-//! never meets.
+//! `ids`, `ids_with_prefix`, `delete_prefix` and `purge_inactive` walk the ring, head by head, and
+//! are meant for a night's work: ids lie in it by their hash, so a prefix saves nothing, and its
+//! first id takes as long as all of them: 20,000 heads took 2.7 s on one node of two busy cores.
+//! What was deleted is a tombstone for `gc_grace_seconds` (ten days), which reading the newest
+//! messages never meets.
 
 mod append;
 mod change;
@@ -236,13 +243,13 @@ struct Shared {
 }
 
 impl CassandraStore {
-    /// The store in the keyspace `memory_prompt` of the cluster at these addresses, `host:port` with
-    /// commas between them, with the defaults of [`CassandraOptions`].
+    /// The store in the keyspace `memory_prompt` of the cluster at these addresses, `host:port`
+    /// with commas between them, with the defaults of [`CassandraOptions`].
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where nobody answers there, or where the keyspace is of a later version;
-    /// then nothing was written.
+    /// [`ErrorKind::Storage`] where nobody answers there, or where the keyspace is of a later
+    /// version; then nothing was written.
     pub async fn open(addresses: impl AsRef<str>) -> Result<Self> {
         Self::options().open(addresses).await
     }
@@ -280,8 +287,8 @@ impl CassandraStore {
             .await
     }
 
-    /// Returns what was counted since the store was opened; its connections are the nodes that the driver
-    /// has some to.
+    /// Returns what was counted since the store was opened; its connections are the nodes that the
+    /// driver has some to.
     pub fn figures(&self) -> Figures {
         let client = &self.shared.client;
         Figures { connections: client.connected(), ..client.watch.figures() }
@@ -339,8 +346,8 @@ impl CassandraStore {
         Ok(page.into_iter().map(|found| id(&found.id)).collect())
     }
 
-    /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns how many
-    /// it ended.
+    /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns
+    /// how many it ended.
     async fn remove_all(
         &self,
         operation: &'static str,

@@ -110,8 +110,8 @@ impl Journey {
         Ok(())
     }
 
-    /// Returns the appends behind the records: the system message and the slots, as many at a time as fit, and
-    /// with the last one the time when it was last active.
+    /// Returns the appends behind the records: the system message and the slots, as many at a time
+    /// as fit, and with the last one the time when it was last active.
     pub(super) fn closing(&self) -> Result<Vec<Append>> {
         let mut last = Append::closing(self.head.end, self.info.active);
         last.messages.extend(self.head.system.as_deref().cloned());
@@ -130,7 +130,8 @@ impl Journey {
         Ok(appends)
     }
 
-    /// Returns the size of the system message, about as the other store writes it, where that matters.
+    /// Returns the size of the system message, about as the other store writes it, where that
+    /// matters.
     fn system_bytes(&self) -> Result<Option<usize>> {
         let bounded = self.limits.batch.min(self.limits.message) < usize::MAX;
         let system = self.head.system.as_deref().filter(|_| bounded);
@@ -161,8 +162,8 @@ mod tests {
         Journey::new("a".into(), head.with_slots((0..slots).map(slot)), info, limits)
     }
 
-    /// System message and slots all went in one append: ten slots of 1 MiB could not be copied to a store that
-    /// takes 8 MiB at once, though each was far from its limit.
+    /// System message and slots all went in one append: ten slots of 1 MiB could not be copied to a
+    /// store that takes 8 MiB at once, though each was far from its limit.
     #[test]
     fn slots_go_in_as_many_appends_as_they_need() {
         for (slots, bytes, batch, expected) in

@@ -36,9 +36,9 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     /// has a conversation of this id, [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported)
     /// where one of them lacks what a copy needs, and
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where a record can't be read or was
-    /// evicted meanwhile. The conversation at which it stopped, which the error names, is then there by
-    /// half: delete it in the other store and let the filter go on from it. Not so with `Exists`: what
-    /// stands there was there before.
+    /// evicted meanwhile. The conversation at which it stopped, which the error names, is then
+    /// there by half: delete it in the other store and let the filter go on from it. Not so with
+    /// `Exists`: what stands there was there before.
     fn copy_to(
         &self,
         other: &(impl ChatMemoryStore + ?Sized),

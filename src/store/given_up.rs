@@ -1,8 +1,9 @@
 //! Blocking work that somebody waits for elsewhere, and may cease to: the one who works asks here.
 //!
-//! A thread can't be stopped, so a change whose future was dropped while it waited for another process would
-//! be made when that is done, over what was acknowledged meanwhile. What is asked here under the lock
-//! that keeps others out is either made before anybody else can change anything, or not at all.
+//! A thread can't be stopped, so a change whose future was dropped while it waited for another
+//! process would be made when that is done, over what was acknowledged meanwhile. What is asked
+//! here under the lock that keeps others out is either made before anybody else can change
+//! anything, or not at all.
 
 use std::cell::RefCell;
 #[cfg(feature = "tokio")]

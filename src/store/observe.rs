@@ -1,5 +1,5 @@
-//! Tells what a store does: to whoever asks for its figures, and with the feature `tracing` to whoever
-//! listens.
+//! Tells what a store does: to whoever asks for its figures, and with the feature `tracing` to
+//! whoever listens.
 //!
 //! Neither a text, an id, a slot's name nor the words of an error are told: only the backend, the
 //! operation, the kind of error, and a reason that is one of this crate's own words.
@@ -31,7 +31,8 @@ impl Watch {
         }
     }
 
-    /// Does an operation in a span of its own, and counts it as under way until it is done or dropped.
+    /// Does an operation in a span of its own, and counts it as under way until it is done or
+    /// dropped.
     #[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
     pub(super) fn operation<'a, T>(
         &'a self,

@@ -1,7 +1,7 @@
 //! This module keeps conversations on a Redis server, or on a Redis Cluster.
 //!
-//! Redis 6.2 or later, or what speaks like it (Valkey). Everything is written by scripts, each of which is
-//! one step: nobody sees half of it, and no crash leaves half of it.
+//! Redis 6.2 or later, or what speaks like it (Valkey). Everything is written by scripts, each of
+//! which is one step: nobody sees half of it, and no crash leaves half of it.
 //!
 //! # The keys
 //!
@@ -25,56 +25,65 @@
 //! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, for an hour |
 //! | `memory-prompt:version` | the version of this layout, which is 2 |
 //!
-//! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash, mixed as
-//! `MurmurHash3` ends, in hex ([`RedisMemory::log_key`] tells). On a cluster it is the hash tag, so that all keys
-//! of a conversation and the list of ids that it is in lie on one slot and change in one step. The 256 shards
-//! are spread over all slots: of three masters each has 83 to 89 of them.
+//! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash,
+//! mixed as `MurmurHash3` ends, in hex ([`RedisMemory::log_key`] tells). On a cluster it is the
+//! hash tag, so that all keys of a conversation and the list of ids that it is in lie on one slot
+//! and change in one step. The 256 shards are spread over all slots: of three masters each has 83
+//! to 89 of them.
 //!
 //! In version 1 the shard was not mixed, and neighbours lay together. Its data are refused unless
-//! [`RedisOptions::upgrade`] is set; whoever opens them then finds everything where it was, with no slots yet.
-//! The version is looked at when a store is opened, and again after a connection was lost.
+//! [`RedisOptions::upgrade`] is set; whoever opens them then finds everything where it was, with no
+//! slots yet. The version is looked at when a store is opened, and again after a connection was
+//! lost.
 //!
-//! Payloads are written with [`Codec::Json`] or [`Codec::Bincode`]; both are read, whichever is configured.
+//! Payloads are written with [`Codec::Json`] or [`Codec::Bincode`]; both are read, whichever is
+//! configured.
 //!
-//! A stream it is because of what was measured (Redis 7.0, JSON of 350 bytes): it takes 416 bytes a message,
-//! a list 375, a hash 435, a sorted set 480; and ten messages in the middle of a million are read in 0.02
-//! ms, from a list in 0.12, and the longer the later. A conversation takes 4 KiB at least.
+//! A stream it is because of what was measured (Redis 7.0, JSON of 350 bytes): it takes 416 bytes a
+//! message, a list 375, a hash 435, a sorted set 480; and ten messages in the middle of a million
+//! are read in 0.02 ms, from a list in 0.12, and the longer the later. A conversation takes 4 KiB
+//! at least.
 //!
 //! # What is promised
 //!
-//! - **Once.** A change whose answer got lost is asked for again, until the [timeout](RedisOptions::timeout)
-//!   is up. It carries a token by which the server knows, for the timeout and a minute, what it has done, and a
-//!   time after which it is not done any more: so it is done once, and **never after its timeout**, by the
-//!   server's clock, which must not be set back meanwhile, also where the server was frozen or the line cut meanwhile. A server
-//!   that restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
-//!   (Three times as long, where a master falls silent and its connections do not break.) Where it is not, the
-//!   error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id) can then be done again.
-//! - **A master that became a replica**, while its address was given to the new one: a change finds that out, and the
-//!   store connects anew, where the address leads now. A store that only reads goes on reading what the old
-//!   master has, as long as that lives.
-//! - **A crash of the server's machine** loses what is not on its disk yet, although it was acknowledged:
-//!   nothing with `appendonly yes` and `appendfsync always`; the last second or two with `appendfsync
-//!   everysec`, the default with `appendonly yes`; all since the last snapshot without `appendonly`.
-//! - **The loss of a machine** is survived by what its replica had. Redis replicates after it has answered:
-//!   an append that was acknowledged by a master, on a cluster or not, is gone if the master dies before the
-//!   replica has it; commonly the last milliseconds, and all that a master still takes that was cut off from
-//!   the others (until `cluster-node-timeout`). With [`RedisOptions::replicas`] an append returns once so
-//!   many replicas have it, which makes that unlikely but, since none of them must win the election, not
-//!   impossible. Positions then go back, too: a conversation ends where the replica says. Whoever
-//!   can't live with that is better off with PostgreSQL or Cassandra.
-//! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction` (the
-//!   default). Under `allkeys-*` the server throws conversations away, or half of one: its missing records are
-//!   then reported as unreadable. Under `volatile-*` it does so with those that have a
-//!   [time to live](RedisOptions::ttl); without one it throws away what it remembers of changes, and one that is asked
-//!   for again may be done twice.
+//! - **Once.** A change whose answer got lost is asked for again, until the
+//!   [timeout](RedisOptions::timeout) is up. It carries a token by which the server knows, for the
+//!   timeout and a minute, what it has done, and a time after which it is not done any more: so it
+//!   is done once, and **never after its timeout**, by the server's clock, which must not be set
+//!   back meanwhile, also where the server was frozen or the line cut meanwhile. A server that
+//!   restarts, or a replica that takes over, is a pause and not an error, if the timeout is longer.
+//!   (Three times as long, where a master falls silent and its connections do not break.) Where it
+//!   is not, the error is [`ErrorKind::Unacknowledged`]: an append [with an id](Append::with_id)
+//!   can then be done again.
+//! - **A master that became a replica**, while its address was given to the new one: a change finds
+//!   that out, and the store connects anew, where the address leads now. A store that only reads
+//!   goes on reading what the old master has, as long as that lives.
+//! - **A crash of the server's machine** loses what is not on its disk yet, although it was
+//!   acknowledged: nothing with `appendonly yes` and `appendfsync always`; the last second or two
+//!   with `appendfsync everysec`, the default with `appendonly yes`; all since the last snapshot
+//!   without `appendonly`.
+//! - **The loss of a machine** is survived by what its replica had. Redis replicates after it has
+//!   answered: an append that was acknowledged by a master, on a cluster or not, is gone if the
+//!   master dies before the replica has it; commonly the last milliseconds, and all that a master
+//!   still takes that was cut off from the others (until `cluster-node-timeout`). With
+//!   [`RedisOptions::replicas`] an append returns once so many replicas have it, which makes that
+//!   unlikely but, since none of them must win the election, not impossible. Positions then go
+//!   back, too: a conversation ends where the replica says. Whoever can't live with that is better
+//!   off with PostgreSQL or Cassandra.
+//! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction`
+//!   (the default). Under `allkeys-*` the server throws conversations away, or half of one: its
+//!   missing records are then reported as unreadable. Under `volatile-*` it does so with those that
+//!   have a [time to live](RedisOptions::ttl); without one it throws away what it remembers of
+//!   changes, and one that is asked for again may be done twice.
 //!
-//! - **A change whose future was dropped** is done, not done, or done later, until its timeout is up: it may
-//!   be on its way. What the same store asks for afterwards comes behind it, as long as the connection
-//!   holds; what others append meanwhile may stand before it. The safe form of an append names the
-//!   [position](AsyncChatMemory::append) that it expects, or what was [seen](Append::since): then it is
-//!   done where nothing came between, or never. That of [`clear`](AsyncChatMemory::clear) is
-//!   [`evict`](AsyncChatMemory::evict) before a position, which takes nothing that came later; a slot is
-//!   written with the version that is [expected](crate::memory::Expected). A delete has none: wait for its answer.
+//! - **A change whose future was dropped** is done, not done, or done later, until its timeout is
+//!   up: it may be on its way. What the same store asks for afterwards comes behind it, as long as
+//!   the connection holds; what others append meanwhile may stand before it. The safe form of an
+//!   append names the [position](AsyncChatMemory::append) that it expects, or what was
+//!   [seen](Append::since): then it is done where nothing came between, or never. That of
+//!   [`clear`](AsyncChatMemory::clear) is [`evict`](AsyncChatMemory::evict) before a position,
+//!   which takes nothing that came later; a slot is written with the version that is
+//!   [expected](crate::memory::Expected). A delete has none: wait for its answer.
 //!
 //! # The rights of an account
 //!
@@ -87,9 +96,9 @@
 //!   +lpos +lindex +rpush +ltrim +unlink +persist +pexpireat
 //! ```
 //!
-//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and to
-//! [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore`. A right that is missing is an error
-//! that names the command.
+//! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and
+//! to [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore`. A right that is missing
+//! is an error that names the command.
 //!
 //! # Sentinel
 //!
@@ -98,44 +107,48 @@
 //!
 //! # What it costs
 //!
-//! An append is one script and one round trip (and once a minute one more, for the server's clock), with an
-//! id, slots and times or without; a read is one transaction and one round trip, with slots and single
-//! records or without. A slot is transferred where a read
-//! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all 256 shards,
-//! each for what begins so, and once more for each id that it finds: a thousand are 1,256 commands, whatever
-//! else there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix) asks all shards too, and
-//! [`info`](AsyncChatMemoryStore::info) is one command.
+//! An append is one script and one round trip (and once a minute one more, for the server's clock),
+//! with an id, slots and times or without; a read is one transaction and one round trip, with slots
+//! and single records or without. A slot is transferred where a read
+//! names it, and nowhere else. [`ids_with_prefix`](AsyncChatMemoryStore::ids_with_prefix) asks all
+//! 256 shards, each for what begins so, and once more for each id that it finds: a thousand are
+//! 1,256 commands, whatever else there is. [`delete_prefix`](AsyncChatMemoryStore::delete_prefix)
+//! asks all shards too, and [`info`](AsyncChatMemoryStore::info) is one command.
 //!
-//! An id of 36 bytes takes 50 bytes, the 64 of a conversation 3.2 KB (measured). It is forgotten with the
-//! conversation, or when 64 have come after it.
+//! An id of 36 bytes takes 50 bytes, the 64 of a conversation 3.2 KB (measured). It is forgotten
+//! with the conversation, or when 64 have come after it.
 //!
-//! A batch, its slots included, may have 512 MiB, which is what a server takes in one piece unless its
-//! `proto-max-bulk-len` says otherwise: more is refused before anything is sent. A position is at most 2⁵².
+//! A batch, its slots included, may have 512 MiB, which is what a server takes in one piece unless
+//! its `proto-max-bulk-len` says otherwise: more is refused before anything is sent. A position is
+//! at most 2⁵².
 //!
-//! With 64 callers on one connection, a turn of one append and one read takes three times as long as a bare
-//! `RPUSH` and `LRANGE` (measured with server and callers on the same two cores). That is the price of the
-//! promises: the script makes eight calls where `RPUSH` is one, 12 to 19 µs of the server's time in place of
-//! 2, of which the deadline is 2; and an entry of a stream is seven values to read, where one of a list is
-//! one, 7 µs for ten of them in place of 2.
+//! With 64 callers on one connection, a turn of one append and one read takes three times as long
+//! as a bare `RPUSH` and `LRANGE` (measured with server and callers on the same two cores). That is
+//! the price of the promises: the script makes eight calls where `RPUSH` is one, 12 to 19 µs of the
+//! server's time in place of 2, of which the deadline is 2; and an entry of a stream is seven
+//! values to read, where one of a list is one, 7 µs for ten of them in place of 2.
 //!
-//! A [time to live](RedisOptions::ttl) begins with each append by the server's clock, that of an import too.
+//! A [time to live](RedisOptions::ttl) begins with each append by the server's clock, that of an
+//! import too.
 //!
 //! # How it behaves at scale
 //!
 //! Everything must fit into memory. With messages of 350 bytes (measured, its lists included), a
-//! conversation of 4 takes 4.6 KB, one of 20 takes 8.8 KB, one of a million 0.42 GB. A server of 64 GB, half
-//! of it kept free for what changes while a snapshot is made, keeps some 3.5 million conversations of 20
-//! messages, or 75 million messages in long ones; a replica takes as much again. With
-//! [`RedisOptions::ttl`] only those that are alive count.
+//! conversation of 4 takes 4.6 KB, one of 20 takes 8.8 KB, one of a million 0.42 GB. A server of 64
+//! GB, half of it kept free for what changes while a snapshot is made, keeps some 3.5 million
+//! conversations of 20 messages, or 75 million messages in long ones; a replica takes as much
+//! again. With [`RedisOptions::ttl`] only those that are alive count.
 //!
 //! Beyond that, a Redis Cluster: `redis-cli --cluster create … --cluster-replicas 1` and
-//! [`RedisStore::open_cluster`]. Each master holds its share of the shards, so up to 256 masters can share
-//! them: thirty such masters keep 100 million conversations of 20 messages. A conversation is on one master,
-//! whole, and so is its throughput of some thousands of turns a second. `redis-cli --cluster reshard` moves
-//! slots while conversations go on; those on a slot that is just moving may wait a moment.
+//! [`RedisStore::open_cluster`]. Each master holds its share of the shards, so up to 256 masters
+//! can share them: thirty such masters keep 100 million conversations of 20 messages. A
+//! conversation is on one master, whole, and so is its throughput of some thousands of turns a
+//! second. `redis-cli --cluster reshard` moves slots while conversations go on; those on a slot
+//! that is just moving may wait a moment.
 //!
-//! What is large holds up the server, for all who use it, for as long as it takes: a batch of 100,000
-//! messages some tenths of a second. A read of many is read in pages, all of one moment nevertheless.
+//! What is large holds up the server, for all who use it, for as long as it takes: a batch of
+//! 100,000 messages some tenths of a second. A read of many is read in pages, all of one moment
+//! nevertheless.
 
 mod append;
 mod connect;
@@ -171,7 +184,8 @@ pub use options::RedisOptions;
 /// The driver, version 1, whose connections can be handed in.
 pub use redis as driver;
 
-/// Many conversations on a Redis server or a Redis Cluster. A clone is a handle on the same connection.
+/// Many conversations on a Redis server or a Redis Cluster. A clone is a handle on the same
+/// connection.
 ///
 /// The keys and what is promised are described in the [module](self).
 ///
@@ -215,13 +229,14 @@ struct Shared {
 impl RedisStore {
     /// The store on the server at this address, with the defaults of [`RedisOptions`].
     ///
-    /// `redis://user:password@host:port/database`, `redis+unix:///path`, or with the feature `redis-tls`
-    /// `rediss://…`.
+    /// `redis://user:password@host:port/database`, `redis+unix:///path`, or with the feature
+    /// `redis-tls` `rediss://…`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the address makes no sense; [`ErrorKind::Storage`] where the server
-    /// can't be reached, refuses, or holds data of a later version, which are then as they were.
+    /// [`ErrorKind::Invalid`] where the address makes no sense; [`ErrorKind::Storage`] where the
+    /// server can't be reached, refuses, or holds data of a later version, which are then as they
+    /// were.
     pub async fn open(address: &str) -> Result<Self> {
         Self::options().open(address).await
     }
@@ -271,8 +286,9 @@ impl RedisStore {
         link.watch.operation("ping", async { link.ask("ping", &cmd("PING")).await.map(drop) }).await
     }
 
-    /// Returns what was counted since the store was opened. Connections are those that the store has made:
-    /// one, and eight more where replicas are waited for; on a cluster each leads to all its masters.
+    /// Returns what was counted since the store was opened. Connections are those that the store
+    /// has made: one, and eight more where replicas are waited for; on a cluster each leads to all
+    /// its masters.
     pub fn figures(&self) -> Figures {
         let connections = self.shared.link.connections();
         let most_connections = Some(connections);

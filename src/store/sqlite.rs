@@ -18,33 +18,35 @@
 //! | `appended` | the newest 64 ids of a conversation's appends: `key` (that of the conversation times 2³² plus a number that ascends), `id`, `first` and `past` (the positions), `version` (that of the slots it wrote) |
 //! | `history` (a view) | `id`, `seq`, `at` (as text, in UTC), `payload`, and `key`: sorted by it, the newest ten are read and no more, whereas `seq` is computed for all of a conversation before it is sorted |
 //!
-//! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read, whichever
-//! is configured. Messages of one conversation lie side by side in one tree, so the newest ten are a
-//! page or two, however many there are. (Measured against a table without rowid under `(conversation,
-//! seq)`: messages of 1,500 bytes take less than half the space and are read in less than half the
-//! time, since such a table moves long rows out to pages of their own; and against a table with an
-//! index, whose newest ten lie on ten pages.)
+//! Payloads are text with [`Codec::Json`] and blobs with [`Codec::Bincode`]; both are read,
+//! whichever is configured. Messages of one conversation lie side by side in one tree, so the
+//! newest ten are a page or two, however many there are. (Measured against a table without rowid
+//! under `(conversation, seq)`: messages of 1,500 bytes take less than half the space and are read
+//! in less than half the time, since such a table moves long rows out to pages of their own; and
+//! against a table with an index, whose newest ten lie on ten pages.)
 //!
-//! Whoever deletes a row of `conversation`, by hand too, deletes with it what belongs to it: a trigger
-//! does that, since the next conversation may have its key.
+//! Whoever deletes a row of `conversation`, by hand too, deletes with it what belongs to it: a
+//! trigger does that, since the next conversation may have its key.
 //!
 //! The file knows what it is (`application_id` 0x6d70726d, "mprm") and of which version
-//! (`user_version`, which is 2). A file that is something else, or of a later version, is refused and not
-//! written to; tables of your own may be added to it once it is one of these, under names that begin with
-//! something of yours.
+//! (`user_version`, which is 2). A file that is something else, or of a later version, is refused
+//! and not written to; tables of your own may be added to it once it is one of these, under names
+//! that begin with something of yours.
 //!
 //! A file of an earlier version is brought up to date when it is opened, in one transaction: who is
-//! killed meanwhile leaves it as it was, and several that open it at once wait for one of them. What takes
-//! time is that each conversation gets an incarnation: measured: 0.4 s for 100,000 of them, 3 s for a million. Opened
-//! [read-only](SqliteOptions::read_only), it is refused. Close programs of an earlier version before: one
-//! that has the file open goes on, and where it clears a conversation the slots stay.
+//! killed meanwhile leaves it as it was, and several that open it at once wait for one of them.
+//! What takes time is that each conversation gets an incarnation: measured: 0.4 s for 100,000 of
+//! them, 3 s for a million. Opened [read-only](SqliteOptions::read_only), it is refused. Close
+//! programs of an earlier version before: one that has the file open goes on, and where it clears a
+//! conversation the slots stay.
 //!
 //! # What it costs, and what it holds
 //!
 //! An append is one transaction and one wait for the disk, whatever comes with it. An
-//! [id](Append::with_id) is looked for among the newest 64 of its conversation, which lie side by side,
-//! and costs two more rows, one of which goes; a slot costs a row, which is written whole. Who uses neither
-//! pays for neither: plain appends and reads take the same steps among hundreds of slots as among none.
+//! [id](Append::with_id) is looked for among the newest 64 of its conversation, which lie side by
+//! side, and costs two more rows, one of which goes; a slot costs a row, which is written whole.
+//! Who uses neither pays for neither: plain appends and reads take the same steps among hundreds of
+//! slots as among none.
 //!
 //! | limit | |
 //! |---|---|
@@ -54,36 +56,38 @@
 //! | a conversation | 2³² messages, and as many ids of appends |
 //! | a file | 2³¹ conversations |
 //!
-//! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found by an index, so they cost what they
-//! are, in the order of their bytes (in a file whose encoding is SQLite's own, UTF-8).
+//! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found by an index, so they cost what
+//! they are, in the order of their bytes (in a file whose encoding is SQLite's own, UTF-8).
 //!
 //! # What is promised
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
 //!   machine. One that did not return is there whole or not at all.
-//! - Any number of threads and processes may use the file at once. Writers wait for each other, also where one
-//!   process writes without a pause; a writer waits for as long as [`SqliteOptions::busy_timeout`] says.
-//!   Readers wait for nobody.
-//! - A change that is an error is not done, and never will be: what nobody knows of is there on networks
-//!   alone. In async code (`adapt::ToAsync`) a change whose future was dropped is done or not done, and not
-//!   done later: where it waited for another process, nothing is done when that has finished.
-//! - Threads that write at once through one store (or clones of it) share the wait for the disk: what came
-//!   meanwhile goes into one commit, and each append still succeeds or fails alone.
-//! - Once it is closed, the store is one file. While it is open there are three beside it: `-wal` and
-//!   `-shm`, which are SQLite's and belong to the data, and the empty `-turn`, by which processes take
-//!   turns.
-//! - A file that is opened [read-only](SqliteOptions::read_only) may lie on media that can't be written to,
-//!   if it was closed before it was put there: a log beside it would have to be worked in first.
+//! - Any number of threads and processes may use the file at once. Writers wait for each other,
+//!   also where one process writes without a pause; a writer waits for as long as
+//!   [`SqliteOptions::busy_timeout`] says. Readers wait for nobody.
+//! - A change that is an error is not done, and never will be: what nobody knows of is there on
+//!   networks alone. In async code (`adapt::ToAsync`) a change whose future was dropped is done or
+//!   not done, and not done later: where it waited for another process, nothing is done when that
+//!   has finished.
+//! - Threads that write at once through one store (or clones of it) share the wait for the disk:
+//!   what came meanwhile goes into one commit, and each append still succeeds or fails alone.
+//! - Once it is closed, the store is one file. While it is open there are three beside it: `-wal`
+//!   and `-shm`, which are SQLite's and belong to the data, and the empty `-turn`, by which
+//!   processes take turns.
+//! - A file that is opened [read-only](SqliteOptions::read_only) may lie on media that can't be
+//!   written to, if it was closed before it was put there: a log beside it would have to be worked
+//!   in first.
 //! - A file on a network drive is only as safe as its locks: SQLite advises against it.
 //!
 //! # What is left of what was deleted
 //!
-//! Deleting, purging, evicting and clearing take messages out of the tables. As SQLite does it, their
-//! bytes stay in the file until something else is written there, and in the log until that begins anew.
-//! Who must erase sets [`SqliteOptions::secure_delete`], by which SQLite writes zeros over them, and calls
-//! [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that was written without it,
-//! `vacuum` alone leaves nothing in file and log. What copies, backups, the file system and the disk keep
-//! is another matter.
+//! Deleting, purging, evicting and clearing take messages out of the tables. As SQLite does it,
+//! their bytes stay in the file until something else is written there, and in the log until that
+//! begins anew. Who must erase sets [`SqliteOptions::secure_delete`], by which SQLite writes zeros
+//! over them, and calls [`SqliteStore::vacuum`] afterwards, which empties the log; for a file that
+//! was written without it, `vacuum` alone leaves nothing in file and log. What copies, backups, the
+//! file system and the disk keep is another matter.
 
 mod append;
 mod beside;
@@ -194,14 +198,15 @@ pub enum Durability {
     /// A crash of the process, of the machine, and a power cut: each append waits for the disk.
     #[default]
     Full,
-    /// A crash of the process. A crash of the machine may take the last appends with it, but each one
-    /// whole, and never harms the file. An append is then ten to fifty times faster, by the disk.
+    /// A crash of the process. A crash of the machine may take the last appends with it, but each
+    /// one whole, and never harms the file. An append is then ten to fifty times faster, by the
+    /// disk.
     Process,
 }
 
 impl SqliteStore {
-    /// The store in the file at this path, which is created where there is none, with the defaults of
-    /// [`SqliteOptions`].
+    /// The store in the file at this path, which is created where there is none, with the defaults
+    /// of [`SqliteOptions`].
     ///
     /// # Errors
     ///
@@ -232,24 +237,25 @@ impl SqliteStore {
         Ok(SqliteMemory { id: id.into(), shared: Arc::clone(&self.shared) })
     }
 
-    /// Writes the file anew without what is free in it, and empties the log: the file is then as small as
-    /// it can be, and nothing of what was [deleted](self#what-is-left-of-what-was-deleted) is left in
-    /// either.
+    /// Writes the file anew without what is free in it, and empties the log: the file is then as
+    /// small as it can be, and nothing of what was [deleted](self#what-is-left-of-what-was-deleted)
+    /// is left in either.
     ///
-    /// It takes as long as writing all that is kept, and twice its room; others wait to write meanwhile.
+    /// It takes as long as writing all that is kept, and twice its room; others wait to write
+    /// meanwhile.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where the store failed, where there is no room, or where somebody wrote, or
-    /// read all the while, for longer than the busy timeout.
+    /// [`ErrorKind::Storage`] where the store failed, where there is no room, or where somebody
+    /// wrote, or read all the while, for longer than the busy timeout.
     pub fn vacuum(&self) -> Result<()> {
         self.shared.connections.vacuum()
     }
 }
 
 impl SqliteStore {
-    /// Returns what was counted since the store was opened: the operations that are under way. A file has no
-    /// connections to speak of.
+    /// Returns what was counted since the store was opened: the operations that are under way. A
+    /// file has no connections to speak of.
     pub fn figures(&self) -> Figures {
         self.shared.connections.figures()
     }
@@ -279,9 +285,10 @@ impl SqliteOptions {
 
     /// Opens the file for reading alone: it must exist, and every change is an error.
     ///
-    /// On media that can't be written to, and in a folder that only others may write to, the file is read
-    /// as it lies there as long as there is no log beside it. Where somebody writes to it after all while it is read, it
-    /// is read again, until the [busy timeout](Self::busy_timeout) is up.
+    /// On media that can't be written to, and in a folder that only others may write to, the file
+    /// is read as it lies there as long as there is no log beside it. Where somebody writes to it
+    /// after all while it is read, it is read again, until the [busy timeout](Self::busy_timeout)
+    /// is up.
     #[must_use]
     pub fn read_only(mut self, read_only: bool) -> Self {
         self.read_only = read_only;
@@ -301,8 +308,8 @@ impl SqliteOptions {
     /// Does this with each connection that is opened, before anything else is: keys, extensions,
     /// `PRAGMA cache_size`, `max_page_count` …
     ///
-    /// Whoever interrupts connections: SQLite may report that it was interrupted for a commit that it
-    /// has done.
+    /// Whoever interrupts connections: SQLite may report that it was interrupted for a commit that
+    /// it has done.
     #[must_use]
     pub fn on_connect(
         mut self,
@@ -344,8 +351,8 @@ impl SqliteOptions {
 
     /// A store over a connection of your own, which serves reads and writes alike.
     ///
-    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them what
-    /// an append survives.
+    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
+    /// what an append survives.
     ///
     /// # Errors
     ///
@@ -631,8 +638,8 @@ impl fmt::Debug for SqliteOptions {
 const MOST_MESSAGES: i64 = 1 << 32;
 const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
 
-/// A row of SQLite's has 10⁹ bytes at most, unless somebody compiled it otherwise. A slot is a small
-/// document, and is written whole each time.
+/// A row of SQLite's has 10⁹ bytes at most, unless somebody compiled it otherwise. A slot is a
+/// small document, and is written whole each time.
 const LIMITS: Limits =
     Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: beside::IDS };
 

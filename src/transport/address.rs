@@ -5,8 +5,8 @@ use crate::provider::{Format, Server};
 
 /// Returns an address as it was given, without the blanks and strokes at its ends.
 ///
-/// One without `http://` is taken for Ollama's alone, whose variable holds a host and a port, and often
-/// the one that the server itself listens at.
+/// One without `http://` is taken for Ollama's alone, whose variable holds a host and a port, and
+/// often the one that the server itself listens at.
 pub(super) fn checked(address: &str, format: Format) -> Result<String> {
     let address = address.trim();
     let is_whole = address.starts_with("http://") || address.starts_with("https://");
@@ -39,8 +39,8 @@ fn ollama_host(host: &str) -> String {
 
 /// Returns the address of a request, for the base that somebody gave.
 ///
-/// Some write their base with `/v1` and some without, with a stroke at the end or the whole path: all of
-/// them mean the same.
+/// Some write their base with `/v1` and some without, with a stroke at the end or the whole path:
+/// all of them mean the same.
 pub(super) fn join(base: &str, server: &Server, path: &str, is_events: bool) -> String {
     let (base, query) = base.split_once('?').unwrap_or((base, ""));
     let base = base.trim_end_matches('/');
@@ -87,8 +87,8 @@ mod tests {
         Ok(join(&base, &server, &path, provider.format() == Format::Gemini))
     }
 
-    /// Whether a base URL ends in `/v1`, and in a stroke, is a custom of each client: what one of them
-    /// takes is a 404 for the next.
+    /// Whether a base URL ends in `/v1`, and in a stroke, is a custom of each client: what one of
+    /// them takes is a 404 for the next.
     #[test]
     fn addresses_mean_the_same_however_they_are_written() {
         let chat = "http://h:1/v1/chat/completions";
@@ -121,8 +121,8 @@ mod tests {
         );
     }
 
-    /// Groq's and OpenRouter's version stands behind a path of their own: with that path and without the
-    /// version, requests went to `/openai/chat/completions`, which is a 404.
+    /// Groq's and OpenRouter's version stands behind a path of their own: with that path and
+    /// without the version, requests went to `/openai/chat/completions`, which is a 404.
     #[test]
     fn a_version_of_two_parts_may_be_given_by_half() {
         let chat = "/chat/completions";

@@ -44,15 +44,15 @@ impl From<Error> for Failed {
     }
 }
 
-/// Returns whether a request that was answered with this error may be sent again, wherever the error
-/// stood.
+/// Returns whether a request that was answered with this error may be sent again, wherever the
+/// error stood.
 fn after_refusal(error: &Error) -> Again {
     let ErrorKind::Refused { code, status, .. } = error.kind() else { return Again::No };
     if !is_refusal(error) {
         return Again::No;
     }
-    // Somebody's time was up, or a gateway did not get what it waited for: the server behind it may have
-    // answered, or be answering.
+    // Somebody's time was up, or a gateway did not get what it waited for: the server behind it may
+    // have answered, or be answering.
     let is_late = matches!(status, Some(504 | 520 | 524))
         || matches!(code, Some("DEADLINE_EXCEEDED" | "timeout_error"));
     if is_late { Again::IfAllowed } else { Again::Yes }
@@ -64,16 +64,16 @@ pub(super) fn after_response(error: &Error, headers: &HeaderMap) -> Again {
     if is_told_not_to { Again::No } else { after_refusal(error) }
 }
 
-/// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter more or
-/// less, so that many who failed at once do not come back at once.
+/// Returns the pause before the next try: half a second, one, two, .. up to eight, and a quarter
+/// more or less, so that many who failed at once do not come back at once.
 pub(super) fn pause(tries: u32) -> Duration {
     let longest = Duration::from_millis(500 << tries.min(4));
     let dice = RandomState::new().build_hasher().finish() % 1000;
     longest.mul_f64(0.75 + 0.0005 * f64::from(u32::try_from(dice).unwrap_or_default()))
 }
 
-/// Returns the time that a response asks to wait: in `retry-after-ms`, or in `retry-after` as seconds
-/// or a date.
+/// Returns the time that a response asks to wait: in `retry-after-ms`, or in `retry-after` as
+/// seconds or a date.
 pub(super) fn asked_to_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name| headers.get(name)?.to_str().ok().map(str::trim);
     let number = |text: &str, unit: f64| {

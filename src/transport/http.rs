@@ -1,5 +1,5 @@
-//! One HTTP request on a thread of its own, so that whoever waits for it can be stopped at any time, and
-//! knows how long nothing has come.
+//! One HTTP request on a thread of its own, so that whoever waits for it can be stopped at any
+//! time, and knows how long nothing has come.
 
 use std::error::Error as StdError;
 use std::io::{self, Read};

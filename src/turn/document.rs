@@ -10,8 +10,8 @@ use crate::message::{Message, ToolCall};
 use crate::record::{Incarnation, SlotVersion};
 use crate::wire::Usage;
 
-/// The version of what is written. One that is newer is refused. The first one does not say what needs
-/// approval.
+/// The version of what is written. One that is newer is refused. The first one does not say what
+/// needs approval.
 pub(super) const VERSION: u32 = 2;
 
 /// All of a turn that is worth keeping.
@@ -60,8 +60,8 @@ pub(super) struct Document {
     /// The tools that may be run again.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) repeatable: BTreeSet<String>,
-    /// The tools that somebody has to approve of; `None` where nobody knows, as in the first version:
-    /// all of them then.
+    /// The tools that somebody has to approve of; `None` where nobody knows, as in the first
+    /// version: all of them then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) needs_approval: Option<BTreeSet<String>>,
     /// True where the calls that wait were handed out.
@@ -152,7 +152,8 @@ impl Document {
         self.needs_approval.as_ref().is_none_or(|names| names.contains(tool))
     }
 
-    /// Returns true where the slot says that the newest calls were begun. More may be known of them.
+    /// Returns true where the slot says that the newest calls were begun. More may be known of
+    /// them.
     pub(super) fn calls_are_kept(&self) -> bool {
         let newest = self.messages.iter().rposition(Message::has_tool_calls);
         self.kept.is_some() && !self.is_stale && newest.is_some_and(|at| at < self.kept_messages)

@@ -209,8 +209,8 @@ impl Turn {
         Ok(save.map(Step::Save))
     }
 
-    /// The same once more, where the outcome is not known. If it was done this is a conflict, and a look at
-    /// the slot tells. A turn that was forgotten meanwhile is not written any more.
+    /// The same once more, where the outcome is not known. If it was done this is a conflict, and a
+    /// look at the slot tells. A turn that was forgotten meanwhile is not written any more.
     fn save_again(&mut self) -> Result<Step> {
         let is_forgotten = self.document.messages.is_empty();
         if !is_forgotten && let Some(save) = self.save()? {
@@ -274,7 +274,8 @@ impl Turn {
         Done { positions: 0..0, messages, ended, recognised: false, usage, stop }
     }
 
-    /// Returns what is left of a turn that was ended for a failure and could not be stored, for this reason.
+    /// Returns what is left of a turn that was ended for a failure and could not be stored, for
+    /// this reason.
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let document = &self.document;
         if why == Some(ErrorKind::Forgotten) {
@@ -430,7 +431,8 @@ impl Turn {
                 messages.is_empty() || messages.starts_with(&it.document.messages)
             };
             let own = own.filter(goes_on).ok_or_else(adopted_error)?;
-            // A save was done though its answer got lost; or by somebody who was given the same turn.
+            // A save was done though its answer got lost; or by somebody who was given the same
+            // turn.
             if !self.is_again {
                 self.document.hand_out();
                 self.document.calls_may_have_run();

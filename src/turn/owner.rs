@@ -21,10 +21,10 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model; where the model was
-    /// not to be asked: calls wait for their results, or the turn is over; and where it is too large for
-    /// the memory. [`Model`](crate::ErrorKind::Model) where it broke off before anything was said.
-    /// Nothing of it is taken then.
+    /// [`Invalid`](crate::ErrorKind::Invalid) where it is not the answer of a model; where the
+    /// model was not to be asked: calls wait for their results, or the turn is over; and where it
+    /// is too large for the memory. [`Model`](crate::ErrorKind::Model) where it broke off before
+    /// anything was said. Nothing of it is taken then.
     pub fn answer(&mut self, answer: impl Into<Reply>) -> Result<()> {
         let Reply { message, usage, stop } = answer.into();
         let Message::Ai(mut answer) = message else {
@@ -78,8 +78,9 @@ impl Turn {
         Ok(())
     }
 
-    /// Says that a call may run which [needs approval](super::Tool::needing_approval): the next step writes
-    /// that down and hands it out once more. One that may not run gets an [error](Self::error).
+    /// Says that a call may run which [needs approval](super::Tool::needing_approval): the next
+    /// step writes that down and hands it out once more. One that may not run gets an
+    /// [error](Self::error).
     ///
     /// # Errors
     ///
@@ -167,8 +168,8 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again; and where it is too large
-    /// for the memory.
+    /// [`Invalid`](crate::ErrorKind::Invalid) where the turn is over: ask again; and where it is
+    /// too large for the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
             return Err(Error::invalid("steer", "the turn is over"));
@@ -285,8 +286,8 @@ impl Turn {
         self.document.messages.push(message);
     }
 
-    /// Says why the memory can't take this result or message of the user, the closings of the other calls
-    /// that wait, and an answer.
+    /// Says why the memory can't take this result or message of the user, the closings of the other
+    /// calls that wait, and an answer.
     fn excess_of_result(&self, message: &Message) -> Option<String> {
         if self.has_no_limits() {
             return None;
@@ -322,8 +323,8 @@ impl Turn {
         self.limits.message == usize::MAX && self.limits.batch == usize::MAX
     }
 
-    /// Says why the memory can't take these messages at once, with so much room beside them; `None` where
-    /// it can.
+    /// Says why the memory can't take these messages at once, with so much room beside them; `None`
+    /// where it can.
     pub(super) fn excess_of<'a>(
         &self,
         messages: impl IntoIterator<Item = &'a Message>,

@@ -5,8 +5,8 @@ use crate::wire::{Answer, Stop, Usage};
 
 /// What a model said, as a [turn](super::Turn::answer) takes it.
 ///
-/// Whoever reads answers with [`wire`](crate::wire) hands them over as they are. A message alone will
-/// do, and so will a text: nothing is known then of what it cost.
+/// Whoever reads answers with [`wire`](crate::wire) hands them over as they are. A message alone
+/// will do, and so will a text: nothing is known then of what it cost.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {

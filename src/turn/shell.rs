@@ -25,8 +25,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// # Errors
     ///
-    /// As [`ChatMemory::slots`]; and [`ErrorKind::Unsupported`] where one of them is of a later version
-    /// of this crate, or can't be read: it names the slot and the version.
+    /// As [`ChatMemory::slots`]; and [`ErrorKind::Unsupported`] where one of them is of a later
+    /// version of this crate, or can't be read: it names the slot and the version.
     pub fn unfinished(&self) -> Result<Vec<Unfinished>> {
         if !self.memory().limits().has_slots() {
             return Ok(Vec::new());
@@ -40,9 +40,9 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// [end](Turn::interrupt) it. Its tools are to be set again.
     ///
     /// Nothing here tells a turn that is dead from one that still runs: only whoever starts the
-    /// processes knows that. Where nobody does, adopt what waits for approval, and of the others those
-    /// of conversations in which nothing was [appended](crate::store::Info::active) for longer than a
-    /// turn may take.
+    /// processes knows that. Where nobody does, adopt what waits for approval, and of the others
+    /// those of conversations in which nothing was [appended](crate::store::Info::active) for
+    /// longer than a turn may take.
     ///
     /// The one who had it can store nothing of it from now on but late results. Where the answer of
     /// the memory gets lost, [list](Self::unfinished) the turns again and adopt what is there.

@@ -45,8 +45,8 @@ impl Call {
         &self.made.arguments
     }
 
-    /// Reads what the model hands to the tool. A type that takes nothing, as `()` does, is read from
-    /// an empty object too.
+    /// Reads what the model hands to the tool. A type that takes nothing, as `()` does, is read
+    /// from an empty object too.
     ///
     /// # Errors
     ///
@@ -75,8 +75,8 @@ impl Call {
 
     /// Returns true where a crash from here on leaves a note of it in the memory.
     ///
-    /// It is false for a tool that is repeatable, over a memory without slots, and where the turn has
-    /// outgrown a slot: one that was written before does not know of this call.
+    /// It is false for a tool that is repeatable, over a memory without slots, and where the turn
+    /// has outgrown a slot: one that was written before does not know of this call.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
@@ -91,8 +91,9 @@ impl Call {
 
 /// The error of a tool: text for the model.
 ///
-/// Every `std::error::Error` becomes one with `?`, by its own text, so mind what errors say. What is
-/// none, an `anyhow::Error` for one, goes through `map_err(|it| ToolError::new(it.to_string()))`.
+/// Every `std::error::Error` becomes one with `?`, by its own text, so mind what errors say. What
+/// is none, an `anyhow::Error` for one, goes through `map_err(|it|
+/// ToolError::new(it.to_string()))`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolError(String);
 

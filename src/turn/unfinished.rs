@@ -62,7 +62,8 @@ impl Unfinished {
         &self.document.messages
     }
 
-    /// The calls that were begun of tools that are not repeatable, and those that wait for approval.
+    /// The calls that were begun of tools that are not repeatable, and those that wait for
+    /// approval.
     pub fn begun(&self) -> Vec<Begun> {
         let messages = &self.document.messages;
         let newest = messages.iter().rposition(Message::has_tool_calls);

@@ -114,8 +114,9 @@ impl Answer {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///
-    /// The message remembers it where it holds what only that provider understands, so that this goes
-    /// back to that one alone; [`wire::answer`](fn@crate::wire::answer) does the same in one step.
+    /// The message remembers it where it holds what only that provider understands, so that this
+    /// goes back to that one alone; [`wire::answer`](fn@crate::wire::answer) does the same in one
+    /// step.
     #[must_use]
     pub fn given_by(mut self, provider: Provider) -> Self {
         self.provider = provider;
@@ -176,8 +177,8 @@ impl Stop {
     }
 }
 
-/// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each chunk
-/// (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for having none.
+/// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each
+/// chunk (`SenseNova`, `MiniMax`, Hunyuan), and Google has a word for having none.
 pub(super) fn is_word(word: &str) -> bool {
     !matches!(word, "" | "null" | "FINISH_REASON_UNSPECIFIED")
 }

@@ -30,23 +30,24 @@
 //! # How messages become turns
 //!
 //! - System messages are not among `messages`: [`system`] writes all of them. With a
-//!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message stay
-//!   in their place, with the role `system`.
+//!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message
+//!   stay in their place, with the role `system`.
 //! - Neighbours on one side (user and tool messages on the one, the model's on the other) are one
 //!   turn. In a user's turn the tool results come first, as the API demands.
 //! - A turn of one plain text is a string; every other is a list of blocks.
 //! - Blank texts, which the API refuses, are left out where something else is said. A user message
 //!   that says nothing else becomes `(empty message)`; an answer that says nothing is left out. A
 //!   blank tool result is a `tool_result` without content.
-//! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with its
-//!   data. Reasoning of another format, or without a signature, is left out: the API refuses it.
-//!   (Servers that speak this format but don't sign get back what they sent.)
+//! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
+//!   its data. Reasoning of another format, or without a signature, is left out: the API refuses
+//!   it. (Servers that speak this format but don't sign get back what they sent.)
 //! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, at the call and at its result alike.
 //! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a
 //!   file id; documents where they are base64 data in PDF or in any
-//!   `text/` type, an address, or a file id. A text document is sent as `text/plain`, with its text. A `data:`
-//!   address is written as base64 data. File ids need the API's `files-api` beta header.
+//!   `text/` type, an address, or a file id. A text document is sent as `text/plain`, with its
+//!   text. A `data:` address is written as base64 data. File ids need the API's `files-api` beta
+//!   header.
 //!
 //! # What is lost
 //!
@@ -64,7 +65,8 @@
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
 //! Reading drops `cache_control`, which belongs to a request and not to a message, and joins the
-//! blocks of a system text with an empty line. Of a response, content, usage and reason to stop are read.
+//! blocks of a system text with an empty line. Of a response, content, usage and reason to stop are
+//! read.
 //!
 //! # Sources
 //!
@@ -140,8 +142,8 @@ impl<'a> System<'a> {
         Self::new(Sequence::of(messages), false)
     }
 
-    /// The same for this provider. Where it takes [late ones](crate::provider::Row::late_system), only
-    /// those that open the messages are meant; `None` where there are none.
+    /// The same for this provider. Where it takes [late ones](crate::provider::Row::late_system),
+    /// only those that open the messages are meant; `None` where there are none.
     #[must_use]
     pub fn for_provider(self, provider: Provider) -> Option<Self> {
         let Self { messages, cache, .. } = self;

@@ -6,8 +6,8 @@ use super::{anthropic, gemini, ollama, openai, responses};
 use crate::error::Result;
 use crate::provider::{Format, Provider};
 
-/// Assembles a streamed response of this provider, in the format that it speaks, into one answer, as
-/// [`answer`](fn@super::answer) reads one in a piece.
+/// Assembles a streamed response of this provider, in the format that it speaks, into one answer,
+/// as [`answer`](fn@super::answer) reads one in a piece.
 ///
 /// Together with [`Frames::of`](super::Frames::of) it stands in any loop that reads a body:
 ///
@@ -90,8 +90,8 @@ impl Stream {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off; otherwise
-    /// those of [`answer`](fn@super::answer).
+    /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off;
+    /// otherwise those of [`answer`](fn@super::answer).
     pub fn finish(self) -> Result<Answer> {
         Ok(of!(self.of, stream => stream.finish())?.given_by(self.provider))
     }

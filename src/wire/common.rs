@@ -37,8 +37,8 @@ impl<'a> At<'a> {
         Self { operation, up: None, step: Step::Root }
     }
 
-    /// A field that this crate knows: a name that only the document knows is as much of a text as any
-    /// other, and stands in no error.
+    /// A field that this crate knows: a name that only the document knows is as much of a text as
+    /// any other, and stands in no error.
     pub(super) fn key(&'a self, key: &'static str) -> Self {
         Self { operation: self.operation, up: Some(self), step: Step::Key(key) }
     }
@@ -423,7 +423,8 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
     }
 }
 
-/// Writes an entry of a map within the loop over the messages: the trait's own way is a call for each.
+/// Writes an entry of a map within the loop over the messages: the trait's own way is a call for
+/// each.
 #[inline]
 pub(super) fn entry<M: SerializeMap>(
     map: &mut M,
@@ -475,8 +476,8 @@ pub(super) fn kind(part: &Part) -> &'static str {
     }
 }
 
-/// Returns whether this is a whole JSON object: then nothing of it is missing. Called for each piece,
-/// so it looks at the end first.
+/// Returns whether this is a whole JSON object: then nothing of it is missing. Called for each
+/// piece, so it looks at the end first.
 pub(super) fn is_object(json: &str) -> bool {
     json.trim_end().ends_with('}') && serde_json::from_str::<Attributes>(json).is_ok()
 }
@@ -679,8 +680,8 @@ impl fmt::Debug for Sequence<'_> {
     }
 }
 
-/// The history with the system messages that open it as one, in their order: a memory keeps a single
-/// system message, and of several the last would win.
+/// The history with the system messages that open it as one, in their order: a memory keeps a
+/// single system message, and of several the last would win.
 pub(super) fn one_system(history: Vec<Message>) -> Vec<Message> {
     let mut joined: Option<SystemMessage> = None;
     let mut messages = history.into_iter().peekable();

@@ -4,8 +4,8 @@ use super::answer::Stop;
 
 /// A piece that a stream adds to an answer, for a user to be shown.
 ///
-/// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a row
-/// is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its
+/// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a
+/// row is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its
 /// [`tool_calls`](crate::message::AiMessage::tool_calls), in that order, with arguments that say
 /// the same (of a call without any, no piece comes).
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use crate::provider::{Format, Provider};
 /// Cuts the bytes of a streamed body into the texts that a `Stream` takes, wherever the network has
 /// cut them.
 ///
-/// [`sse`](Self::sse) reads server-sent events (all formats but Ollama's), [`lines`](Self::lines) one
-/// JSON value a line. It does no I/O: bytes are handed in as they come.
+/// [`sse`](Self::sse) reads server-sent events (all formats but Ollama's), [`lines`](Self::lines)
+/// one JSON value a line. It does no I/O: bytes are handed in as they come.
 ///
 /// ```
 /// use memory_prompt::wire::Frames;
@@ -30,11 +30,12 @@ use crate::provider::{Format, Provider};
 ///
 /// # What is understood
 ///
-/// Of server-sent events the data alone: comments, which some servers send to keep a connection alive,
-/// `event`, `id` and `retry` are passed over (what an event is, its data says in every format). Lines
-/// end in LF, CR or both; the blank behind `data:` may be missing; several `data` lines are one text
-/// of several lines; a byte order mark at the beginning is passed over. JSON that stands there without
-/// `data:` is handed over too: it is an error that came in place of events, or an answer in one piece.
+/// Of server-sent events the data alone: comments, which some servers send to keep a connection
+/// alive, `event`, `id` and `retry` are passed over (what an event is, its data says in every
+/// format). Lines end in LF, CR or both; the blank behind `data:` may be missing; several `data`
+/// lines are one text of several lines; a byte order mark at the beginning is passed over. JSON
+/// that stands there without `data:` is handed over too: it is an error that came in place of
+/// events, or an answer in one piece.
 pub struct Frames {
     is_sse: bool,
     limit: usize,
@@ -113,8 +114,8 @@ impl Frames {
         Taken { frames: self, at: 0 }
     }
 
-    /// The text behind the last line end, when no more bytes come; `None` where there is none, or only
-    /// half of one: where the body broke off, it is no JSON.
+    /// The text behind the last line end, when no more bytes come; `None` where there is none, or
+    /// only half of one: where the body broke off, it is no JSON.
     ///
     /// # Errors
     ///

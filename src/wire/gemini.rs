@@ -30,13 +30,15 @@
 //! - Neighbouring answers are one entry, and so are the results of one answer's calls, in the order
 //!   of the calls: the API counts them. User messages stay apart.
 //! - A call's `args` are an object. A result's `response` is `{"output": ..}`, or `{"error": ..}`
-//!   where the tool failed, with a text, or a list of texts where the result has parts; media are its
-//!   `parts`. A result is named after its call, and by its own tool name where no call precedes it.
+//!   where the tool failed, with a text, or a list of texts where the result has parts; media are
+//!   its `parts`. A result is named after its call, and by its own tool name where no call precedes
+//!   it.
 //! - Calls and results carry ids. Where the API sent none, [`answer`] and [`history`] make one up,
-//!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes none.
+//!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes
+//!   none.
 //! - A `thoughtSignature` stays on the part that it came with: a call's is its
-//!   [`signature`](crate::ToolCall::signature), those of texts and media are in their `extra`. Parts
-//!   are never merged. Reasoning is `"thought": true`; another format's is left out.
+//!   [`signature`](crate::ToolCall::signature), those of texts and media are in their `extra`.
+//!   Parts are never merged. Reasoning is `"thought": true`; another format's is left out.
 //! - Base64 data are `inlineData`, addresses and file ids are `fileData`; a `data:` address is
 //!   `inlineData`. Whether media are a picture, audio, video or a file is told by the media type.
 //! - Empty texts are left out where something else is said. A user message that says nothing else
@@ -47,9 +49,9 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
-//! anyway, data without a media type and results' media at an address (but for `gs://`) become texts like
-//! `[image: not supported by this format]`; custom messages are left out; arguments that are not a
-//! JSON object become `{"arguments": ".."}`.
+//! anyway, data without a media type and results' media at an address (but for `gs://`) become
+//! texts like `[image: not supported by this format]`; custom messages are left out; arguments that
+//! are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];
@@ -59,9 +61,9 @@
 //! - the place of media among the texts of a result;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.
 //!
-//! On the way back, besides: a `response` that holds anything else than texts becomes the text of its
-//! JSON (and goes back as it came); the parts of a system instruction are joined with an empty line; of a response, the
-//! content, `usageMetadata` and `finishReason` are read.
+//! On the way back, besides: a `response` that holds anything else than texts becomes the text of
+//! its JSON (and goes back as it came); the parts of a system instruction are joined with an empty
+//! line; of a response, the content, `usageMetadata` and `finishReason` are read.
 //!
 //! # Sources
 //!
@@ -87,8 +89,8 @@ const FORMAT: &str = "gemini";
 
 const SIGNATURE: &str = "thoughtSignature";
 
-/// Where a result remembers that its text was JSON and no text: all of its `response`, or the value in
-/// it.
+/// Where a result remembers that its text was JSON and no text: all of its `response`, or the value
+/// in it.
 const SHAPE: &str = "shape";
 const WHOLE: &str = "whole";
 const VALUE: &str = "value";
@@ -135,9 +137,9 @@ impl Contents<'_> {
     ///
     /// Gemini 3 answers 400 where the first call of an answer has no signature. Calls that another
     /// model made, or that were recorded without their signatures, have none; for them Google
-    /// documents the signature `skip_thought_signature_validator`, which this writes on the first call
-    /// of each answer that has no signature of its own. A prompt that was composed for Gemini, and not
-    /// for a model of before 3, is written so by itself.
+    /// documents the signature `skip_thought_signature_validator`, which this writes on the first
+    /// call of each answer that has no signature of its own. A prompt that was composed for Gemini,
+    /// and not for a model of before 3, is written so by itself.
     #[must_use]
     pub fn skip_missing_signatures(mut self) -> Self {
         self.options.skip_signatures = true;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// What a decoder reads: a text, its bytes as they came from the network, or a value that was parsed
-/// already. Whatever becomes one can be handed in.
+/// What a decoder reads: a text, its bytes as they came from the network, or a value that was
+/// parsed already. Whatever becomes one can be handed in.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::openai};

@@ -1,5 +1,5 @@
-//! The JSON in which LangChain4j stores conversations, so that a Java application's history in Redis
-//! or a database can be read here, and one of ours there.
+//! The JSON in which LangChain4j stores conversations, so that a Java application's history in
+//! Redis or a database can be read here, and one of ours there.
 //!
 //! ```
 //! use memory_prompt::Message;
@@ -16,12 +16,14 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! What is written is what LangChain4j's own codec writes, byte for byte and in its order of fields,
-//! and its rules are kept, for one message that it refuses makes the whole list unreadable there: a
-//! blank system message is left out, and a user message or result without parts has an empty text.
+//! What is written is what LangChain4j's own codec writes, byte for byte and in its order of
+//! fields, and its rules are kept, for one message that it refuses makes the whole list unreadable
+//! there: a blank system message is left out, and a user message or result without parts has an
+//! empty text.
 //!
-//! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and later,
-//! where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13) writes what
+//! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and
+//! later, where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13)
+//! writes what
 //! 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12, answers have
 //! `thinking` and `attributes` since 1.2.)
 //!
@@ -29,10 +31,11 @@
 //!
 //! - `USER`: one text is plain text, anything else is parts. `PDF` is a
 //!   [`Part::File`](crate::message::Part::File).
-//! - `AI`: `thinking` is reasoning, and the attributes `thinking_signature` and `redacted_thinking`,
-//!   which LangChain4j's Anthropic client writes, are its signature and redacted reasoning of
-//!   Anthropic's. Where the signature was another provider's (its Gemini client uses the same
-//!   attribute for those of calls), drop the reasoning before it is sent to Anthropic.
+//! - `AI`: `thinking` is reasoning, and the attributes `thinking_signature` and
+//!   `redacted_thinking`, which LangChain4j's Anthropic client writes, are its signature and
+//!   redacted reasoning of Anthropic's. Where the signature was another provider's (its Gemini
+//!   client uses the same attribute for those of calls), drop the reasoning before it is sent to
+//!   Anthropic.
 //! - `TOOL_EXECUTION_RESULT`, `CUSTOM`: as one would think. An absent id or name is empty here.
 //! - Other attributes are the message's attributes, in both directions. What this version does not
 //!   know is kept, in the `extra` of a part or call and, for a message, under [`ATTRIBUTE`], and is
@@ -42,22 +45,22 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
-//! anyway, media at a provider's file id, files that are no PDF, and media in an answer become texts
-//! like `[file: not supported by this format]`; reasoning of several signed parts is left out (its
-//! signatures can't be kept, and without them it is refused), and so are the signatures of calls and
-//! of other providers' reasoning.
+//! anyway, media at a provider's file id, files that are no PDF, and media in an answer become
+//! texts like `[file: not supported by this format]`; reasoning of several signed parts is left out
+//! (its signatures can't be kept, and without them it is refused), and so are the signatures of
+//! calls and of other providers' reasoning.
 //!
 //! Lost without a word, because there is no place for it:
 //! - the name of a system message or an answer, a system message's attributes except [`ATTRIBUTE`];
-//! - the order within an answer (reasoning, text, calls), and where one text or reasoning of several
-//!   ends;
+//! - the order within an answer (reasoning, text, calls), and where one text or reasoning of
+//!   several ends;
 //! - whether a message of one text had it in a list, and lists without any;
 //! - names of media; [`detail`](crate::message::Media::detail) that is not there is `AUTO`.
 //!
 //! # Sources
 //!
-//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026; its messages
-//! in each release from 1.0.0 to 1.16.0.
+//! LangChain4j's codec (`JacksonChatMessageJsonCodec`) and its tests, as of August 2026; its
+//! messages in each release from 1.0.0 to 1.16.0.
 
 mod decode;
 mod encode;
@@ -101,10 +104,11 @@ impl Messages<'_> {
     /// Writes what LangChain4j 1.0 to 1.12 read. They fail at the first field that they don't know,
     /// and then the whole conversation is unreadable there.
     ///
-    /// A result is one `text`, its texts with line breaks between them. Blank texts, which they refuse
-    /// too, are left out, and where nothing else is said `(empty message)` or `(no output)` stands. Left out are reasoning, whether
-    /// a tool failed, all attributes but those of custom messages, and what only a newer release
-    /// understands; a level of detail other than low and high is `AUTO`.
+    /// A result is one `text`, its texts with line breaks between them. Blank texts, which they
+    /// refuse too, are left out, and where nothing else is said `(empty message)` or `(no output)`
+    /// stands. Left out are reasoning, whether a tool failed, all attributes but those of custom
+    /// messages, and what only a newer release understands; a level of detail other than low and
+    /// high is `AUTO`.
     ///
     /// ```
     /// use memory_prompt::Message;

@@ -8,8 +8,8 @@ use super::view::{Shape, Speaker};
 use crate::message::{AiMessage, AiPart, Message, Part};
 use crate::provider::Row;
 
-/// Something of a message that is left out, or that a placeholder stands for, because the format has no
-/// place for it.
+/// Something of a message that is left out, or that a placeholder stands for, because the format
+/// has no place for it.
 ///
 /// The [report](crate::Report) tells of composing, and this of writing: see
 /// [`Request::losses`](super::Request::losses).

@@ -24,9 +24,9 @@
 //!
 //! # Compatible servers
 //!
-//! A prompt that was composed [for a provider](crate::Provider) of this format is written as that one
-//! takes it, without being asked; so are other messages with [`for_provider`](Messages::for_provider).
-//! What else a server may want:
+//! A prompt that was composed [for a provider](crate::Provider) of this format is written as that
+//! one takes it, without being asked; so are other messages with
+//! [`for_provider`](Messages::for_provider). What else a server may want:
 //!
 //! | server | what to ask for |
 //! |---|---|
@@ -52,10 +52,11 @@
 //!   `function` messages become tool calls and results under an id made up from their position.
 //! - What this version does not know is kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes, and is written again by this format
-//!   alone, for a provider that lists it ([`PrivateFields`](crate::provider::PrivateFields)), or for any that a
-//!   [verbatim](Messages::verbatim) view is for; `annotations` are kept and not written, since no request
-//!   takes them.
-//! - A message of a role that is not known becomes a [`CustomMessage`](crate::message::CustomMessage).
+//!   alone, for a provider that lists it ([`PrivateFields`](crate::provider::PrivateFields)), or
+//!   for any that a [verbatim](Messages::verbatim) view is for; `annotations` are kept and not
+//!   written, since no request takes them.
+//! - A message of a role that is not known becomes a
+//!   [`CustomMessage`](crate::message::CustomMessage).
 //!
 //! # What is lost
 //!
@@ -73,8 +74,8 @@
 //!   each.
 //!
 //! On the way back, besides: whether a system message was `system` or `developer`, and its division
-//! into parts (they are joined with an empty line); the parts of a list without any. Of a response's
-//! body the message, the usage and the reason to stop are read.
+//! into parts (they are joined with an empty line); the parts of a list without any. Of a
+//! response's body the message, the usage and the reason to stop are read.
 
 mod calls;
 mod decode;
@@ -105,8 +106,8 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
 ///
-/// [`strict`](Messages::strict) looks neither at reasoning, which is sent where it was asked for, nor
-/// at what [`calls_alone`](Messages::calls_alone) leaves out.
+/// [`strict`](Messages::strict) looks neither at reasoning, which is sent where it was asked for,
+/// nor at what [`calls_alone`](Messages::calls_alone) leaves out.
 pub type Messages<'a> = View<'a, Options>;
 
 /// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).

@@ -8,9 +8,9 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// Returns the error that a provider answered in place of a message, where it did.
 ///
-/// Errors come in an `error`, or flat: `{"object": "error", ..}` of vLLM and `FastChat`, `base_resp`
-/// of `MiniMax`, a bare `message` or `detail` of gateways. `own` are fields of an answer beside which
-/// `message` and `detail` say something else.
+/// Errors come in an `error`, or flat: `{"object": "error", ..}` of vLLM and `FastChat`,
+/// `base_resp` of `MiniMax`, a bare `message` or `detail` of gateways. `own` are fields of an
+/// answer beside which `message` and `detail` say something else.
 pub(super) fn refused(body: &Fields<'_>, own: &[&str]) -> Result<()> {
     let is_told = |key: &str| body.get(key).is_some_and(|value| !is_nothing(value));
     for key in ["error", "base_resp"] {

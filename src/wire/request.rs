@@ -89,8 +89,8 @@ use body::{Body, Failed};
 /// # Errors
 ///
 /// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
-/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there; two
-/// tools of one name, or one whose name is [not allowed](crate::provider::Row::tool_names); a
+/// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there;
+/// two tools of one name, or one whose name is [not allowed](crate::provider::Row::tool_names); a
 /// schema that is no object, or that a strict mode can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
 /// [`check`](Self::check) tells beforehand.
@@ -175,8 +175,9 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one behind
-    /// tools and system message too. Providers that take no marks, or cache without, get none.
+    /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one
+    /// behind tools and system message too. Providers that take no marks, or cache without, get
+    /// none.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);
@@ -351,7 +352,8 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Refuses tools that the provider would: two of one name, or one of a name that it doesn't take.
+    /// Refuses tools that the provider would: two of one name, or one of a name that it doesn't
+    /// take.
     fn check_tools(&self) -> Result<(), Failed> {
         let rule = self.provider().map_or(ToolNames::Any, |provider| provider.row().tool_names);
         for (i, tool) in self.tools.iter().enumerate() {

@@ -40,11 +40,12 @@
 //!   that text as its arguments, marked in its `extra`; its result is written as the kind that it
 //!   needs.
 //! - A call that is no function but that the application answers (`local_shell_call`, `shell_call`,
-//!   `apply_patch_call`, `computer_call`, a `tool_search_call` of the client, `mcp_approval_request`) is
-//!   a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`, `apply_patch`, `computer`,
-//!   `tool_search` or `mcp_approval`; its result, a [`ToolMessage`](crate::message::ToolMessage) like any other,
-//!   is written as the output of its kind. An approval says `true` or `false`, a computer's result
-//!   holds the picture. What the provider ran by itself, and answered, is none.
+//!   `apply_patch_call`, `computer_call`, a `tool_search_call` of the client,
+//!   `mcp_approval_request`) is a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`,
+//!   `apply_patch`, `computer`, `tool_search` or `mcp_approval`; its result, a
+//!   [`ToolMessage`](crate::message::ToolMessage) like any other, is written as the output of its
+//!   kind. An approval says `true` or `false`, a computer's result holds the picture. What the
+//!   provider ran by itself, and answered, is none.
 //! - The `caller` of a programmatic call comes back on its output.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
 //!   answer and goes back as it came, from whichever side it was.

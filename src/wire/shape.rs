@@ -100,8 +100,8 @@ impl<const N: usize> Serialize for Object<'_, N> {
     }
 }
 
-/// Writes fields, and behind them those that were kept, but for the names that stand here: no name may
-/// stand twice.
+/// Writes fields, and behind them those that were kept, but for the names that stand here: no name
+/// may stand twice.
 #[inline]
 pub(super) fn write<M: SerializeMap>(
     map: &mut M,

@@ -15,9 +15,10 @@ use crate::provider::Provider;
 
 /// An answer that is assembled from the pieces of a streamed response, without a runtime.
 ///
-/// Each format has its own, such as [`openai::Stream`](super::openai::Stream). Each piece goes through
-/// [`push`](Self::push), which tells what to show, and [`finish`](Self::finish) gives the answer that
-/// the format's `answer` reads from a response in one piece. It ends only where the format says so.
+/// Each format has its own, such as [`openai::Stream`](super::openai::Stream). Each piece goes
+/// through [`push`](Self::push), which tells what to show, and [`finish`](Self::finish) gives the
+/// answer that the format's `answer` reads from a response in one piece. It ends only where the
+/// format says so.
 #[derive(Default)]
 pub struct FormatStream<P> {
     pub(super) pieces: P,
@@ -85,14 +86,14 @@ impl<P: Pieces> FormatStream<P> {
     }
 
     /// Takes one piece, and returns what it adds to the answer: the JSON that
-    /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces of
-    /// kinds that this version does not know are passed over.
+    /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces
+    /// of kinds that this version does not know are passed over.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error or failed;
-    /// [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a piece of one
-    /// answer: where it can't be read, comes out of turn, or is of a second choice.
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error or
+    /// failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a
+    /// piece of one answer: where it can't be read, comes out of turn, or is of a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         let top = At::top(P::READ);
         let mut events = Events::default();
@@ -119,8 +120,8 @@ impl<P: Pieces> FormatStream<P> {
     /// # Errors
     ///
     /// [`ErrorKind::Unfinished`](crate::ErrorKind::Unfinished) where the stream broke off: half an
-    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept of
-    /// it. Otherwise those of the format's `answer`.
+    /// answer is never taken for a whole one, and [`broken`](Self::broken) gives what can be kept
+    /// of it. Otherwise those of the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
         let End { usage, word, has_come } = self.end;

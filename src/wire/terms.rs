@@ -18,8 +18,8 @@ pub(super) struct Terms {
 }
 
 impl Terms {
-    /// The terms of the provider after which the format is called: for messages of which nobody said
-    /// for whom they are.
+    /// The terms of the provider after which the format is called: for messages of which nobody
+    /// said for whom they are.
     pub(super) fn of(format: Provider) -> Self {
         // A server that speaks the format but does not sign gets back what it sent.
         let mut row = format.row();

@@ -150,8 +150,8 @@ impl Usage {
 const READ: &str = "cache_read_input_tokens";
 const WRITTEN: &str = "cache_creation_input_tokens";
 
-/// The first number under these names. What is no number was not told: a paid answer is not lost for
-/// it.
+/// The first number under these names. What is no number was not told: a paid answer is not lost
+/// for it.
 fn number(of: &Value, names: &[&str]) -> Option<u64> {
     names.iter().find_map(|name| of.get(name)?.as_u64())
 }

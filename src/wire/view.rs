@@ -17,7 +17,8 @@ use crate::provider::{Provider, Row};
 /// Each module has its own under the name that the list has there, such as
 /// [`openai::Messages`](super::openai::Messages), with the options of that format beside those that
 /// stand here. It borrows: nothing is copied before it is serialised, which never fails. A
-/// placeholder stands for what the format can't express; [`strict`](Self::strict) refuses it instead.
+/// placeholder stands for what the format can't express; [`strict`](Self::strict) refuses it
+/// instead.
 #[derive(Clone)]
 pub struct View<'a, F> {
     pub(super) messages: Sequence<'a>,
@@ -59,7 +60,8 @@ pub trait Shape: Copy + Default + fmt::Debug {
         None
     }
 
-    /// Returns whether reasoning is written that [`refuses_part`](Self::refuses_part) does not name.
+    /// Returns whether reasoning is written that [`refuses_part`](Self::refuses_part) does not
+    /// name.
     fn takes_thought(&self, _thought: &Reasoning, _row: &Row) -> bool {
         true
     }
@@ -69,8 +71,8 @@ pub trait Shape: Copy + Default + fmt::Debug {
         false
     }
 
-    /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of the
-    /// calls before it.
+    /// Returns what would be left out or replaced of a message as a whole. `calls` are the ids of
+    /// the calls before it.
     fn refuses(&self, message: &Message, _calls: &[&str]) -> Option<&'static str> {
         matches!(message, Message::Custom(_)).then_some("a custom message")
     }
@@ -114,9 +116,9 @@ impl<'a, F: Shape> View<'a, F> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out or
-    /// replaced by a placeholder; the error names the message and the part. Losses that the module's
-    /// documentation calls silent are none.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where something would be left out
+    /// or replaced by a placeholder; the error names the message and the part. Losses that the
+    /// module's documentation calls silent are none.
     ///
     /// ```
     /// use memory_prompt::Message;
@@ -178,24 +180,25 @@ impl<'a, F: Shape> View<'a, F> {
 }
 
 impl<F: Sent> View<'_, F> {
-    /// Writes for this provider: its options, and of what only one provider understands what it takes
-    /// back. The view of a prompt that was composed for a provider of this format does so by itself.
+    /// Writes for this provider: its options, and of what only one provider understands what it
+    /// takes back. The view of a prompt that was composed for a provider of this format does so by
+    /// itself.
     #[must_use]
     pub fn for_provider(mut self, provider: Provider) -> Self {
         self.terms.row = provider.row();
         self
     }
 
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a server
-    /// that passes it on.
+    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a
+    /// server that passes it on.
     #[must_use]
     pub fn verbatim(mut self) -> Self {
         self.terms.verbatim = true;
         self
     }
 
-    /// Writes the name of a user in front of the text, for a format or a server that has no place for
-    /// it: `Klaus: What is the weather?`
+    /// Writes the name of a user in front of the text, for a format or a server that has no place
+    /// for it: `Klaus: What is the weather?`
     #[must_use]
     pub fn names_in_text(mut self) -> Self {
         self.terms.names_in_text = true;
@@ -205,14 +208,14 @@ impl<F: Sent> View<'_, F> {
 
 impl<F: Marks> View<'_, F> {
     /// Puts the provider's cache mark on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; where there is no prompt, on
-    /// the last block of all.
+    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; where there is no prompt,
+    /// on the last block of all.
     ///
-    /// - In OpenAI's formats that is a `prompt_cache_breakpoint`. It is taken on blocks of content, not
-    ///   on calls, and in Responses on what goes in, not on what the model said: it stands on the last
-    ///   message there that has such a block.
-    /// - In Anthropic's it is `cache_control`. `thinking` blocks can't be marked, so it stands before
-    ///   them. A request may have four marks in all; an application sets its own with a
+    /// - In OpenAI's formats that is a `prompt_cache_breakpoint`. It is taken on blocks of content,
+    ///   not on calls, and in Responses on what goes in, not on what the model said: it stands on
+    ///   the last message there that has such a block.
+    /// - In Anthropic's it is `cache_control`. `thinking` blocks can't be marked, so it stands
+    ///   before them. A request may have four marks in all; an application sets its own with a
     ///   `cache_control` under `anthropic` in the `extra` of a part.
     #[must_use]
     pub fn cache_prefix(self) -> Self {

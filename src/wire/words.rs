@@ -1,7 +1,7 @@
 //! The words of the formats: the only ones of a document that errors repeat.
 //!
-//! Whatever else stands in a document is somebody's text. Errors are logged and sent to places where no
-//! conversation belongs.
+//! Whatever else stands in a document is somebody's text. Errors are logged and sent to places
+//! where no conversation belongs.
 
 /// " (`overloaded_error`, 529)", as far as the words are known; nothing where none is.
 pub(super) fn quoted<'a>(words: impl IntoIterator<Item = &'a str>, status: Option<u16>) -> String {
@@ -51,8 +51,8 @@ pub(super) fn is_passing(word: &str) -> bool {
     PASSING.contains(&word)
 }
 
-/// Returns whether an error of this kind stays, whatever else is said of it: OpenAI answers 429 where
-/// nothing is left to pay with.
+/// Returns whether an error of this kind stays, whatever else is said of it: OpenAI answers 429
+/// where nothing is left to pay with.
 pub(super) fn is_final(word: &str) -> bool {
     const FINAL: [&str; 6] = [
         "billing_error",

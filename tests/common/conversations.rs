@@ -130,8 +130,8 @@ pub fn broken_groups<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec
 }
 
 /// The last `n` of a history by the rule in words: whole units, where a unit is an answer with tool
-/// calls and all results behind it, or any other message alone; the unit in which the history ends is
-/// whole even when it is larger than `n`.
+/// calls and all results behind it, or any other message alone; the unit in which the history ends
+/// is whole even when it is larger than `n`.
 pub fn last_whole_units(history: &[Message], n: usize) -> &[Message] {
     if n == 0 {
         return &[];
@@ -162,8 +162,8 @@ pub fn characters(text: &str) -> usize {
     text.graphemes(true).map(|cluster| cluster.chars().count().div_ceil(32)).sum()
 }
 
-// Life: results that come when they come, records of the application's own, and everything else that
-// happens between two prompts.
+// Life: results that come when they come, records of the application's own, and everything else
+// that happens between two prompts.
 
 /// What happens next; what it stands for depends on what happened before.
 #[derive(Clone, Debug)]
@@ -240,8 +240,9 @@ pub fn is_audit(message: &Message) -> bool {
     *message == audit()
 }
 
-/// Any history at all, with what [`conversation`] has and all that life adds: ids that repeat, results
-/// that come late, stand-ins, steered messages, and records of the application's own everywhere.
+/// Any history at all, with what [`conversation`] has and all that life adds: ids that repeat,
+/// results that come late, stand-ins, steered messages, and records of the application's own
+/// everywhere.
 pub fn life(steps: usize) -> impl Strategy<Value = Vec<Message>> {
     let step = prop_oneof![
         4 => user().prop_map(|m| vec![m]),

@@ -1,8 +1,9 @@
 //! Laws that are tried as often as they say, and say how often that was.
 //!
-//! `PROPTEST_CASES` overrides the number of cases that a test asks of proptest, silently and in both
-//! directions. So a law whose number is a claim is counted here: where the environment asks for fewer,
-//! there is another round, and a law that comes to its end with fewer cases than it says has failed.
+//! `PROPTEST_CASES` overrides the number of cases that a test asks of proptest, silently and in
+//! both directions. So a law whose number is a claim is counted here: where the environment asks
+//! for fewer, there is another round, and a law that comes to its end with fewer cases than it says
+//! has failed.
 
 #![allow(clippy::panic, dead_code, unused_macros, unused_imports, unreachable_pub)] // each test file uses its own part of it
 

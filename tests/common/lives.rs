@@ -1,5 +1,5 @@
-//! Lives of a prompt: operations on memories, temporaries and settings in any order, done to a blocking
-//! prompt and (with the feature `async`) to its twin, over the same memories.
+//! Lives of a prompt: operations on memories, temporaries and settings in any order, done to a
+//! blocking prompt and (with the feature `async`) to its twin, over the same memories.
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 

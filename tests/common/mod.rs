@@ -1,4 +1,5 @@
-//! Messages of every kind, for the property tests. Boxed, because whole strategies are large on the stack.
+//! Messages of every kind, for the property tests. Boxed, because whole strategies are large on the
+//! stack.
 #![allow(dead_code, unreachable_pub)] // each test binary uses its own part
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -1,8 +1,8 @@
 //! A naive model of composing: the rules in their words, over plain vectors, as slow as they come.
 //!
 //! It shares nothing with the composer but the messages. Indices are places in the list of records,
-//! private ones counted; positions are what records call `seq`. Where the rules leave something open,
-//! the model says so: it allows both, or answers [`Outcome::Undetermined`].
+//! private ones counted; positions are what records call `seq`. Where the rules leave something
+//! open, the model says so: it allows both, or answers [`Outcome::Undetermined`].
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
@@ -287,8 +287,8 @@ fn calls(message: &Message) -> Vec<&ToolCall> {
     message.tool_calls().collect()
 }
 
-/// "Private records part nothing; other tool messages are the run": what stands before the run of tool
-/// messages that `i` is in.
+/// "Private records part nothing; other tool messages are the run": what stands before the run of
+/// tool messages that `i` is in.
 fn before_the_run(messages: &[&Message], from: usize, i: usize) -> Option<usize> {
     (from..i).rev().find(|j| !messages[*j].is_tool() && !is_private(messages[*j]))
 }
@@ -301,8 +301,8 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
     let mut closed: BTreeSet<(usize, usize)> = BTreeSet::new();
     for i in from..n {
         let message = messages[i];
-        // "An ai message with calls first closes every earlier unanswered call of an id that it calls
-        // itself."
+        // "An ai message with calls first closes every earlier unanswered call of an id that it
+        // calls itself."
         for call in calls(message) {
             for (j, before) in messages.iter().enumerate().take(i).skip(from) {
                 for (k, earlier) in calls(before).iter().enumerate() {
@@ -328,8 +328,8 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
                 continue;
             }
         }
-        // "Any other tool message is late. If it is no stand-in itself it first replaces the nearest
-        // earlier stand-in of the same id and an agreeing tool name that answers a call."
+        // "Any other tool message is late. If it is no stand-in itself it first replaces the
+        // nearest earlier stand-in of the same id and an agreeing tool name that answers a call."
         let stand_in = (from..i).rev().find(|s| {
             let Some(other) = messages[*s].as_tool() else { return false };
             is_stand_in(messages[*s])
@@ -347,8 +347,8 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
             matching.answers[i] = stood.map(|stood| Answer { late: true, ..stood });
             continue;
         }
-        // "Else it answers the nearest earlier unanswered, unclosed call of its id; within one message
-        // the first such."
+        // "Else it answers the nearest earlier unanswered, unclosed call of its id; within one
+        // message the first such."
         let nearest = (from..i).rev().find_map(|j| {
             let open = calls(messages[j]).iter().enumerate().position(|(k, call)| {
                 fits(call) && !is_answered(&matching, (j, k)) && !closed.contains(&(j, k))
@@ -359,8 +359,8 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
             matching.answers[i] = Some(Answer { call, late: true, place: i, direct: false });
             continue;
         }
-        // "Else it is left out: `Answered` where an earlier call of that id and name is answered, else
-        // `NoCall`."
+        // "Else it is left out: `Answered` where an earlier call of that id and name is answered,
+        // else `NoCall`."
         let answered = (from..i).any(|j| {
             let calls = calls(messages[j]);
             calls.iter().enumerate().any(|(k, call)| fits(call) && is_answered(&matching, (j, k)))
@@ -479,8 +479,8 @@ pub fn outcome(
     };
     let mut model =
         Model { history, settings, bound, messages, matching: nothing, placeholder, counter };
-    // "A system record that opens the history (position == start), where the slot is empty and the window
-    // reaches back to it." It takes no place then.
+    // "A system record that opens the history (position == start), where the slot is empty and the
+    // window reaches back to it." It takes no place then.
     let mut opening = model.opening();
     opening.from = opening.at.saturating_sub(bound);
     // "With Off nothing is matched or moved."
@@ -488,8 +488,8 @@ pub fn outcome(
         model.matching = match_results(&model.messages, opening.from);
     }
     let whole = model.outcome(temporaries, &opening);
-    // "A system record that opens the history (position == start), where the slot is empty and the window
-    // reaches back to it." It takes no place then.
+    // "A system record that opens the history (position == start), where the slot is empty and the
+    // window reaches back to it." It takes no place then.
     let first = history.records.first().filter(|(seq, it)| *seq == history.start && it.is_system());
     let Some((seq, system)) = first else { return whole };
     let reaches = !matches!(&whole, Outcome::Prompt(expected) if expected.older > 1);
@@ -555,8 +555,8 @@ impl Model<'_> {
 
     // Rule 2: where the window opens
 
-    /// The `n`th newest record that is not private, "looked for over at most n + B records from the end;
-    /// where that ends earlier the window opens there".
+    /// The `n`th newest record that is not private, "looked for over at most n + B records from the
+    /// end; where that ends earlier the window opens there".
     fn nth_newest(&self, n: usize) -> Opening {
         let open: Vec<usize> = (0..self.len()).rev().filter(|i| !self.private(*i)).collect();
         let most = n.saturating_add(1024);
@@ -582,13 +582,13 @@ impl Model<'_> {
         }
     }
 
-    /// "Where it opens on a tool message: if only tool (and private) messages follow, the window goes back
-    /// to what stands before the run if that has calls; else the run is left out (Opening) and the window
-    /// opens behind it."
+    /// "Where it opens on a tool message: if only tool (and private) messages follow, the window
+    /// goes back to what stands before the run if that has calls; else the run is left out
+    /// (Opening) and the window opens behind it."
     ///
-    /// Taken so: where only tool messages follow and what stands before has no calls, the window stays
-    /// where it is, or the newest thing that happened would be sent to nobody. A history of which nothing
-    /// was cut opens where it opens.
+    /// Taken so: where only tool messages follow and what stands before has no calls, the window
+    /// stays where it is, or the newest thing that happened would be sent to nobody. A history of
+    /// which nothing was cut opens where it opens.
     fn open_on_whole_groups(&self, opening: Opening) -> Opening {
         let first = (opening.at..self.len()).find(|i| !self.private(*i));
         let Some(first) = first.filter(|i| self.on() && self.messages[*i].is_tool()) else {
@@ -613,8 +613,9 @@ impl Model<'_> {
         }
     }
 
-    /// "start = floor(p / step) * step, p = position of the low-th newest record that is not private.
-    /// If it opens on a tool run it goes back to the call that stands directly before the run."
+    /// "start = floor(p / step) * step, p = position of the low-th newest record that is not
+    /// private. If it opens on a tool run it goes back to the call that stands directly before the
+    /// run."
     fn open_on_step(&self, low: usize, step: usize) -> Opening {
         let mut opening = self.nth_newest(low);
         if self.len() == 0 {
@@ -634,10 +635,11 @@ impl Model<'_> {
         opening
     }
 
-    /// "Opens with the n-th newest row of beginnings (on the first of the row). Where there are fewer rows:
-    /// everything. Where that row is the first of the history and at most B records stand before it, these
-    /// (a greeting) belong to its turn and are sent. In a history without any beginning each ai message
-    /// with its results, and each other message, is a turn of its own."
+    /// "Opens with the n-th newest row of beginnings (on the first of the row). Where there are
+    /// fewer rows: everything. Where that row is the first of the history and at most B records
+    /// stand before it, these (a greeting) belong to its turn and are sent. In a history without
+    /// any beginning each ai message with its results, and each other message, is a turn of its
+    /// own."
     fn open_on_turn(&self, n: usize) -> usize {
         let rows = self.rows();
         if rows.is_empty() {
@@ -662,9 +664,9 @@ impl Model<'_> {
 
     // Rule 1: groups
 
-    /// The group of the calls in the message at `head`: "the ai message, the results that stood directly
-    /// behind it in their order, then late ones in order of position, then placeholders for what nothing
-    /// answered, in the order of the calls."
+    /// The group of the calls in the message at `head`: "the ai message, the results that stood
+    /// directly behind it in their order, then late ones in order of position, then placeholders
+    /// for what nothing answered, in the order of the calls."
     fn group(&self, head: usize) -> Unit {
         let mut results: Vec<(bool, usize, usize)> = Vec::new();
         for (i, answer) in self.matching.answers.iter().enumerate() {
@@ -695,8 +697,8 @@ impl Model<'_> {
         !orphan && !self.never_sent(i)
     }
 
-    /// "Anthropic and Gemini: neighbouring ai messages with calls (no other record between) are joined to
-    /// one, all results behind."
+    /// "Anthropic and Gemini: neighbouring ai messages with calls (no other record between) are
+    /// joined to one, all results behind."
     fn join(&self, units: Vec<Unit>) -> Vec<Unit> {
         let mut joined: Vec<Unit> = Vec::new();
         for unit in units {
@@ -719,8 +721,8 @@ impl Model<'_> {
         joined
     }
 
-    /// "A result in the window whose call stands before it takes the whole group along, if the call is
-    /// within B records before the place where the window opens."
+    /// "A result in the window whose call stands before it takes the whole group along, if the call
+    /// is within B records before the place where the window opens."
     fn taken_along(&self, opening: &Opening) -> BTreeSet<usize> {
         let answers = self.matching.answers.get(opening.at..).unwrap_or_default();
         let heads = answers.iter().flatten().map(|answer| answer.call.0);
@@ -753,8 +755,8 @@ impl Model<'_> {
         row
     }
 
-    /// "Newest first, at most max(1, n/2) of it"; under a budget no more than half of the room, nor than
-    /// there is room for beside the newest unit.
+    /// "Newest first, at most max(1, n/2) of it"; under a budget no more than half of the room, nor
+    /// than there is room for beside the newest unit.
     fn newest_of(
         &self,
         choice: &Choice,
@@ -778,13 +780,14 @@ impl Model<'_> {
         row
     }
 
-    /// "GIVE WAY: if what is sent of the history is more than n, units, oldest first by the position of
-    /// their newest member, are not sent, until n holds. The newest unit and the question always stay." The
-    /// window begins behind the first that is refused.
+    /// "GIVE WAY: if what is sent of the history is more than n, units, oldest first by the
+    /// position of their newest member, are not sent, until n holds. The newest unit and the
+    /// question always stay." The window begins behind the first that is refused.
     ///
-    /// "BUDGET. Walk over units from the newest (by newest member). The newest unit is always taken; the
-    /// question is owed its tokens. A unit that does not fit in what is left: if it is above half of room it
-    /// is left out alone (`OverBudget`) and the walk goes on, else the walk ends."
+    /// "BUDGET. Walk over units from the newest (by newest member). The newest unit is always
+    /// taken; the question is owed its tokens. A unit that does not fit in what is left: if it is
+    /// above half of room it is left out alone (`OverBudget`) and the walk goes on, else the walk
+    /// ends."
     fn fill(
         &self,
         choice: &mut Choice,
@@ -876,10 +879,11 @@ impl Model<'_> {
         (units, holds_tools)
     }
 
-    /// "QUESTION: where the window holds no beginning (for last(n) only if it holds a tool message or an ai
-    /// message with calls, or nothing that is sent; in a stepped window and under a budget always), the question of the newest turn is
-    /// looked for in the B records before the place where the window opens. Found: the row stands in front.
-    /// Not found and the history goes on before: `search_ended`."
+    /// "QUESTION: where the window holds no beginning (for last(n) only if it holds a tool message
+    /// or an ai message with calls, or nothing that is sent; in a stepped window and under a budget
+    /// always), the question of the newest turn is looked for in the B records before the place
+    /// where the window opens. Found: the row stands in front. Not found and the history goes on
+    /// before: `search_ended`."
     fn ask(
         &self,
         choice: &mut Choice,
@@ -1064,11 +1068,12 @@ impl Model<'_> {
         allowed
     }
 
-    /// "USER FIRST, where the window has cut something off and the first message sent is not from the user:
-    /// the row of the turn in which the window opens goes in front (same bound, same half, same giving way)
-    /// if anything of its answer is still sent behind it; else (or where it is not found) what is left of
-    /// that turn before the next beginning is left out (`RestOfTurn`) if there is a next beginning." A group
-    /// whose late result came behind that beginning is of the later turn.
+    /// "USER FIRST, where the window has cut something off and the first message sent is not from
+    /// the user: the row of the turn in which the window opens goes in front (same bound, same
+    /// half, same giving way) if anything of its answer is still sent behind it; else (or where it
+    /// is not found) what is left of that turn before the next beginning is left out (`RestOfTurn`)
+    /// if there is a next beginning." A group whose late result came behind that beginning is of
+    /// the later turn.
     fn user_first(
         &self,
         choice: &mut Choice,
@@ -1147,8 +1152,8 @@ impl Model<'_> {
         records.chain(open).sum()
     }
 
-    /// "room = min(budget - reserve, high) - reply overhead - system message without temporaries", and what
-    /// is left of the budget for this prompt.
+    /// "room = min(budget - reserve, high) - reply overhead - system message without temporaries",
+    /// and what is left of the budget for this prompt.
     fn purse<'p>(
         &self,
         budget: Tokens,
@@ -1205,8 +1210,8 @@ impl Model<'_> {
 
     // Rules 4 and 6
 
-    /// "Own > slot > a system record that opens the history. A temporary system message appends its text
-    /// behind a blank line; base keeps name and attributes; an empty one appends nothing."
+    /// "Own > slot > a system record that opens the history. A temporary system message appends its
+    /// text behind a blank line; base keeps name and attributes; an empty one appends nothing."
     fn system(&self, temporaries: &[Message]) -> Option<Message> {
         let own = self.settings.system.as_ref().map(|text| Message::system(text.clone()));
         let base = own.or_else(|| self.history.system.clone());
@@ -1228,7 +1233,8 @@ impl Model<'_> {
         })
     }
 
-    /// A shortened copy, where it is too long. "The row of the newest turn's question is not shortened."
+    /// A shortened copy, where it is too long. "The row of the newest turn's question is not
+    /// shortened."
     fn shorten(&self, i: usize, spared: &[usize]) -> Option<Message> {
         if spared.contains(&i) || self.messages[i].is_system() {
             return None;
@@ -1251,7 +1257,8 @@ impl Model<'_> {
                 if !answer.late {
                     continue;
                 }
-                // In its place it stands where nothing that is sent was between it and what it is behind.
+                // In its place it stands where nothing that is sent was between it and what it is
+                // behind.
                 let before = match at {
                     0 => unit.heads[unit.heads.len() - 1],
                     _ => unit.results[at - 1],
@@ -1267,9 +1274,9 @@ impl Model<'_> {
         (moved, may)
     }
 
-    /// "Where the newest sendable record is a moved result and the last message of the history as sent is
-    /// then an ai message without calls, a user message stands behind the history. The newest moved results
-    /// in a row are announced."
+    /// "Where the newest sendable record is a moved result and the last message of the history as
+    /// sent is then an ai message without calls, a user message stands behind the history. The
+    /// newest moved results in a row are announced."
     fn note(&self, choice: &Choice, sent: &BTreeSet<usize>) -> Vec<usize> {
         let Some(last) = choice.units.last() else { return Vec::new() };
         let is_answer = |i: usize| self.messages[i].as_ai().is_some() && !self.calls_at(i);
@@ -1288,8 +1295,8 @@ impl Model<'_> {
         note
     }
 
-    /// "The result of book has arrived, see above." / "The results of a, b have arrived, see above.", call
-    /// id in quotes where the tool has no name.
+    /// "The result of book has arrived, see above." / "The results of a, b have arrived, see
+    /// above.", call id in quotes where the tool has no name.
     fn note_texts(&self, note: &[usize]) -> Vec<String> {
         let name = |i: usize, of_the_call: bool| {
             let Some(tool) = self.messages[i].as_tool() else { return String::new() };
@@ -1309,9 +1316,9 @@ impl Model<'_> {
         [true, false].map(|call| text(note.iter().map(|i| name(*i, call)).collect())).to_vec()
     }
 
-    /// Behind everything; "right before the last user message; at the end where the history sends none";
-    /// or right behind the system message. The note stands "behind the history, before temporaries at the
-    /// end".
+    /// Behind everything; "right before the last user message; at the end where the history sends
+    /// none"; or right behind the system message. The note stands "behind the history, before
+    /// temporaries at the end".
     fn place_temporaries(&self, sent: &mut Vec<Sent>, temporaries: &[Message], note: &[usize]) {
         if !note.is_empty() {
             sent.push(Sent::Note(self.note_texts(note)));
@@ -1326,8 +1333,8 @@ impl Model<'_> {
         sent.splice(at..at, others.map(Sent::Temporary));
     }
 
-    /// "Where neighbours are joined, a user message that is blank is left out where the user says more
-    /// right before it or right behind it."
+    /// "Where neighbours are joined, a user message that is blank is left out where the user says
+    /// more right before it or right behind it."
     fn leave_out_blank_users(&self, sent: &mut Vec<Sent>) -> Vec<u64> {
         let turns = self.settings.joins_users();
         let message = |sent: &Sent| match sent {
@@ -1358,8 +1365,8 @@ impl Model<'_> {
         out
     }
 
-    /// "A prompt does not end in an answer": one that the caller said is refused, one of the history only
-    /// where nothing may be repaired.
+    /// "A prompt does not end in an answer": one that the caller said is refused, one of the
+    /// history only where nothing may be repaired.
     fn refuses_the_end(&self, sent: &[Sent]) -> bool {
         use Provider::{Anthropic, Mistral, StrictTemplate};
         let is_custom = |it: &Message| matches!(it, Message::Custom(_));
@@ -1378,8 +1385,8 @@ impl Model<'_> {
         refused && matches!(self.settings.provider, Some(Anthropic | Mistral | StrictTemplate))
     }
 
-    /// Whether nothing that is sent is of the user, the model or a tool, and the provider wants such a
-    /// message.
+    /// Whether nothing that is sent is of the user, the model or a tool, and the provider wants
+    /// such a message.
     fn must_add(&self, sent: &[Sent], system: bool) -> bool {
         let is_said = |sent: &Sent| match sent {
             Sent::Record(_, it, _) | Sent::Temporary(it) => {
@@ -1434,8 +1441,8 @@ pub fn unanswered(history: &History) -> BTreeSet<(u64, String)> {
     open
 }
 
-/// What is wrong with the tool groups of a list, by the providers' rule: results stand directly behind
-/// their calls, one for each call, and nowhere else. Counted one by one, for ids may repeat.
+/// What is wrong with the tool groups of a list, by the providers' rule: results stand directly
+/// behind their calls, one for each call, and nowhere else. Counted one by one, for ids may repeat.
 pub fn broken_groups<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut waiting: Vec<&str> = Vec::new();

@@ -11,8 +11,9 @@
 //! | `s:text` | a system message |
 //! | `log:x` | a record of the application's own, which no provider is sent |
 //!
-//! A prompt is written in the same way, and besides `t:c1=?` is a placeholder for a result, `(u:now)` a
-//! temporary, `note:…` the note about late results and `[u]` a message that nobody said.
+//! A prompt is written in the same way, and besides `t:c1=?` is a placeholder for a result,
+//! `(u:now)` a temporary, `note:…` the note about late results and `[u]` a message that nobody
+//! said.
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 #![allow(clippy::panic)] // a test that panics has failed

@@ -1,5 +1,5 @@
-//! What the providers' servers say, each in its own format, written from their references and held to by
-//! their own clients in Python (`tests/python/clients.py`).
+//! What the providers' servers say, each in its own format, written from their references and held
+//! to by their own clients in Python (`tests/python/clients.py`).
 #![allow(dead_code, unreachable_pub)] // each test binary uses its own part
 #![allow(clippy::needless_pass_by_value)] // values are made where they are handed over
 

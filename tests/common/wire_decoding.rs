@@ -36,7 +36,8 @@ macro_rules! format {
                 let again = $name::history(&written).expect("what was written can be read");
                 let twice = serde_json::to_string(&$view(&again)).expect("serialising");
                 let third = $name::history(&twice).expect("what was written twice can be read");
-                // A system message has its place beside the messages, and is not in what was written.
+                // A system message has its place beside the messages, and is not in what was
+                // written.
                 if !again.iter().any(Message::is_system) {
                     assert_eq!(third, again, "{written}");
                 }

@@ -536,8 +536,8 @@ fn answers(result: &ToolMessage, call: &ToolCall) -> bool {
     (result.call_id(), result.tool_name()) == (call.id.as_str(), call.name.as_str())
 }
 
-/// What is stored is whole: each call has its result right behind it, each provider takes it all, and
-/// nothing that has happened is denied or was done twice.
+/// What is stored is whole: each call has its result right behind it, each provider takes it all,
+/// and nothing that has happened is denied or was done twice.
 fn check(world: &World) -> Result<(), TestCaseError> {
     let all: Vec<Message> = world.1.all().unwrap().messages().cloned().collect();
     let mut at_place = vec![false; all.len()];

@@ -45,8 +45,8 @@ fn conversation(path: &str) -> Conversation {
         .tool(Tool::new("look", "Looks.").repeatable(), |_: serde_json::Value| Ok("seen"))
 }
 
-/// Not a test of its own: what the process does that the next test kills. It goes on with what the last
-/// one has left, and then asks one question after the other.
+/// Not a test of its own: what the process does that the next test kills. It goes on with what the
+/// last one has left, and then asks one question after the other.
 #[test]
 fn talker() {
     let Ok(to) = std::env::var(TALK_TO) else { return };

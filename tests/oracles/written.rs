@@ -48,8 +48,8 @@ fn seen() -> impl Strategy<Value = Vec<Message>> {
     })
 }
 
-/// Everything that a conversation may hold: parallel calls, results that come late or never, arguments
-/// that were cut off, media of each kind, and people with names.
+/// Everything that a conversation may hold: parallel calls, results that come late or never,
+/// arguments that were cut off, media of each kind, and people with names.
 pub(crate) fn history() -> impl Strategy<Value = Vec<Message>> {
     let step = prop_oneof![
         4 => life(5),
@@ -78,7 +78,8 @@ impl Generated {
         history().new_tree(&mut self.0).unwrap().current()
     }
 
-    /// A prompt for this provider: those that a budget or a temporary makes an error are passed over.
+    /// A prompt for this provider: those that a budget or a temporary makes an error are passed
+    /// over.
     fn prompt(&mut self, provider: Provider) -> Prompt {
         loop {
             let said: (Setup, Vec<Message>, Vec<Message>) =

@@ -23,9 +23,9 @@ fn list(value: &Value) -> &[Value] {
 
 /// OpenAI Chat Completions: `messages`.
 ///
-/// Reference: the API reference of `chat/completions`; "An assistant message with 'tool_calls' must be
-/// followed by tool messages responding to each 'tool_call_id'"; "messages with role 'tool' must be a
-/// response to a preceeding message with 'tool_calls'"; "Duplicate value for 'tool_call_id'".
+/// Reference: the API reference of `chat/completions`; "An assistant message with 'tool_calls' must
+/// be followed by tool messages responding to each 'tool_call_id'"; "messages with role 'tool' must
+/// be a response to a preceeding message with 'tool_calls'"; "Duplicate value for 'tool_call_id'".
 pub fn openai(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     if list(messages).is_empty() {
@@ -100,10 +100,10 @@ fn openai_content(i: usize, content: &Value, kinds: &[&str]) -> Wrong {
 
 /// OpenAI Responses: `input`.
 ///
-/// Reference: the API reference of `responses`; "No tool call found for function call output", "No tool
-/// output found for function call", "Duplicate 'call_id'", "Item of type 'reasoning' was provided
-/// without its required following item", "Invalid value: 'input_text'. Supported values are:
-/// 'output_text' and 'refusal'".
+/// Reference: the API reference of `responses`; "No tool call found for function call output", "No
+/// tool output found for function call", "Duplicate 'call_id'", "Item of type 'reasoning' was
+/// provided without its required following item", "Invalid value: 'input_text'. Supported values
+/// are: 'output_text' and 'refusal'".
 pub fn responses(input: &Value) -> Wrong {
     let mut wrong = Vec::new();
     if list(input).is_empty() {
@@ -173,10 +173,10 @@ pub fn responses(input: &Value) -> Wrong {
 /// Anthropic's Messages: `messages`.
 ///
 /// Reference: the API reference of `messages` and the guide to tool use; "text content blocks must
-/// contain non-whitespace text", "`tool_use` ids must be unique", "`tool_use` ids were found without
-/// `tool_result` blocks immediately after", "unexpected `tool_use_id` found in `tool_result` blocks",
-/// "first message must use the user role", "String should match pattern '^[a-zA-Z0-9_-]+$'", "The final
-/// block in an assistant message cannot be `thinking`".
+/// contain non-whitespace text", "`tool_use` ids must be unique", "`tool_use` ids were found
+/// without `tool_result` blocks immediately after", "unexpected `tool_use_id` found in
+/// `tool_result` blocks", "first message must use the user role", "String should match pattern
+/// '^[a-zA-Z0-9_-]+$'", "The final block in an assistant message cannot be `thinking`".
 pub fn anthropic(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let messages = list(messages);
@@ -257,10 +257,10 @@ pub fn anthropic(messages: &Value) -> Wrong {
 
 /// Gemini's `contents`.
 ///
-/// Reference: the API reference of `generateContent` and the guide to function calling; "Please ensure
-/// that function call turn comes immediately after a user turn or after a function response turn",
-/// "... the number of function response parts is equal to the number of function call parts of the
-/// function call turn", "must include at least one parts field".
+/// Reference: the API reference of `generateContent` and the guide to function calling; "Please
+/// ensure that function call turn comes immediately after a user turn or after a function response
+/// turn", "... the number of function response parts is equal to the number of function call parts
+/// of the function call turn", "must include at least one parts field".
 pub fn gemini(contents: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let contents = list(contents);
@@ -331,8 +331,8 @@ pub fn gemini(contents: &Value) -> Wrong {
     wrong
 }
 
-/// Gemini from 3 on: "Function call is missing a `thought_signature` in functionCall parts", of which
-/// the first one of an entry must have one.
+/// Gemini from 3 on: "Function call is missing a `thought_signature` in functionCall parts", of
+/// which the first one of an entry must have one.
 pub fn signed_calls(contents: &Value) -> Wrong {
     let entries = list(contents).iter().enumerate();
     let first = entries.filter_map(|(i, entry)| {
@@ -363,11 +363,11 @@ pub fn tool_names(body: &Value) -> Vec<String> {
 
 /// Mistral's `messages`, and those of strict chat templates.
 ///
-/// Reference: `mistral-common`'s request validator ("Unexpected role 'user' after role 'tool'", "Not the
-/// same number of function calls and responses", "must have either content or tool_calls", "must be
-/// a-z, A-Z, 0-9, with a length of 9") and Mistral's published chat template ("After the optional
-/// system message, conversation roles must alternate user/assistant", where answers with calls and
-/// their results are not counted).
+/// Reference: `mistral-common`'s request validator ("Unexpected role 'user' after role 'tool'",
+/// "Not the same number of function calls and responses", "must have either content or tool_calls",
+/// "must be a-z, A-Z, 0-9, with a length of 9") and Mistral's published chat template ("After the
+/// optional system message, conversation roles must alternate user/assistant", where answers with
+/// calls and their results are not counted).
 pub fn mistral(messages: &Value) -> Wrong {
     let mut wrong = openai(messages);
     let messages = list(messages);
@@ -431,8 +431,8 @@ pub fn openai_ids(messages: &Value) -> Wrong {
     long.map(|id| format!("an id of {} characters", id.chars().count())).collect()
 }
 
-/// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation must
-/// end with a user message."
+/// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation
+/// must end with a user message."
 pub fn no_prefill(messages: &Value) -> Wrong {
     let ends = list(messages).last().is_some_and(|last| text(last, "role") == "assistant");
     if ends { vec!["the conversation ends in an answer".to_owned()] } else { Vec::new() }
@@ -458,8 +458,8 @@ pub fn readable_arguments(messages: &Value) -> Wrong {
     unreadable.map(|call| format!("arguments of {:?} can't be read", text(call, "id"))).collect()
 }
 
-/// The fields of `mistral-common`'s messages, where extra ones are forbidden; "Expected last role User
-/// or Tool (or Assistant with prefix True) for serving but got assistant".
+/// The fields of `mistral-common`'s messages, where extra ones are forbidden; "Expected last role
+/// User or Tool (or Assistant with prefix True) for serving but got assistant".
 pub fn mistral_fields(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     for (i, message) in list(messages).iter().enumerate() {
@@ -484,8 +484,8 @@ pub fn mistral_fields(messages: &Value) -> Wrong {
     wrong
 }
 
-/// Groq: "for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning' is
-/// unsupported)]".
+/// Groq: "for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning'
+/// is unsupported)]".
 pub fn groq(messages: &Value) -> Wrong {
     let known = ["role", "content", "name", "tool_calls", "tool_call_id"];
     let keys = list(messages).iter().filter_map(Value::as_object).flatten();
@@ -514,9 +514,9 @@ pub fn one_call(messages: &Value) -> Wrong {
 
 /// Ollama's `messages`.
 ///
-/// Reference: the API documentation of `/api/chat`: roles, content as one string, bare base64 images,
-/// arguments as an object. The order is up to the model's template; what answers no call would still
-/// be shown to the model as if it did.
+/// Reference: the API documentation of `/api/chat`: roles, content as one string, bare base64
+/// images, arguments as an object. The order is up to the model's template; what answers no call
+/// would still be shown to the model as if it did.
 pub fn ollama(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let mut open = 0_usize;

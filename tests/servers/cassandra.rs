@@ -6,8 +6,8 @@
 //! mvn -f tests/servers/cassandra/pom.xml dependency:copy-dependencies -DoutputDirectory=$PWD/target/cassandra
 //! ```
 //!
-//! They are looked for there, or in the folder that `MEMORY_PROMPT_CASSANDRA_JARS` names; `java` is looked for in
-//! the path.
+//! They are looked for there, or in the folder that `MEMORY_PROMPT_CASSANDRA_JARS` names; `java` is
+//! looked for in the path.
 
 mod content;
 #[cfg(feature = "tracing")]
@@ -36,10 +36,11 @@ use server::Node;
 /// The server that most of the tests share.
 static NODE: LazyLock<Node> = LazyLock::new(|| Node::start(""));
 
-// ---- the kit -------------------------------------------------------------------------------------
+// ---- the
+// kit -------------------------------------------------------------------------------------
 
-/// A keyspace that nobody else uses meanwhile. To create one takes seconds, so those that were used are
-/// used again, after everything in them was deleted.
+/// A keyspace that nobody else uses meanwhile. To create one takes seconds, so those that were used
+/// are used again, after everything in them was deleted.
 struct Keyspace(String);
 
 static FREE: Mutex<Vec<String>> = Mutex::new(Vec::new());

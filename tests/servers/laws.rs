@@ -67,8 +67,8 @@ impl Told {
         self.unknown.push(number);
     }
 
-    /// Everything that was acknowledged is there once, in its order and where it was said to be, and nothing
-    /// that was refused. (`there` are the numbers of all batches, as they stand.)
+    /// Everything that was acknowledged is there once, in its order and where it was said to be,
+    /// and nothing that was refused. (`there` are the numbers of all batches, as they stand.)
     pub(crate) fn check(&self, there: &[u64]) {
         assert!(there.is_sorted_by(|a, b| a < b), "twice, or not in its order: {there:?}");
         for (number, at) in &self.done {
@@ -133,9 +133,9 @@ pub(crate) async fn write_and_count(
     told
 }
 
-/// Kills the server and starts it again, so many times, while four writers append. Afterwards everything
-/// that was acknowledged is there, nothing is there that was said not to be, each batch is there whole and
-/// once or not at all, and the same client goes on.
+/// Kills the server and starts it again, so many times, while four writers append. Afterwards
+/// everything that was acknowledged is there, nothing is there that was said not to be, each batch
+/// is there whole and once or not at all, and the same client goes on.
 pub(crate) async fn a_server_that_is_killed_loses_nothing(
     store: Arc<dyn AsyncChatMemoryStore>,
     server: &Server,
@@ -236,8 +236,8 @@ async fn fill(memory: &dyn AsyncChatMemory, count: u64) {
     assert_eq!(memory.next_position().await.unwrap(), count);
 }
 
-/// Drops many changes half way and makes others afterwards: a dropped append stands before what was appended
-/// after it was dropped or nowhere, and a dropped `clear` takes nothing that came later.
+/// Drops many changes half way and makes others afterwards: a dropped append stands before what was
+/// appended after it was dropped or nowhere, and a dropped `clear` takes nothing that came later.
 pub(crate) async fn what_was_dropped_is_not_done_later(
     dropping: Arc<dyn AsyncChatMemoryStore>,
     keeping: Arc<dyn AsyncChatMemoryStore>,

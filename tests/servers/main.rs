@@ -1,5 +1,5 @@
-//! The network backends on real servers, which the tests start themselves: the whole contract, and what
-//! can happen to a server.
+//! The network backends on real servers, which the tests start themselves: the whole contract, and
+//! what can happen to a server.
 //!
 //! Each test here is ignored unless asked for, since it needs the programs of a server:
 //!

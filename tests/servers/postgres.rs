@@ -1,7 +1,7 @@
 //! PostgreSQL: the contract, directly and through a pooler, and what can happen to a server.
 //!
-//! Needs what Debian's `postgresql` and `pgbouncer` install. Both refuse to run as root, so root runs
-//! them as the user `postgres`.
+//! Needs what Debian's `postgresql` and `pgbouncer` install. Both refuse to run as root, so root
+//! runs them as the user `postgres`.
 
 mod beside;
 mod given_up;
@@ -42,7 +42,8 @@ use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
 use crate::{sending, soak, turns};
 
-// ---- servers -------------------------------------------------------------------------------------
+// ----
+// servers -------------------------------------------------------------------------------------
 
 /// A server of a test's own.
 struct Postgres {
@@ -225,7 +226,8 @@ async fn all_texts(memory: &dyn AsyncChatMemory) -> Vec<String> {
     memory.all().await.unwrap().messages().map(|message| message.text().into_owned()).collect()
 }
 
-// ---- the kit -------------------------------------------------------------------------------------
+// ---- the
+// kit -------------------------------------------------------------------------------------
 
 /// A schema on the shared server, with everything as it comes.
 struct Direct {
@@ -332,8 +334,8 @@ memory_prompt::conformance_async!(
     ]
 );
 
-/// Partitioned tables that somebody else made, and a role that may not make any: it has the rights that
-/// the documentation lists, and no others.
+/// Partitioned tables that somebody else made, and a role that may not make any: it has the rights
+/// that the documentation lists, and no others.
 struct Partitioned(PostgresStore);
 
 impl AsyncFixture for Partitioned {
@@ -386,7 +388,8 @@ memory_prompt::conformance_async!(
     ]
 );
 
-// ---- servers that die ----------------------------------------------------------------------------
+// ---- servers that
+// die ----------------------------------------------------------------------------
 
 #[test]
 #[ignore = "needs PostgreSQL"]
@@ -445,8 +448,8 @@ fn many_turns_at_once_lose_and_mix_nothing() {
     });
 }
 
-/// An append whose session is ended by an administrator is unacknowledged at worst, and the next one
-/// takes another connection.
+/// An append whose session is ended by an administrator is unacknowledged at worst, and the next
+/// one takes another connection.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_store_goes_on_when_its_sessions_are_ended() {
@@ -519,8 +522,8 @@ fn a_restart_while_nothing_was_asked_goes_unnoticed() {
     });
 }
 
-/// A server that accepts and says nothing is an error when the time is up, and nothing waits for its
-/// answer afterwards.
+/// A server that accepts and says nothing is an error when the time is up, and nothing waits for
+/// its answer afterwards.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_server_that_never_answers_is_an_error_in_time() {
@@ -604,7 +607,8 @@ fn an_append_that_waits_too_long_keeps_no_connection() {
     });
 }
 
-// ---- servers that refuse -------------------------------------------------------------------------
+// ---- servers that
+// refuse -------------------------------------------------------------------------
 
 /// A disk of 16 MB for the tables of one store.
 struct SmallDisk(PathBuf);
@@ -850,7 +854,8 @@ fn debug_output_shows_the_place_and_no_password() {
     });
 }
 
-// ---- beside others -------------------------------------------------------------------------------
+// ---- beside
+// others -------------------------------------------------------------------------------
 
 #[test]
 #[ignore = "needs PostgreSQL"]
@@ -1046,9 +1051,9 @@ impl Between {
     }
 }
 
-/// A connection that idled is asked whether it is still there, before anything is sent that could get
-/// lost. Each of them that was not cost a quarter of the time for a connection: with ten of them there was
-/// none left for a new one, and again for the next caller.
+/// A connection that idled is asked whether it is still there, before anything is sent that could
+/// get lost. Each of them that was not cost a quarter of the time for a connection: with ten of
+/// them there was none left for a new one, and again for the next caller.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn connections_that_a_firewall_forgot_are_replaced() {

@@ -1,5 +1,5 @@
-//! Servers of the tests' own: on free ports of the loopback, with their data in a temporary folder, and
-//! gone when the tests are, however those end.
+//! Servers of the tests' own: on free ports of the loopback, with their data in a temporary folder,
+//! and gone when the tests are, however those end.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,8 +22,8 @@ pub(crate) struct Server {
 struct Running {
     server: Child,
     /// What reads from here knows the server that runs; when nobody can write to it any more, since
-    /// this process ended or was killed, it kills that and removes its data. An empty line says that
-    /// none runs: the id of one that was killed may soon be somebody else's.
+    /// this process ended or was killed, it kills that and removes its data. An empty line says
+    /// that none runs: the id of one that was killed may soon be somebody else's.
     keeper: ChildStdin,
 }
 
@@ -129,8 +129,8 @@ fn spawn(command: &dyn Fn() -> Command, folder: &Path, keeper: &mut ChildStdin) 
     server
 }
 
-/// To the whole group of processes, since a server may be several, and to all that it started, since
-/// those of PostgreSQL are groups of their own.
+/// To the whole group of processes, since a server may be several, and to all that it started,
+/// since those of PostgreSQL are groups of their own.
 fn signal(server: &Child, signal: &str) {
     let kill = |ids: &[String]| {
         Command::new("kill").args(["-s", signal, "--"]).args(ids).stderr(Stdio::null()).status()

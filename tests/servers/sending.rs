@@ -1,5 +1,5 @@
-//! What prompts send beside the window, on every network backend: pins and recall, and nothing that was
-//! forgotten.
+//! What prompts send beside the window, on every network backend: pins and recall, and nothing that
+//! was forgotten.
 
 use std::sync::Arc;
 

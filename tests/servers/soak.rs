@@ -1,4 +1,5 @@
-//! Hours of use in minutes: writers whose futures are dropped, servers that die and freeze, purges in between.
+//! Hours of use in minutes: writers whose futures are dropped, servers that die and freeze, purges
+//! in between.
 //!
 //! `MEMORY_PROMPT_SOAK` says how many minutes each backend gets; without it there is no soak.
 
@@ -33,9 +34,10 @@ struct Counts {
     purged: AtomicU64,
 }
 
-/// Appends numbered batches, and drops some of the futures at any moment. What comes later has a larger number, so
-/// that whatever is done late over it stands in the wrong place. Every third batch has an id: where nobody knows
-/// what became of it, it is appended again until that is known, and now and then though it is.
+/// Appends numbered batches, and drops some of the futures at any moment. What comes later has a
+/// larger number, so that whatever is done late over it stands in the wrong place. Every third
+/// batch has an id: where nobody knows what became of it, it is appended again until that is known,
+/// and now and then though it is.
 async fn write(
     memory: Arc<dyn AsyncChatMemory>,
     stop: Arc<AtomicBool>,
@@ -158,8 +160,8 @@ async fn trouble(servers: &[&Server], round: u64, troubles: &mut Troubles) {
     }
 }
 
-/// Lets writers write for so long, while trouble comes to these servers every now and then. `connections` says
-/// how many the store has there; returns the most there were.
+/// Lets writers write for so long, while trouble comes to these servers every now and then.
+/// `connections` says how many the store has there; returns the most there were.
 pub(crate) async fn soak(
     store: Arc<dyn AsyncChatMemoryStore>,
     servers: &[&Server],

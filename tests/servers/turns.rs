@@ -28,8 +28,8 @@ async fn check(chat: &Chat, questions: impl Iterator<Item = String>) {
 }
 
 /// 200 conversations at once, each of two turns, and then 8 times 5 turns at once on one. Each turn
-/// writes itself down before its tool runs and once more with the result, so that the appends of all
-/// meet.
+/// writes itself down before its tool runs and once more with the result, so that the appends of
+/// all meet.
 pub(crate) async fn many_at_once(store: Arc<dyn AsyncChatMemoryStore>) {
     let chats: Vec<Chat> = (0..200).map(|i| conversation(&*store, &format!("c{i}"))).collect();
     let mut asking = JoinSet::new();

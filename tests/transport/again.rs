@@ -89,8 +89,8 @@ fn who_is_to_wait_too_long_is_told_so_at_once() {
     assert_eq!(error.kind(), ErrorKind::Refused { code, status: Some(429), retryable: true });
 }
 
-/// A `retry-after` of `1e19`, or a date with a second of twenty digits, ended the thread of the caller:
-/// no clock counts so far.
+/// A `retry-after` of `1e19`, or a date with a second of twenty digits, ended the thread of the
+/// caller: no clock counts so far.
 #[test]
 fn no_header_of_a_server_panics_its_caller() {
     let stub = Stub::start();
@@ -114,8 +114,8 @@ fn no_header_of_a_server_panics_its_caller() {
     assert_eq!(stub.asked().len(), 1);
 }
 
-/// `Duration::MAX`, meant as "no limit", panicked on the thread of the request: each of them ended as
-/// one that may have been answered.
+/// `Duration::MAX`, meant as "no limit", panicked on the thread of the request: each of them ended
+/// as one that may have been answered.
 #[test]
 fn times_that_no_clock_can_count_are_no_limit() {
     let stub = Stub::start();
@@ -127,8 +127,8 @@ fn times_that_no_clock_can_count_are_no_limit() {
     assert_eq!(chat(model).say("hi").unwrap().text(), "Yes.");
 }
 
-/// That the time was up was looked for in the status of a response alone. The same in the body of a 200,
-/// or in a stream, was sent again, though it may have been answered and paid.
+/// That the time was up was looked for in the status of a response alone. The same in the body of a
+/// 200, or in a stream, was sent again, though it may have been answered and paid.
 #[test]
 fn a_time_that_was_up_is_one_however_it_is_told() {
     let anthropic = r#"{"type": "error", "error": {"type": "timeout_error", "message": "late"}}"#;
@@ -184,7 +184,8 @@ fn what_may_have_been_answered_is_repeated_only_where_allowed() {
     assert_eq!(stub.asked().len(), 1);
 }
 
-/// It only slept: nobody ever listened, so that a pause without a second try was enough for this test.
+/// It only slept: nobody ever listened, so that a pause without a second try was enough for this
+/// test.
 #[test]
 fn what_was_never_sent_is_sent_again() {
     // A port where nobody listens.
@@ -210,7 +211,8 @@ fn what_was_never_sent_is_sent_again() {
     assert_eq!(stub.connections(), 0);
 }
 
-/// OpenAI answers 429 where nothing is left to pay with, and some say in a header that it is in vain.
+/// OpenAI answers 429 where nothing is left to pay with, and some say in a header that it is in
+/// vain.
 #[test]
 fn what_stays_as_it_is_is_not_asked_again() {
     let stub = Stub::start();
@@ -253,7 +255,8 @@ fn errors_of_gateways_are_asked_again_by_their_status() {
     }
 }
 
-/// An error may come as an event of a stream: as long as nothing was shown, it is one like any other.
+/// An error may come as an event of a stream: as long as nothing was shown, it is one like any
+/// other.
 #[test]
 fn an_error_in_a_stream_is_asked_again_where_nothing_was_shown() {
     // Behind so many events nothing was shown yet.

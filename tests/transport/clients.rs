@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::stub::{Fault, Step, Stub};
 use crate::stub_protocols::KEY;
 
-/// Runs `tests/python/clients.py` against the stub: each client asks for a text, a text that is streamed,
-/// a call, a call that is streamed, and twice where the first answer is a 429 or a 500.
+/// Runs `tests/python/clients.py` against the stub: each client asks for a text, a text that is
+/// streamed, a call, a call that is streamed, and twice where the first answer is a 429 or a 500.
 #[test]
 #[ignore = "needs python with openai, anthropic, google-genai and ollama"]
 fn the_python_clients_understand_the_stub() {

@@ -78,7 +78,8 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
     ]
 }
 
-/// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a fault.
+/// Returns what a turn came to; an error that is no error of ours, or says more than it may, is a
+/// fault.
 fn came(outcome: memory_prompt::Result<String>) -> Comes {
     let Err(error) = outcome else { return Comes::Answered };
     let told = format!("{error} {error:?}");
@@ -311,8 +312,8 @@ fn an_error_says_what_kind_it_is() {
     assert_eq!(told(Fault::Empty), "ask: the server answered nothing");
 }
 
-/// The body of an error was read for as long as each piece of it came in time: a server that sent a few
-/// bytes now and then held its caller for an hour.
+/// The body of an error was read for as long as each piece of it came in time: a server that sent a
+/// few bytes now and then held its caller for an hour.
 #[test]
 fn an_error_that_never_ends_is_one_at_once() {
     let stub = Stub::start();
@@ -323,8 +324,8 @@ fn an_error_that_never_ends_is_one_at_once() {
     assert!(since.elapsed() < STALL * 4, "{:?}", since.elapsed());
 }
 
-/// A server that said every second that it still works, and nothing else, held thread and turn for as long
-/// as it liked: each comment began the time for the next piece anew.
+/// A server that said every second that it still works, and nothing else, held thread and turn for
+/// as long as it liked: each comment began the time for the next piece anew.
 #[test]
 fn the_whole_of_an_answer_may_have_a_limit() {
     let total = Duration::from_secs(2);

@@ -36,8 +36,8 @@ fn requests_are_in_the_words_of_each_provider() {
     }
 }
 
-/// The prompt is for the provider of the transport without a word; for another one it is an error, before
-/// anything is sent: it would be in the wrong words, and the key with the wrong server.
+/// The prompt is for the provider of the transport without a word; for another one it is an error,
+/// before anything is sent: it would be in the wrong words, and the key with the wrong server.
 #[test]
 fn a_prompt_for_another_provider_is_not_sent() {
     let stub = Stub::start();
@@ -115,7 +115,8 @@ fn a_whole_request_is_checked_before_it_is_sent() {
     assert!(stub.asked().is_empty());
 }
 
-/// The variables of the providers' own clients are read, in a process of its own that has no others.
+/// The variables of the providers' own clients are read, in a process of its own that has no
+/// others.
 #[test]
 fn key_and_address_come_from_the_environment() {
     if std::env::var("MEMORY_PROMPT_FROM_ENV").is_ok() {

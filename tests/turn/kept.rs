@@ -11,8 +11,8 @@ use memory_prompt::{
 use crate::odd::Odd;
 use crate::{ask, booking, call, calls, done, ok, shared, texts, tools};
 
-/// Two versions ran side by side. The older one could not read the slot of a booking that the later one had
-/// begun, told its model nothing, and booked again.
+/// Two versions ran side by side. The older one could not read the slot of a booking that the later
+/// one had begun, told its model nothing, and booked again.
 #[test]
 fn a_turn_of_a_later_version_is_not_passed_over() {
     for (content, said, named) in [
@@ -41,8 +41,8 @@ fn a_turn_of_a_later_version_is_not_passed_over() {
     }
 }
 
-/// A turn that was adopted or deserialised without its tools handed the next payment out as if nobody had to
-/// approve of it.
+/// A turn that was adopted or deserialised without its tools handed the next payment out as if
+/// nobody had to approve of it.
 #[test]
 fn a_turn_without_its_tools_still_asks_for_approval() {
     let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
@@ -64,8 +64,8 @@ fn a_turn_without_its_tools_still_asks_for_approval() {
     }
 }
 
-/// Turns of the first version do not say what needs approval. Whatever they call without their tools, somebody
-/// is asked.
+/// Turns of the first version do not say what needs approval. Whatever they call without their
+/// tools, somebody is asked.
 #[test]
 fn a_turn_of_the_first_version_asks_for_approval_of_everything() {
     let first = r#"{"turn":1,"id":"a","slot":"turn:a","messages":[{"role":"user","content":"Pay."}],
@@ -113,8 +113,8 @@ fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
     }
 }
 
-/// Two bookings were handed out and written down. The result of one outgrew the slot, and the other one was an
-/// error, though the slot knew of it.
+/// Two bookings were handed out and written down. The result of one outgrew the slot, and the other
+/// one was an error, though the slot knew of it.
 #[test]
 fn a_call_of_which_the_slot_knows_stays_kept() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(1_200));
@@ -128,8 +128,8 @@ fn a_call_of_which_the_slot_knows_stays_kept() {
     assert!(call(&mut turn, &prompt)[0].is_kept());
 }
 
-/// A turn that had filled the memory's largest batch with a result could not be stored any more: there was no
-/// room for the answer, nor for the closings of what it had called.
+/// A turn that had filled the memory's largest batch with a result could not be stored any more:
+/// there was no room for the answer, nor for the closings of what it had called.
 #[test]
 fn whatever_a_turn_has_taken_can_be_stored() {
     for size in (0..2_000).step_by(7) {
@@ -195,8 +195,8 @@ fn without_limits_all_is_taken() {
     assert_eq!(texts(&*memory)[1].len(), 100_000);
 }
 
-/// Somebody adopted a turn and ended it. Its first owner had called another tool since, of which the slot did not
-/// know, and appended that result without its call.
+/// Somebody adopted a turn and ended it. Its first owner had called another tool since, of which
+/// the slot did not know, and appended that result without its call.
 #[test]
 fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     let (memory, mut prompt) = shared();

@@ -16,8 +16,8 @@ fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
     turn.answer("Booked.").unwrap();
 }
 
-/// The answer to the note before a payment got lost. Somebody else adopted the turn and ended it, and then the
-/// first owner paid once more and stored the question a second time.
+/// The answer to the note before a payment got lost. Somebody else adopted the turn and ended it,
+/// and then the first owner paid once more and stored the question a second time.
 #[test]
 fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     for (goes_on, adopter_runs) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -48,8 +48,8 @@ fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     }
 }
 
-/// A worker was given a copy of a turn that was serialised before its payment was handed out. It came to it after
-/// the first had paid and stored, and paid again.
+/// A worker was given a copy of a turn that was serialised before its payment was handed out. It
+/// came to it after the first had paid and stored, and paid again.
 #[test]
 fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
     let (memory, mut prompt) = shared();
@@ -100,8 +100,9 @@ fn a_request_that_comes_twice_books_once() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
-/// A mail was approved and sent by one terminal, which died. The other one, where the question still stood, said
-/// no: that was stored as the late result, and the model was told that no mail was sent.
+/// A mail was approved and sent by one terminal, which died. The other one, where the question
+/// still stood, said no: that was stored as the late result, and the model was told that no mail
+/// was sent.
 #[test]
 fn a_refusal_of_a_former_owner_is_no_result() {
     let approved = || [Tool::new("mail", "Sends.").needing_approval()];
@@ -131,8 +132,8 @@ fn a_refusal_of_a_former_owner_is_no_result() {
     }
 }
 
-/// Two threads shared a list and adopted the same turn: both were told that it is theirs, and what one of them
-/// paid was nowhere.
+/// Two threads shared a list and adopted the same turn: both were told that it is theirs, and what
+/// one of them paid was nowhere.
 #[test]
 fn a_turn_is_adopted_once() {
     let (_, mut prompt) = shared();
@@ -145,8 +146,8 @@ fn a_turn_is_adopted_once() {
     prompt.adopt(&again).unwrap();
 }
 
-/// Two copies of a turn went different ways. Each took the other's note for its own and wrote over it, and a call
-/// that one of them had run was in no memory and no slot.
+/// Two copies of a turn went different ways. Each took the other's note for its own and wrote over
+/// it, and a call that one of them had run was in no memory and no slot.
 #[test]
 fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     let (memory, mut prompt) = shared();
@@ -169,8 +170,8 @@ fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     assert_eq!(memory.next_position().unwrap(), 6);
 }
 
-/// The answer to the first note got lost, its owner looked, and went on. Later somebody adopted the turn and ended
-/// it: what the first owner found out is a late result all the same.
+/// The answer to the first note got lost, its owner looked, and went on. Later somebody adopted the
+/// turn and ended it: what the first owner found out is a late result all the same.
 #[test]
 fn a_note_that_was_settled_is_as_good_as_any() {
     let memory = Odd::new(DefaultChatMemory::new().limits());

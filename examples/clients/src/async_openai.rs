@@ -25,11 +25,11 @@
 //!
 //! # What is lost
 //!
-//! What [`wire::openai`](memory_prompt::wire::openai) loses, and what these types have no field for:
-//! `reasoning_content` and its like, and whatever one server alone knows. Calls of custom tools,
-//! which these types name otherwise than OpenAI does, and levels of detail and kinds of blocks that
-//! they do not know are an error. With the crate's feature `byot` the view itself is sent, and
-//! nothing of this is lost.
+//! What [`wire::openai`](memory_prompt::wire::openai) loses, and what these types have no field
+//! for: `reasoning_content` and its like, and whatever one server alone knows. Calls of custom
+//! tools, which these types name otherwise than OpenAI does, and levels of detail and kinds of
+//! blocks that they do not know are an error. With the crate's feature `byot` the view itself is
+//! sent, and nothing of this is lost.
 
 use async_openai::types::chat::{ChatCompletionRequestMessage, ChatCompletionResponseMessage};
 

@@ -38,7 +38,8 @@ pub struct Request {
 }
 
 impl Stub {
-    /// Starts a server that answers each request that is right with the next of these texts, as JSON.
+    /// Starts a server that answers each request that is right with the next of these texts, as
+    /// JSON.
     pub fn start<I>(answers: I) -> Result<Self>
     where
         I: IntoIterator<Item: Into<String>> + Send + 'static,
@@ -79,8 +80,8 @@ impl Stub {
         Ok(Self { url, asked })
     }
 
-    /// The next request that was answered. There is one as soon as a client has its answer; a client
-    /// that never asked shall not keep anybody waiting.
+    /// The next request that was answered. There is one as soon as a client has its answer; a
+    /// client that never asked shall not keep anybody waiting.
     pub fn asked(&self) -> Request {
         self.asked.recv_timeout(Duration::from_secs(60)).expect("a request")
     }

@@ -19,9 +19,9 @@
 //!
 //! # What is lost
 //!
-//! What [`wire::ollama`](memory_prompt::wire::ollama) loses, and what these types have no field for: the
-//! ids of calls, and which call a tool message answers. Calls get ids of their position in the
-//! conversation, and results are taken to come in the order of the calls.
+//! What [`wire::ollama`](memory_prompt::wire::ollama) loses, and what these types have no field
+//! for: the ids of calls, and which call a tool message answers. Calls get ids of their position in
+//! the conversation, and results are taken to come in the order of the calls.
 
 use std::borrow::Cow;
 

@@ -1,6 +1,6 @@
 //! A second opinion on the wire formats: what genai sends for a prompt says what the view of that
-//! provider says, and what it reads in the providers' published answers is what we remember of them.
-//! Written for genai 0.7.2.
+//! provider says, and what it reads in the providers' published answers is what we remember of
+//! them. Written for genai 0.7.2.
 //!
 //! `MEMORY_PROMPT_CASES=10000` compares that many prompts.
 
@@ -94,7 +94,8 @@ fn said(provider: Provider, body: &Value) -> Vec<Value> {
     match provider {
         Provider::OpenAi => {
             for message in list(&body["messages"]) {
-                // DeepSeek wants the field beside calls, so that we write it there even where it is empty.
+                // DeepSeek wants the field beside calls, so that we write it there even where it is
+                // empty.
                 let thought = message["reasoning_content"].as_str().filter(|text| !text.is_empty());
                 said.extend(thought.map(|text| json!(["thought", text])));
                 add_message(message, &message["tool_call_id"], &mut said);
@@ -112,7 +113,8 @@ fn said(provider: Provider, body: &Value) -> Vec<Value> {
                     (side, begins) = (&message["role"], said.len());
                 }
                 add_content(&message["role"], &message["content"], &mut said);
-                // Of neighbours that are joined it puts the thoughts first, and we leave them in place.
+                // Of neighbours that are joined it puts the thoughts first, and we leave them in
+                // place.
                 said[begins..].sort_by_key(|fact| fact[0] != "thought");
             }
         }
@@ -196,9 +198,9 @@ fn add_content(role: &Value, content: &Value, said: &mut Vec<Value>) {
     }
 }
 
-/// Texts side by side as one and without white space, since each has its own way to join them and to
-/// leave out blank ones, and without what stands for what Ollama can't be sent; results side by side
-/// in any order, for we sort Gemini's by their calls.
+/// Texts side by side as one and without white space, since each has its own way to join them and
+/// to leave out blank ones, and without what stands for what Ollama can't be sent; results side by
+/// side in any order, for we sort Gemini's by their calls.
 fn plain(said: Vec<Value>) -> Vec<Value> {
     let mut plain: Vec<Value> = Vec::new();
     for mut fact in said {
@@ -238,8 +240,8 @@ fn one_text(content: &Value) -> String {
     content.as_str().map_or_else(|| texts.collect(), str::to_owned)
 }
 
-/// Published answers with what it does not know: calls of custom tools in chats, and refusals, which
-/// it leaves out.
+/// Published answers with what it does not know: calls of custom tools in chats, and refusals,
+/// which it leaves out.
 const NOT_KNOWN: [&str; 3] =
     ["openai/custom_tool.json", "openai/refusal.json", "responses/refusal.json"];
 

@@ -22,7 +22,8 @@ pub(super) fn copy(message: &Message, seq: u64, what: What, template: Option<&st
     }
 }
 
-/// Returns the content with one placeholder in the place of its first media, and none of the others.
+/// Returns the content with one placeholder in the place of its first media, and none of the
+/// others.
 fn without_media(content: &Content, seq: u64, template: Option<&str>) -> Content {
     let is_media = |part: &&Part| part.as_media().is_some();
     let media: Vec<Part> = content.parts().iter().filter(is_media).cloned().collect();

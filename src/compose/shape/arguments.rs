@@ -6,8 +6,8 @@ use crate::message::{AiMessage, AiPart, Attributes, Body, ToolCall};
 
 /// Returns the answer with arguments that are JSON objects, or `None` where they are.
 ///
-/// A model that is cut off within a call leaves half of one. It is kept as a text, so that the model
-/// sees what it wrote: `{"arguments": ".."}`.
+/// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
+/// model sees what it wrote: `{"arguments": ".."}`.
 pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
     if ai.tool_calls().all(is_readable) {
         return None;

@@ -64,7 +64,8 @@ pub(super) fn is_placeholder(item: &Sent<'_>) -> bool {
     matches!(item.origin(), Origin::Adapted(_)) && message.is_user() && message.texts().eq([EMPTY])
 }
 
-/// Returns the answer without white space at its end; `None` where there is none, or where it calls.
+/// Returns the answer without white space at its end; `None` where there is none, or where it
+/// calls.
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
     let body = match &ai.body {

@@ -45,8 +45,8 @@ impl<'a> Shaping<'a> {
         self.draft.pieces.push(Arc::new(message), Origin::Added);
     }
 
-    /// Returns the first user message behind the text of the system message, where the provider has no
-    /// place for that.
+    /// Returns the first user message behind the text of the system message, where the provider has
+    /// no place for that.
     pub(super) fn with_head(&mut self, item: Sent<'a>) -> Sent<'a> {
         let Some(system) = self.head.take() else { return item };
         let head = Arc::new(self.as_user(&system));
@@ -88,8 +88,8 @@ impl<'a> Shaping<'a> {
         Ok(())
     }
 
-    /// Returns whether an answer says, in a field that the provider knows, that the model is to go on
-    /// where it stops.
+    /// Returns whether an answer says, in a field that the provider knows, that the model is to go
+    /// on where it stops.
     fn goes_on(&self, message: &Message) -> bool {
         let Some(ai) = message.as_ai() else { return false };
         let prefix = || ai.attributes().get("wire:openai")?.get("prefix")?.as_bool();

@@ -31,8 +31,8 @@ pub(super) fn renamed(message: &Message, rule: ToolNames) -> Option<Message> {
     }
 }
 
-/// Returns an allowed name that stands for this one: what of it is allowed, and nine letters for the
-/// whole of it. So two names never become one, and each is the same in every prompt.
+/// Returns an allowed name that stands for this one: what of it is allowed, and nine letters for
+/// the whole of it. So two names never become one, and each is the same in every prompt.
 fn allowed(name: &str, rule: ToolNames) -> String {
     let head: String = name.chars().take(MOST - 11).collect();
     let plain = head.chars().map(|c| match u8::try_from(c) {

@@ -8,9 +8,9 @@ use crate::composed::{Origin, Pieces};
 use crate::message::{AiMessage, AiPart, Body, Message};
 use crate::record::Records;
 
-/// Returns the pieces with each call in an answer of its own, directly before its result, and how many
-/// of the first are durable where `durable` of `pieces` are. What is said beside the calls goes with
-/// the first.
+/// Returns the pieces with each call in an answer of its own, directly before its result, and how
+/// many of the first are durable where `durable` of `pieces` are. What is said beside the calls
+/// goes with the first.
 pub(super) fn one_by_one(
     pieces: &Pieces,
     records: &Records,

@@ -127,8 +127,8 @@ impl Known {
         self.beginnings == other.beginnings
     }
 
-    /// Returns whether a snapshot can't be of the conversation that was known, and that had grown to
-    /// `end`.
+    /// Returns whether a snapshot can't be of the conversation that was known, and that had grown
+    /// to `end`.
     pub(super) fn refuted_by(self, snapshot: &Snapshot, end: u64) -> bool {
         self.is_void(&(snapshot.start..snapshot.end)) || snapshot.end < end
     }

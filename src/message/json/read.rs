@@ -216,8 +216,8 @@ impl<'de, A: MapAccess<'de>> Object<'de, A> {
         mut take: impl FnMut(usize, Field<'_, A>) -> Result<(), A::Error>,
     ) -> Result<Attributes, A::Error> {
         let mut unknown = Attributes::new();
-        // Bit `i` is set once the known field `i` was seen: a field that stands there twice is refused
-        // without a set on the heap. No object has as many as 32 known fields.
+        // Bit `i` is set once the known field `i` was seen: a field that stands there twice is
+        // refused without a set on the heap. No object has as many as 32 known fields.
         let mut seen = 0_u32;
         loop {
             let (key, early) = match self.early.next() {

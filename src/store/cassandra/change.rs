@@ -48,8 +48,8 @@ impl<'a> Change<'a> {
         Self { version, key, cql: &client.cql, batch, values: Vec::new() }
     }
 
-    /// From the head `seen` to the head `next`, which gets a version of its own. What is left out of the
-    /// system message stays.
+    /// From the head `seen` to the head `next`, which gets a version of its own. What is left out
+    /// of the system message stays.
     pub(super) fn set(
         client: &'a Client,
         key: &'a str,

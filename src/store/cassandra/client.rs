@@ -44,8 +44,8 @@ pub(super) struct Client {
 pub(super) enum Sure {
     /// Every change that was acknowledged is seen.
     Acknowledged,
-    /// Besides, every change that was begun is either made or will never be: that costs a round more
-    /// among the replicas.
+    /// Besides, every change that was begun is either made or will never be: that costs a round
+    /// more among the replicas.
     Begun,
 }
 
@@ -73,7 +73,8 @@ impl Client {
         })
     }
 
-    // ---- looking -----------------------------------------------------------------------------------
+    // ----
+    // looking -----------------------------------------------------------------------------------
 
     /// The head, where there is one.
     pub(super) async fn head(
@@ -137,12 +138,14 @@ impl Client {
         self.all("slots", &self.cql.slots, (key,)).await
     }
 
-    // ---- changes -----------------------------------------------------------------------------------
+    // ----
+    // changes -----------------------------------------------------------------------------------
 
     /// Makes a change, if nobody made another one since.
     ///
     /// Where the answer gets lost the change is sent again, and that is safe: the version which it
-    /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made now.
+    /// replaces is gone for ever once it is made. Either it turns out to be made, or it is made
+    /// now.
     pub(super) async fn swap(
         &self,
         operation: &'static str,
@@ -188,7 +191,8 @@ impl Client {
         }
     }
 
-    // ---- messages ----------------------------------------------------------------------------------
+    // ----
+    // messages ----------------------------------------------------------------------------------
 
     /// The messages beside the head at these positions, newest first.
     pub(super) async fn beside(
@@ -215,8 +219,8 @@ impl Client {
         Ok(rows)
     }
 
-    /// Puts messages into a log. Nobody sees them before a head says so, and to put them twice is to
-    /// put them once.
+    /// Puts messages into a log. Nobody sees them before a head says so, and to put them twice is
+    /// to put them once.
     pub(super) async fn put(
         &self,
         operation: &'static str,
@@ -273,7 +277,8 @@ impl Client {
         self.run(operation, &self.cql.drop_rows, (log, before / BUCKET, before)).await
     }
 
-    // ---- all conversations -------------------------------------------------------------------------
+    // ---- all
+    // conversations -------------------------------------------------------------------------
 
     /// Calls `each` with the conversations from a place in the ring on, until it says that it has
     /// enough.
@@ -304,7 +309,8 @@ impl Client {
         Ok(token.map_or(i64::MIN, |token| token.value()))
     }
 
-    // ---- requests ----------------------------------------------------------------------------------
+    // ----
+    // requests ----------------------------------------------------------------------------------
 
     async fn run(
         &self,
@@ -372,7 +378,8 @@ impl Client {
     }
 }
 
-/// Takes the head out of rows that were looked at: the newest come first, and nothing comes before it.
+/// Takes the head out of rows that were looked at: the newest come first, and nothing comes before
+/// it.
 fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Head>> {
     match rows.first() {
         Some(first) if first.seq == HEAD => rows.remove(0).head(operation).map(Some),

@@ -41,7 +41,8 @@ impl<'a> Conversation<'a> {
         Change::set(self.client, self.key, seen, next, system, active)
     }
 
-    // ---- reading -----------------------------------------------------------------------------------
+    // ----
+    // reading -----------------------------------------------------------------------------------
 
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
         // Without `before`, what lies beside the head comes with it.
@@ -80,10 +81,10 @@ impl<'a> Conversation<'a> {
             for stretch in &stretches {
                 single.append(&mut self.stretch(&head, stretch, &picked).await?);
             }
-            // Messages never change, and positions have no gaps: where all are there, the rows are of
-            // the same moment as the head. Where one is missing it was moved or evicted meanwhile,
-            // and the head has changed; or the change that added it has not come to every replica, which
-            // it has once the head is known for sure; or it is lost.
+            // Messages never change, and positions have no gaps: where all are there, the rows are
+            // of the same moment as the head. Where one is missing it was moved or evicted
+            // meanwhile, and the head has changed; or the change that added it has not come to
+            // every replica, which it has once the head is known for sure; or it is lost.
             let asked: u64 = stretches.iter().map(|stretch| stretch.end - stretch.start).sum();
             let complete = rows.len() as u64 == unsigned(wanted.end - wanted.start)
                 && single.len() as u64 == asked;
@@ -137,18 +138,20 @@ impl<'a> Conversation<'a> {
         self.client.of_log(operation, head.log, sealed).await
     }
 
-    // ---- moving ------------------------------------------------------------------------------------
+    // ----
+    // moving ------------------------------------------------------------------------------------
 
-    /// Moves messages that are no longer new from beside the head into buckets, if there are enough of
-    /// them: copies them to where they shall lie, and then tells the head. Whoever dies in between has
-    /// copied in vain, and whoever does it at the same time copies the same.
+    /// Moves messages that are no longer new from beside the head into buckets, if there are enough
+    /// of them: copies them to where they shall lie, and then tells the head. Whoever dies in
+    /// between has copied in vain, and whoever does it at the same time copies the same.
     pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
         let from = head.sealed.max(head.start);
         if head.end - from < 2 * BUCKET {
             return Ok(());
         }
         let to = (head.end - BUCKET) / BUCKET * BUCKET;
-        // What is copied must be all there is: every message has come to every replica that is asked.
+        // What is copied must be all there is: every message has come to every replica that is
+        // asked.
         let sure = self.head("append", Sure::Begun).await?;
         if sure.is_none_or(|sure| sure.version != head.version) {
             return Ok(());
@@ -166,7 +169,8 @@ impl<'a> Conversation<'a> {
         self.client.swap("append", self.key, &change).await.map(drop)
     }
 
-    // ---- forgetting --------------------------------------------------------------------------------
+    // ----
+    // forgetting --------------------------------------------------------------------------------
 
     /// Forgets the messages before a position, or everything; returns how many messages there were.
     pub(super) async fn forget(&self, operation: &'static str, before: Option<u64>) -> Result<u64> {
@@ -179,8 +183,9 @@ impl<'a> Conversation<'a> {
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
-            // A bucket in which something stays is not removed, and none that may yet be filled. Those of
-            // the time before are removed now if that was not done then, and the head is told.
+            // A bucket in which something stays is not removed, and none that may yet be filled.
+            // Those of the time before are removed now if that was not done then, and the head is
+            // told.
             let first = head.start.min(head.sealed) / BUCKET;
             self.client.drop_buckets(operation, head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
@@ -194,7 +199,8 @@ impl<'a> Conversation<'a> {
             }
             match self.client.swap(operation, self.key, &change).await? {
                 Swap::Done => {
-                    // From here on it is forgotten. What can't be removed now is when more is forgotten.
+                    // From here on it is forgotten. What can't be removed now is when more is
+                    // forgotten.
                     let _ = self.sweep(operation, &next).await;
                     return Ok(unsigned(to - head.start));
                 }

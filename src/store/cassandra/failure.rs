@@ -1,4 +1,5 @@
-//! The driver's errors in words, and what they say about a change: that it was not made, or nothing.
+//! The driver's errors in words, and what they say about a change: that it was not made, or
+//! nothing.
 
 use std::error::Error as StdError;
 
@@ -100,8 +101,8 @@ fn words(error: &ExecutionError) -> String {
     }
 }
 
-/// `Unavailable` leaves doubt: replicas that have agreed on a change commit it, and where too few are alive by
-/// then that is said in the same word as where too few were to begin with.
+/// `Unavailable` leaves doubt: replicas that have agreed on a change commit it, and where too few
+/// are alive by then that is said in the same word as where too few were to begin with.
 fn leaves_doubt(error: &ExecutionError) -> bool {
     use DbError as Db;
     match error {
@@ -132,8 +133,8 @@ fn leaves_doubt(error: &ExecutionError) -> bool {
 mod tests {
     use super::*;
 
-    /// A replica died between agreement and commit: the change was told as not made, and the next one that came by
-    /// made it.
+    /// A replica died between agreement and commit: the change was told as not made, and the next
+    /// one that came by made it.
     #[test]
     fn replicas_that_are_gone_leave_doubt() {
         let failure = |error| {

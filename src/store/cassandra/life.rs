@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::record::Incarnation;
 
 impl Conversation<'_> {
-    /// Ends the conversation; returns whether there was one. With `active_before`, only one to which
-    /// nothing was appended since.
+    /// Ends the conversation; returns whether there was one. With `active_before`, only one to
+    /// which nothing was appended since.
     ///
-    /// Where it has buckets its head says for as long as they are removed that it is no more, so that
-    /// whoever comes by goes on with that if the one who began it has died.
+    /// Where it has buckets its head says for as long as they are removed that it is no more, so
+    /// that whoever comes by goes on with that if the one who began it has died.
     pub(super) async fn remove(
         &self,
         operation: &'static str,

@@ -83,18 +83,20 @@ impl CassandraOptions {
     /// Sets how a keyspace that is not there is replicated, in CQL, for example
     /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
     ///
-    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at most.
+    /// Unless set: in each data centre on as many nodes as the smallest one has, and on three at
+    /// most.
     #[must_use]
     pub fn replication(mut self, replication: impl Into<String>) -> Self {
         self.replication = Some(replication.into());
         self
     }
 
-    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless set.
+    /// Sets how many replicas must have done what is asked of them; [`Consistency::Quorum`] unless
+    /// set.
     ///
-    /// With anything weaker, what one appends another may not read at once, and what was acknowledged
-    /// can be lost with a machine. Where all who use a conversation are in one data centre,
-    /// [`Consistency::LocalQuorum`] is as good and does not wait for the others.
+    /// With anything weaker, what one appends another may not read at once, and what was
+    /// acknowledged can be lost with a machine. Where all who use a conversation are in one data
+    /// centre, [`Consistency::LocalQuorum`] is as good and does not wait for the others.
     #[must_use]
     pub fn consistency(mut self, consistency: Consistency) -> Self {
         self.consistency = consistency;
@@ -113,9 +115,9 @@ impl CassandraOptions {
 
     /// Sets how long to wait for an answer; 10 seconds unless set.
     ///
-    /// A change that gets none is sent again until it gets one, for some three times as long, before it
-    /// is [`Unacknowledged`](ErrorKind::Unacknowledged). What others overtake is tried again for twice as long, with
-    /// pauses, and is then an error and not done.
+    /// A change that gets none is sent again until it gets one, for some three times as long,
+    /// before it is [`Unacknowledged`](ErrorKind::Unacknowledged). What others overtake is tried
+    /// again for twice as long, with pauses, and is then an error and not done.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -136,13 +138,14 @@ impl CassandraOptions {
         self
     }
 
-    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append of more is
-    /// an error before anything is done.
+    /// Sets how many bytes of messages and slots are appended at once; 8 MiB unless set. An append
+    /// of more is an error before anything is done.
     ///
-    /// What is appended at once is one request and one change of the replicas, and takes with ids and keys
-    /// up to twice as much there. So with more than 8 MiB the server must take more than its defaults:
-    /// `native_transport_max_frame_size` and `max_mutation_size` twice this (which is half of
-    /// `commitlog_segment_size` unless set, so that four times this as a segment is enough).
+    /// What is appended at once is one request and one change of the replicas, and takes with ids
+    /// and keys up to twice as much there. So with more than 8 MiB the server must take more than
+    /// its defaults: `native_transport_max_frame_size` and `max_mutation_size` twice this (which is
+    /// half of `commitlog_segment_size` unless set, so that four times this as a segment is
+    /// enough).
     #[must_use]
     pub fn largest_batch(mut self, bytes: usize) -> Self {
         self.largest_batch = bytes;
@@ -180,11 +183,11 @@ impl CassandraOptions {
         self.connect(Arc::new(session), place).await
     }
 
-    /// A store over a session of your own, for everything that [`SessionBuilder`] can do: TLS, a data
-    /// centre to prefer, compression.
+    /// A store over a session of your own, for everything that [`SessionBuilder`] can do: TLS, a
+    /// data centre to prefer, compression.
     ///
-    /// Of its execution profile the load balancing is used, and for what may be repeated its policies
-    /// of retries and speculation.
+    /// Of its execution profile the load balancing is used, and for what may be repeated its
+    /// policies of retries and speculation.
     ///
     /// # Errors
     ///

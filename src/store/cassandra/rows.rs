@@ -44,8 +44,8 @@ pub(super) fn slot_place(name: &str) -> i64 {
 pub(super) struct Head {
     /// Another one after each change. A change is made only if this is still what its maker saw.
     pub(super) version: Uuid,
-    /// Under which name its moved messages lie in `message`: another one for each incarnation, which is
-    /// the half of it.
+    /// Under which name its moved messages lie in `message`: another one for each incarnation,
+    /// which is the half of it.
     pub(super) log: Uuid,
     pub(super) start: i64,
     pub(super) end: i64,
@@ -86,7 +86,8 @@ impl Head {
     }
 }
 
-/// The name under which the buckets of a new conversation lie; of a given incarnation, or of a new one.
+/// The name under which the buckets of a new conversation lie; of a given incarnation, or of a new
+/// one.
 pub(super) fn new_log(incarnation: Option<Incarnation>) -> Uuid {
     let random = Uuid::new_v4();
     let (high, low) = random.as_u64_pair();

@@ -15,8 +15,8 @@ use super::options::CassandraOptions;
 use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The tables. `{}` is the keyspace, in quotes. The one that holds the version comes first, so that whoever
-/// finds it can ask.
+/// The tables. `{}` is the keyspace, in quotes. The one that holds the version comes first, so that
+/// whoever finds it can ask.
 const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)",
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (
@@ -59,8 +59,8 @@ const CURRENT: i32 = 2;
 /// date, where that is needed, and writes nothing where it is not.
 pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) -> Result<()> {
     let schema = Schema { session, options };
-    // Who brings the tables up to date together with somebody else may stumble over that one's steps. All
-    // of them can be taken again.
+    // Who brings the tables up to date together with somebody else may stumble over that one's
+    // steps. All of them can be taken again.
     let mut tries = 5;
     loop {
         let version = schema.version().await?;
@@ -111,8 +111,8 @@ pub(super) struct Schema<'a> {
 impl Schema<'_> {
     /// Creates what is not there, and brings up to date what is of this version.
     async fn create(&self, version: i32) -> Result<()> {
-        // A driver that could not look at the cluster while it connected makes do with a made-up one, and
-        // would wait in vain for its nodes to agree on what follows.
+        // A driver that could not look at the cluster while it connected makes do with a made-up
+        // one, and would wait in vain for its nodes to agree on what follows.
         self.session.refresh_metadata().await.map_err(|error| {
             let text = format!("cassandra: the cluster can't be looked at: {error}");
             Error::new(ErrorKind::Storage, "open", text).with_source(error)

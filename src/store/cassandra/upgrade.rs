@@ -1,8 +1,8 @@
 //! From version 1 of the tables, which had neither slots nor ids, to version 2.
 //!
-//! Version 1 put large batches aside, under a log of their own, before it moved them into buckets; what it
-//! was about to leave behind, it wrote down. Both are done to an end here. Whatever of it was done already,
-//! by somebody who died or who does it now too, is done again or passed over.
+//! Version 1 put large batches aside, under a log of their own, before it moved them into buckets;
+//! what it was about to leave behind, it wrote down. Both are done to an end here. Whatever of it
+//! was done already, by somebody who died or who does it now too, is done again or passed over.
 
 use std::ops::Range;
 use std::sync::Arc;

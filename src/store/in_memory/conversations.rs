@@ -1,9 +1,9 @@
 //! The conversations of a store: found by a hash, listed in order.
 //!
-//! Two structures hold them, since neither does both: a table, which finds one among a million at the price
-//! of one cache miss where a tree takes twenty, and a tree, which lists. The table is parted, so that
-//! those who look wait only for those who change the same part. Who changes the table changes the tree
-//! before it lets go of the part: a conversation is in both or in neither.
+//! Two structures hold them, since neither does both: a table, which finds one among a million at
+//! the price of one cache miss where a tree takes twenty, and a tree, which lists. The table is
+//! parted, so that those who look wait only for those who change the same part. Who changes the
+//! table changes the tree before it lets go of the part: a conversation is in both or in neither.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -22,8 +22,8 @@ pub(super) struct Key {
     id: MemoryId,
 }
 
-/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone what
-/// somebody else holds.
+/// Whoever uses a conversation holds the `Arc` meanwhile, and only meanwhile: a purge leaves alone
+/// what somebody else holds.
 pub(super) struct Conversations {
     parts: Vec<RwLock<Table>>,
     order: RwLock<BTreeMap<MemoryId, Arc<DefaultChatMemory>>>,
@@ -33,7 +33,8 @@ pub(super) struct Conversations {
 
 const PARTS: usize = 64;
 
-/// A purge or a list looks at as many conversations at a time, while nobody can begin or delete one.
+/// A purge or a list looks at as many conversations at a time, while nobody can begin or delete
+/// one.
 const AT_ONCE: usize = 256;
 
 /// Table and tree hold each conversation.
@@ -123,7 +124,8 @@ impl Conversations {
         }
     }
 
-    /// Returns those that have ended among the next ones, and the last of these unless they are all.
+    /// Returns those that have ended among the next ones, and the last of these unless they are
+    /// all.
     fn page(
         &self,
         after: Option<&MemoryId>,

@@ -1,8 +1,9 @@
 //! A hash table whose entries lie where they are looked for.
 //!
-//! The standard library's table keeps a byte a place beside its entries: to find one among a million is two
-//! cache misses there, and one here. There is nothing else to it: the next free place is taken, at least
-//! half of the places stay free, and whoever is removed leaves no gap behind.
+//! The standard library's table keeps a byte a place beside its entries: to find one among a
+//! million is two cache misses there, and one here. There is nothing else to it: the next free
+//! place is taken, at least half of the places stay free, and whoever is removed leaves no gap
+//! behind.
 
 use std::sync::Arc;
 
@@ -117,7 +118,8 @@ mod tests {
         if id.is_multiple_of(3) { u64::MAX - id % 2 } else { id / 4 }
     }
 
-    /// A model of a few hashes, so that most of them meet, run across the end, and fill each other's gaps.
+    /// A model of a few hashes, so that most of them meet, run across the end, and fill each
+    /// other's gaps.
     #[test]
     fn it_holds_what_a_map_holds() {
         let (mut table, mut model) = (Table::default(), BTreeMap::new());

@@ -1,14 +1,14 @@
 //! Appending: one statement, whatever goes with the messages.
 //!
 //! A statement sees what was committed before it began, and may then wait for the row of its
-//! conversation while others change it. What is said of that row itself is looked at anew when the wait
-//! is over, in its newest version. What lies in other rows is not; so:
+//! conversation while others change it. What is said of that row itself is looked at anew when the
+//! wait is over, in its newest version. What lies in other rows is not; so:
 //!
-//! - The id of an append is a row that there can be once. Where another append under it was committed
-//!   meanwhile, the server undoes the statement, and it is asked again.
+//! - The id of an append is a row that there can be once. Where another append under it was
+//!   committed meanwhile, the server undoes the statement, and it is asked again.
 //! - The row of the conversation counts the changes of its slots. Where that number is not the one
-//!   that the statement saw, it does nothing, and it is asked again; then when the row is locked, so
-//!   that nobody who is faster can keep it waiting.
+//!   that the statement saw, it does nothing, and it is asked again; then when the row is locked,
+//!   so that nobody who is faster can keep it waiting.
 
 use std::time::SystemTime;
 
@@ -23,14 +23,15 @@ use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
 
-/// The most times that an append is tried again. With the row locked it is done or refused, unless there is none.
+/// The most times that an append is tried again. With the row locked it is done or refused, unless
+/// there is none.
 const PATIENCE: u32 = 100;
 
 /// The number of ids of appends that a conversation recognises.
 pub(super) const IDS: usize = 64;
 
-// The parameters of an append. One that is plain has those up to the incarnation. (The first one, which
-// all changes have, says until when it may be done.)
+// The parameters of an append. One that is plain has those up to the incarnation. (The first one,
+// which all changes have, says until when it may be done.)
 const UNTIL: &str = "$1";
 const CONVERSATION: &str = "$2";
 const NOW: &str = "$3";
@@ -133,8 +134,8 @@ impl Shape {
         )
     }
 
-    /// The part that settles the positions. Where others append meanwhile, it waits for the row and goes
-    /// on from its newest version.
+    /// The part that settles the positions. Where others append meanwhile, it waits for the row and
+    /// goes on from its newest version.
     fn extended(self, tables: &Tables) -> String {
         let Tables { conversation, .. } = tables;
         let key = key(CONVERSATION);
@@ -180,12 +181,13 @@ impl Shape {
         all.join(" AND ")
     }
 
-    /// The conditions on other rows, as they were when the statement began; beside that it sets how long
-    /// the statement may wait for a lock.
+    /// The conditions on other rows, as they were when the statement began; beside that it sets how
+    /// long the statement may wait for a lock.
     fn before(self, tables: &Tables) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
-        // For as long as there is time, so that the server says that it did nothing while somebody waits.
+        // For as long as there is time, so that the server says that it did nothing while somebody
+        // waits.
         let lock_timeout = millis_until(UNTIL, 900);
         // Until the end of the transaction, which is that of the statement.
         let mut all =

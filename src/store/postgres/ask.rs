@@ -14,7 +14,8 @@ use crate::store::both::both;
 pub(super) struct Line<'a> {
     pub(super) client: &'a Client,
     pub(super) session: &'a Session,
-    /// The time in which the server is to be done, or to say that it did nothing, while somebody waits.
+    /// The time in which the server is to be done, or to say that it did nothing, while somebody
+    /// waits.
     patience: Duration,
     /// The end of it by the server's clock.
     until: SystemTime,
@@ -27,7 +28,8 @@ impl<'a> Line<'a> {
         Self { client, session, patience, until: session.after(patience) }
     }
 
-    /// The time that the server has for what waits for a lock, in milliseconds as its settings take them.
+    /// The time that the server has for what waits for a lock, in milliseconds as its settings take
+    /// them.
     fn millis(&self) -> u128 {
         self.patience.as_millis().clamp(1, i32::MAX as u128)
     }
@@ -64,21 +66,23 @@ pub(super) type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 /// A statement that reads; the answer is its rows.
 pub(super) struct Read<'a>(pub(super) &'a Statement, pub(super) &'a [Parameter<'a>]);
 
-/// A statement that changes something; the answer is its rows. Its first parameter, which is not among
-/// these, is the time until which it may be done.
+/// A statement that changes something; the answer is its rows. Its first parameter, which is not
+/// among these, is the time until which it may be done.
 pub(super) struct Change<'a>(pub(super) &'a Statement, pub(super) &'a [Parameter<'a>]);
 
-/// A statement that changes something, in one transaction with a script that locks what it depends on:
-/// it begins when the lock is held. All of it is sent at once, so that no lock is held for as long as a
-/// message is on its way. The answer is the statement's rows.
+/// A statement that changes something, in one transaction with a script that locks what it depends
+/// on: it begins when the lock is held. All of it is sent at once, so that no lock is held for as
+/// long as a message is on its way. The answer is the statement's rows.
 pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
 
-/// Statements that change something, in one transaction; the answer is how many rows each of them did.
+/// Statements that change something, in one transaction; the answer is how many rows each of them
+/// did.
 ///
 /// Each sees what was committed before it began, which a part of a statement does not: so what one
 /// waited for, the next one sees.
 pub(super) struct Script {
-    /// The one that takes the locks. When it is done there must be time left, or all of it is undone.
+    /// The one that takes the locks. When it is done there must be time left, or all of it is
+    /// undone.
     pub(super) first: String,
     pub(super) then: Vec<String>,
 }
@@ -139,9 +143,10 @@ impl Question for Script {
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<u64>, driver::Error> {
         let Self { first, then } = self;
         let (millis, more, until) = (line.millis(), line.more_millis(), line.until());
-        // What waits for the lock and what the rest takes have one time between them. The message in the log
-        // is for nobody: with it there is something to commit, whatever there was to do. So where an earlier
-        // attempt did it, and is on no standby yet, this one waits for the standby, too.
+        // What waits for the lock and what the rest takes have one time between them. The message
+        // in the log is for nobody: with it there is something to commit, whatever there was to do.
+        // So where an earlier attempt did it, and is on no standby yet, this one waits for the
+        // standby, too.
         let script = format!(
             "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {more}; {first}; \
              SELECT 1 / (clock_timestamp() < {until})::int, \
@@ -161,8 +166,8 @@ impl Question for Script {
     }
 }
 
-/// Asks for the rows of a statement. The first time on a connection the server plans it, and prepares it
-/// beside that for the next times: so no round trip is needed for it.
+/// Asks for the rows of a statement. The first time on a connection the server plans it, and
+/// prepares it beside that for the next times: so no round trip is needed for it.
 async fn rows(
     line: &Line<'_>,
     statement: &Statement,
@@ -188,8 +193,8 @@ fn values<'a>(parameters: &[Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     parameters.iter().map(|(value, _)| *value).collect()
 }
 
-/// The milliseconds until a time by the server's clock, or as many thousandths of that time as this, as the
-/// text of a setting. (None would be no limit at all.)
+/// The milliseconds until a time by the server's clock, or as many thousandths of that time as
+/// this, as the text of a setting. (None would be no limit at all.)
 pub(super) fn millis_until(time: &str, thousandths: u32) -> String {
     format!(
         "least(greatest(extract(epoch FROM {time} - clock_timestamp()) * {thousandths}, 1), {})::int::text",

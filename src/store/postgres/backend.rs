@@ -1,6 +1,8 @@
-//! The number of the server's process behind a connection, as the connection was told when it began.
+//! The number of the server's process behind a connection, as the connection was told when it
+//! began.
 //!
-//! The driver keeps it for itself, and for cancellations: so one is written to nobody, and read here.
+//! The driver keeps it for itself, and for cancellations: so one is written to nobody, and read
+//! here.
 
 use std::convert::Infallible;
 use std::future::{Ready, ready};

@@ -30,8 +30,8 @@ use crate::store::observe::Watch;
 /// A pool, and how long to wait for what.
 ///
 /// All that is asked is one message to the server and one answer: a statement, or a script that the
-/// server runs as one transaction. So nothing of a session is needed beyond a question, as transaction
-/// poolers demand, and whatever gets lost, a change is done whole or not at all.
+/// server runs as one transaction. So nothing of a session is needed beyond a question, as
+/// transaction poolers demand, and whatever gets lost, a change is done whole or not at all.
 pub(super) struct Connections {
     pool: Pool,
     security: Security,
@@ -47,19 +47,19 @@ pub(super) struct Connections {
     pub(super) watch: Watch,
 }
 
-/// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this is
-/// asked whether it is still there.
+/// Firewalls forget a connection that was idle, and say nothing: one that was for longer than this
+/// is asked whether it is still there.
 const IDLE: Duration = Duration::from_secs(10);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
-/// The most answers that may get lost until it is the question's fault: once with a connection that was dead
-/// already, once with what kills another one.
+/// The most answers that may get lost until it is the question's fault: once with a connection that
+/// was dead already, once with what kills another one.
 const LOST: u32 = 2;
 
-/// Nothing is sent where less than this part of the whole time is left: the server could not say in time what
-/// it did.
+/// Nothing is sent where less than this part of the whole time is left: the server could not say in
+/// time what it did.
 const SHORT: u32 = 20;
 
 /// A connection that can't be had.
@@ -110,7 +110,8 @@ impl Connections {
                     return Ok(());
                 }
                 let gone = || Err(HookError::message("it is not there any more"));
-                // What forgot one forgot all that idled then, as like as not: nobody waits for each of them.
+                // What forgot one forgot all that idled then, as like as not: nobody waits for each
+                // of them.
                 if found.lock().is_some_and(|found| idle > found.elapsed()) {
                     return gone();
                 }
@@ -264,9 +265,9 @@ impl Connections {
         })
     }
 
-    /// A connection, and what is known about it. Where it is new, that is found out first, and the version
-    /// of the tables is looked at: the connection may have waited for a server on which another program
-    /// upgraded them.
+    /// A connection, and what is known about it. Where it is new, that is found out first, and the
+    /// version of the tables is looked at: the connection may have waited for a server on which
+    /// another program upgraded them.
     async fn line<'a>(
         &self,
         operation: &'static str,

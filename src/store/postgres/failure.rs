@@ -13,7 +13,8 @@ pub(super) enum Verdict {
     Undone,
     /// It was not done, because of somebody else: it is worth another try.
     InTheWay,
-    /// It was not done: this server takes no changes, but another one may, to which the address leads by now.
+    /// It was not done: this server takes no changes, but another one may, to which the address
+    /// leads by now.
     ReadOnly,
     /// It was not done: what was prepared for it is not there.
     NotPrepared,
@@ -55,8 +56,8 @@ pub(super) fn fail(operation: &'static str, error: driver::Error) -> Error {
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// Puts the driver's error in words that say what to do about it. What the server quotes from rows is left
-/// out.
+/// Puts the driver's error in words that say what to do about it. What the server quotes from rows
+/// is left out.
 pub(super) fn describe(error: &driver::Error) -> String {
     let Some(said) = error.as_db_error() else {
         let mut text = error.to_string();
@@ -84,8 +85,8 @@ pub(super) fn took_too_long(error: &Error) -> bool {
     said.and_then(driver::Error::code) == Some(&SqlState::QUERY_CANCELED)
 }
 
-/// Tells whether there may be a connection in a moment: nobody is there, or the server starts, ends, or has too
-/// many.
+/// Tells whether there may be a connection in a moment: nobody is there, or the server starts,
+/// ends, or has too many.
 pub(super) fn may_come_back(error: &driver::Error) -> bool {
     let Some(said) = error.as_db_error() else { return is_of_the_network(error) };
     [
@@ -98,7 +99,8 @@ pub(super) fn may_come_back(error: &driver::Error) -> bool {
         || said.code().code().starts_with("08")
 }
 
-/// Tells whether nobody listens, or who did is gone: not what an address, a password or a certificate is to blame for.
+/// Tells whether nobody listens, or who did is gone: not what an address, a password or a
+/// certificate is to blame for.
 fn is_of_the_network(error: &driver::Error) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {

@@ -1,8 +1,9 @@
-//! A connection from its question to its answer, and what becomes of those that are given up in between.
+//! A connection from its question to its answer, and what becomes of those that are given up in
+//! between.
 //!
-//! The server goes on with what nobody waits for any more, and it keeps a connection for it, closed or not.
-//! So one that is given up stays the pool's, and nobody gets another in its place, until the server is done
-//! with it: by itself, as nearly always, or because it was told to cancel.
+//! The server goes on with what nobody waits for any more, and it keeps a connection for it, closed
+//! or not. So one that is given up stays the pool's, and nobody gets another in its place, until
+//! the server is done with it: by itself, as nearly always, or because it was told to cancel.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +45,8 @@ impl<'a> Lease<'a> {
         self.changes = Some((settling, ids));
     }
 
-    /// Holds a connection. While it is new it is looked at in more than one step, and nothing is changed.
+    /// Holds a connection. While it is new it is looked at in more than one step, and nothing is
+    /// changed.
     pub(super) fn hold(&mut self, client: Client, new: bool) -> (&mut Client, &mut bool) {
         self.new = new;
         (self.client.insert(client), &mut self.new)
@@ -98,8 +100,8 @@ impl GivenUp {
 /// Ends a session, whatever state a transaction was left in.
 const END: &str = "ROLLBACK; SELECT pg_terminate_backend(pg_backend_pid())";
 
-/// Has the server cancel what it does for this connection, and then end it: a cancellation may come late,
-/// and must not hit what somebody else asks then.
+/// Has the server cancel what it does for this connection, and then end it: a cancellation may come
+/// late, and must not hit what somebody else asks then.
 async fn cancel(client: &Client, security: &Security) {
     let (mut patience, mut pause) = (AGAIN, Duration::from_millis(1));
     security.cancel(&client.cancel_token()).await;

@@ -19,7 +19,8 @@ use tokio_rustls::client;
 
 use crate::error::{Error, Result};
 
-/// Certificates in PEM: of the authority that signs the server's, and the client's own with its key.
+/// Certificates in PEM: of the authority that signs the server's, and the client's own with its
+/// key.
 #[derive(Clone, Default)]
 pub(super) struct Certificates {
     pub(super) authority: Option<Vec<u8>>,

@@ -53,7 +53,8 @@ impl Tables {
         format!("CREATE SCHEMA IF NOT EXISTS {};\n{}", self.quoted_schema(), self.sql_since(0))
     }
 
-    /// Returns the statements that lead from tables of this version to those of today, in a schema that is there.
+    /// Returns the statements that lead from tables of this version to those of today, in a schema
+    /// that is there.
     pub(super) fn sql_since(&self, version: u32) -> String {
         let steps = self.steps();
         let left = steps.get(version as usize..).unwrap_or_default();
@@ -147,7 +148,8 @@ CREATE TABLE {append} (
 /// The table of the ids of appends, behind the prefix.
 const APPEND: &str = "append";
 
-/// Tells whether a table, with its prefix, is that of the ids of appends: no other one ends like it.
+/// Tells whether a table, with its prefix, is that of the ids of appends: no other one ends like
+/// it.
 pub(super) fn is_of_appends(table: &str) -> bool {
     table.ends_with(APPEND)
 }

@@ -1,11 +1,11 @@
-//! The knowledge about a connection: whether statements can be prepared on it, which are, and what time it
-//! is on the server.
+//! The knowledge about a connection: whether statements can be prepared on it, which are, and what
+//! time it is on the server.
 //!
 //! A prepared statement belongs to a session of the server. A pooler gives each transaction another
-//! session, and there its name means nothing, or a statement of somebody else. So nothing is prepared
-//! before it is known that this is safe: the number of the session that answers is the one that the
-//! connection began with, or it is a pooler that gives statements names of its own, and prepares them
-//! wherever they are asked for.
+//! session, and there its name means nothing, or a statement of somebody else. So nothing is
+//! prepared before it is known that this is safe: the number of the session that answers is the one
+//! that the connection began with, or it is a pooler that gives statements names of its own, and
+//! prepares them wherever they are asked for.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -136,8 +136,8 @@ impl Sessions {
         self.0.lock().get(&Client::id(client)).cloned()
     }
 
-    /// Keeps what was found out. Nobody says when a connection is gone, so all is forgotten now and then,
-    /// and found out again.
+    /// Keeps what was found out. Nobody says when a connection is gone, so all is forgotten now and
+    /// then, and found out again.
     pub(super) fn keep(
         &self,
         client: &Client,

@@ -1,5 +1,6 @@
-//! Changes that were given up and that the server may still do: whoever changes the same conversation
-//! next waits until it is done with them, so that none is done over what was acknowledged meanwhile.
+//! Changes that were given up and that the server may still do: whoever changes the same
+//! conversation next waits until it is done with them, so that none is done over what was
+//! acknowledged meanwhile.
 
 use std::collections::HashMap;
 use std::sync::Arc;

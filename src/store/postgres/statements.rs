@@ -9,9 +9,9 @@ use crate::memory::MemoryId;
 /// The number of conversations that are deleted at once.
 pub(super) const AT_ONCE: usize = 256;
 
-/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any length, and so that the
-/// messages are found by the id alone. (128 bits of SHA-256: nobody has found two ids with the same
-/// key, and nobody will.)
+/// Returns the key that a conversation is found by: a hash of its id, so that ids may be of any
+/// length, and so that the messages are found by the id alone. (128 bits of SHA-256: nobody has
+/// found two ids with the same key, and nobody will.)
 pub(super) fn key(id: &str) -> String {
     format!("encode(substr(sha256({id}), 1, 16), 'hex')::uuid")
 }
@@ -33,8 +33,8 @@ const READS: usize = Shape::ALL;
 /// A statement with parameters.
 pub(super) struct Statement {
     pub(super) text: String,
-    /// Its place among those that a connection prepares. None where the values of its parameters are
-    /// needed to plan it well, or where it is seldom asked.
+    /// Its place among those that a connection prepares. None where the values of its parameters
+    /// are needed to plan it well, or where it is seldom asked.
     pub(super) number: Option<usize>,
 }
 
@@ -121,8 +121,8 @@ impl Statements {
         format!("SELECT FROM {conversation} WHERE key = {key} FOR NO KEY UPDATE")
     }
 
-    // Each of these is a script: its first statement locks the conversations, and the next one sees what
-    // was committed until then, and can tell whether they are there.
+    // Each of these is a script: its first statement locks the conversations, and the next one sees
+    // what was committed until then, and can tell whether they are there.
 
     pub(super) fn evict(&self, key: &str, before: i64) -> Script {
         let Tables { conversation, message, .. } = &self.tables;
@@ -199,9 +199,9 @@ fn restore(tables: &Tables) -> String {
 
 /// What an append depends on, as it is.
 ///
-/// Where it has an id that is known, this is its answer. Then it writes, though it changes nothing, and so waits
-/// for what the append waited for: where that was a standby, and was given up, the append is on the primary
-/// alone until then.
+/// Where it has an id that is known, this is its answer. Then it writes, though it changes nothing,
+/// and so waits for what the append waited for: where that was a standby, and was given up, the
+/// append is on the primary alone until then.
 fn state(tables: &Tables, of_id: bool) -> String {
     let Tables { conversation, slot, append, .. } = tables;
     // A change has the time until which it may be done before its own parameters.
@@ -226,6 +226,6 @@ fn state(tables: &Tables, of_id: bool) -> String {
     )
 }
 
-/// Is 1 if there is time left, by the first parameter of each change. To divide by it undoes what came
-/// late.
+/// Is 1 if there is time left, by the first parameter of each change. To divide by it undoes what
+/// came late.
 pub(super) const IN_TIME: &str = "(clock_timestamp() < $1)::int";

@@ -20,8 +20,8 @@ pub(super) enum Security {
 }
 
 impl Security {
-    /// Finds what an address and the options ask for. Where neither does, nothing is encrypted: a server's
-    /// certificate that nobody knows would be refused.
+    /// Finds what an address and the options ask for. Where neither does, nothing is encrypted: a
+    /// server's certificate that nobody knows would be refused.
     #[cfg(feature = "postgres-tls")]
     pub(super) fn of(mut config: Config, options: &PostgresOptions) -> Result<(Config, Self)> {
         let asked = config.get_ssl_mode() == SslMode::Require;

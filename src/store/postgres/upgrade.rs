@@ -16,10 +16,11 @@ use super::schema::{CURRENT, Tables};
 use super::session::{Clock, Said};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Creates the tables, or brings them up to date; one process does, the others wait for it. Where they
-/// are current, it only looks.
+/// Creates the tables, or brings them up to date; one process does, the others wait for it. Where
+/// they are current, it only looks.
 pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Result<()> {
-    // What is given up on it is cancelled: nobody is to be kept from the tables by what nobody will commit.
+    // What is given up on it is cancelled: nobody is to be kept from the tables by what nobody will
+    // commit.
     let mut lease = connections.lease();
     let (client, _) = lease.hold(connections.connection("open").await?, true);
     let patience = connections.timeout();
@@ -32,7 +33,8 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
         // Each statement is to see what others committed before it, whatever the default is.
         let level = IsolationLevel::ReadCommitted;
         let transaction = client.build_transaction().isolation_level(level).start().await?;
-        // Until the end of the transaction. Who waits for a table keeps all others from it meanwhile.
+        // Until the end of the transaction. Who waits for a table keeps all others from it
+        // meanwhile.
         let lock = format!(
             "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(x'6d70726d'::int)",
             patience.as_millis().clamp(1, i32::MAX as u128)
@@ -59,8 +61,8 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
     done.map_err(|trouble: Trouble| trouble.of("open", found, tables))
 }
 
-/// Looks whether the tables are still those that the store was opened with, and what the server says
-/// about itself beside that. An error of the driver says that the connection was lost.
+/// Looks whether the tables are still those that the store was opened with, and what the server
+/// says about itself beside that. An error of the driver says that the connection was lost.
 pub(super) async fn check(
     client: &Client,
     operation: &'static str,
@@ -84,7 +86,8 @@ pub(super) async fn check(
     Err(trouble.of(operation, CURRENT, tables))
 }
 
-/// Takes what the server says about itself. A clock that can't be read is taken for one that is right.
+/// Takes what the server says about itself. A clock that can't be read is taken for one that is
+/// right.
 fn said(row: Option<&SimpleQueryRow>) -> Said {
     let micros = row.and_then(|row| number(row, 2)).map(Duration::from_micros);
     let there = micros.map_or_else(SystemTime::now, |micros| SystemTime::UNIX_EPOCH + micros);

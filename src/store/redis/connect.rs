@@ -27,13 +27,13 @@ pub(super) enum Way {
     Made(Box<Made>),
 }
 
-/// A connection that is replaced where it leads nowhere: the driver waits for a node that has fallen silent, and
-/// may wait for ever when slots move under many requests (seen with 1.8.1); and a connection to a master
-/// that became a replica does not break.
+/// A connection that is replaced where it leads nowhere: the driver waits for a node that has
+/// fallen silent, and may wait for ever when slots move under many requests (seen with 1.8.1); and
+/// a connection to a master that became a replica does not break.
 pub(super) struct Made {
     source: Source,
-    /// With its number. Held for a moment only: who makes a new one keeps nobody from the old one, which may be
-    /// of use to those who ask another node.
+    /// With its number. Held for a moment only: who makes a new one keeps nobody from the old one,
+    /// which may be of use to those who ask another node.
     current: parking_lot::Mutex<(u64, Connection)>,
     /// Held by whoever makes a new one, so that many make one.
     making: tokio::sync::Mutex<()>,

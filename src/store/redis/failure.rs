@@ -48,7 +48,8 @@ impl Fate {
             | Extension
             | InvalidClientConfig => Self::Refused,
             _ if error.is_connection_refusal() && !cluster => Self::NotYet,
-            // The cluster's client has asked several times by itself, and tells of the last one alone.
+            // The cluster's client has asked several times by itself, and tells of the last one
+            // alone.
             _ => Self::InDoubt,
         }
     }

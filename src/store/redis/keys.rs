@@ -4,14 +4,14 @@ use std::ops::RangeInclusive;
 
 use crate::memory::MemoryId;
 
-/// Conversations are spread over so many slots, each of which has its own list of ids. So whatever belongs
-/// to a change lies on one slot, the list included, and is changed in one step.
+/// Conversations are spread over so many slots, each of which has its own list of ids. So whatever
+/// belongs to a change lies on one slot, the list included, and is changed in one step.
 pub(super) const SHARDS: RangeInclusive<u8> = 0..=u8::MAX;
 
 /// The names of the keys of a store.
 ///
-/// `{` stands in front of the shard and nowhere before it, so that Redis finds its hash tag there, whatever
-/// is in an id. An id comes last, as it is: different ids make different keys.
+/// `{` stands in front of the shard and nowhere before it, so that Redis finds its hash tag there,
+/// whatever is in an id. An id comes last, as it is: different ids make different keys.
 #[derive(Clone)]
 pub(super) struct Keys {
     prefix: String,
@@ -43,8 +43,8 @@ impl Keys {
         self.of(id, "versions")
     }
 
-    /// All that a conversation has: its state, its log, the contents of its slots, their versions, and a list
-    /// of the ids of appends, each with what that came to.
+    /// All that a conversation has: its state, its log, the contents of its slots, their versions,
+    /// and a list of the ids of appends, each with what that came to.
     pub(super) fn conversation(&self, id: &MemoryId) -> [String; 5] {
         self.conversation_on(shard(id), id)
     }
@@ -94,11 +94,11 @@ impl Keys {
     }
 }
 
-/// The shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as `MurmurHash3` ends. This is part
-/// of the layout.
+/// The shard of an id: the highest byte of its FNV-1a hash of 64 bits, mixed as `MurmurHash3` ends.
+/// This is part of the layout.
 ///
-/// FNV-1a alone leaves its highest byte as it was where only the last characters differ, and those of ids are
-/// mostly what tells them apart.
+/// FNV-1a alone leaves its highest byte as it was where only the last characters differ, and those
+/// of ids are mostly what tells them apart.
 pub(super) fn shard(id: &MemoryId) -> u8 {
     let mut hash = fnv(id);
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
@@ -132,9 +132,9 @@ mod tests {
         assert_eq!(shards, [0xef, 0x82, 0x2c, 0x5e]);
     }
 
-    /// The shard was the highest byte of FNV-1a alone, on which the last characters have no influence: the nine
-    /// conversations of a user were all on one shard of 256, the thousand from `conv-1000` on 10, and listing
-    /// those cost 38,120 commands instead of 1,256.
+    /// The shard was the highest byte of FNV-1a alone, on which the last characters have no
+    /// influence: the nine conversations of a user were all on one shard of 256, the thousand from
+    /// `conv-1000` on 10, and listing those cost 38,120 commands instead of 1,256.
     #[test]
     fn ids_of_any_shape_are_spread_over_the_shards() {
         type Shape = fn(u64) -> String;

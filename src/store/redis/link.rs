@@ -1,4 +1,5 @@
-//! The way to the server: one connection or those of a cluster, and what is done when an answer stays away.
+//! The way to the server: one connection or those of a cluster, and what is done when an answer
+//! stays away.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,7 +30,8 @@ pub(super) struct Link {
     pub(super) place: String,
     /// The key of the data's version.
     pub(super) version: String,
-    /// Whether a connection was lost since that was looked at: who waits for a new one may find other data.
+    /// Whether a connection was lost since that was looked at: who waits for a new one may find
+    /// other data.
     pub(super) lost: AtomicBool,
     /// The time of the servers' clocks, in milliseconds, and when it was that.
     pub(super) clocks: parking_lot::Mutex<HashMap<String, (u64, Instant)>>,
@@ -39,8 +41,8 @@ pub(super) struct Link {
 /// The time for which a server's clock is trusted to go as ours does.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How much longer than anybody asks for a change again the server remembers what it returned: by so much the
-/// clocks of a master and of the replica that takes over may differ.
+/// How much longer than anybody asks for a change again the server remembers what it returned: by
+/// so much the clocks of a master and of the replica that takes over may differ.
 const LONGER: Duration = Duration::from_secs(60);
 
 /// A script with the hash by which a server knows it.
@@ -80,8 +82,8 @@ impl Link {
         }
     }
 
-    /// Makes a change once, however often it must be asked for. The first of the keys is its token. What was
-    /// done is returned as text; a number is why it was not.
+    /// Makes a change once, however often it must be asked for. The first of the keys is its token.
+    /// What was done is returned as text; a number is why it was not.
     pub(super) async fn change(
         &self,
         operation: &'static str,
@@ -122,16 +124,16 @@ impl Link {
 
     /// What is wanted of a conversation, all of one moment.
     pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
-        // A transaction and not a script: Lua turns each entry into tables and back, which takes five times
-        // as long as to find it.
+        // A transaction and not a script: Lua turns each entry into tables and back, which takes
+        // five times as long as to find it.
         let transaction = wanted.transaction();
         let mut patience = self.patience(operation, false);
         loop {
             let mut connection = patience.connection().await?;
             let attempt = async {
                 match transaction.query_async(&mut connection).await {
-                    // The slot has moved, or is just moving. The driver finds the way for a single command
-                    // and not for a transaction.
+                    // The slot has moved, or is just moving. The driver finds the way for a single
+                    // command and not for a transaction.
                     Err(error) if error.kind() == ServerErrorKind::ExecAbort.into() => {
                         let args = wanted.args();
                         let args: Vec<&[u8]> = args.iter().map(String::as_bytes).collect();
@@ -157,8 +159,8 @@ impl Link {
         1 + self.waiting.len()
     }
 
-    /// A connection does nothing else while it waits for replicas: so those who wait share several, and keep
-    /// nobody else. Changes of one conversation share one, on which they keep their order.
+    /// A connection does nothing else while it waits for replicas: so those who wait share several,
+    /// and keep nobody else. Changes of one conversation share one, on which they keep their order.
     fn way_of_a_change(&self, key: &str) -> &Way {
         let shard = hash_tag(key).and_then(|shard| usize::from_str_radix(shard, 16).ok());
         let way = shard.unwrap_or_default().checked_rem(self.waiting.len());
@@ -180,8 +182,8 @@ impl Link {
     }
 }
 
-/// Runs a script by its hash, or with its text where the server does not know it (any more). Returns what it
-/// returned, and how many replicas have it by now.
+/// Runs a script by its hash, or with its text where the server does not know it (any more).
+/// Returns what it returned, and how many replicas have it by now.
 async fn run(
     script: &Script,
     keys: &[String],
@@ -282,11 +284,12 @@ impl Patience<'_> {
         schema::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
     }
 
-    /// The last millisecond, by the clock of the server that has this key, in which somebody waits for an
-    /// answer.
+    /// The last millisecond, by the clock of the server that has this key, in which somebody waits
+    /// for an answer.
     ///
-    /// A server that was silent does what it was asked for when it is back, however late that is. Its clock is
-    /// asked for once and again when something went wrong, and taken for as slow as it can be.
+    /// A server that was silent does what it was asked for when it is back, however late that is.
+    /// Its clock is asked for once and again when something went wrong, and taken for as slow as it
+    /// can be.
     async fn last(&mut self, key: &str, connection: &mut Connection) -> Result<Option<u64>> {
         // On a cluster each master has a clock of its own; the hash tag tells whose.
         let tag = hash_tag(key).filter(|_| self.link.way.is_cluster());

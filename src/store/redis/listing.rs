@@ -86,8 +86,8 @@ impl Shared {
         Ok(ids.into_iter().flatten().collect())
     }
 
-    /// Forgets all conversations whose ids begin with this text, or those of them that are inactive;
-    /// returns how many.
+    /// Forgets all conversations whose ids begin with this text, or those of them that are
+    /// inactive; returns how many.
     pub(super) async fn sweep(
         &self,
         operation: &'static str,

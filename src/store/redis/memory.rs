@@ -45,8 +45,9 @@ impl RedisMemory {
 
     /// Returns the answers to a read, all of one moment.
     ///
-    /// Many entries are read in pages, so that they do not hold up the server. Entries do not change, so
-    /// pages make one whole unless some were forgotten meanwhile: then it begins anew, with larger pages.
+    /// Many entries are read in pages, so that they do not hold up the server. Entries do not
+    /// change, so pages make one whole unless some were forgotten meanwhile: then it begins anew,
+    /// with larger pages.
     async fn find(&self, operation: &'static str, read: &Read) -> Result<Found> {
         let (n, mut at_once) = (read.n, 10_000);
         'anew: loop {

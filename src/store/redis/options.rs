@@ -59,15 +59,16 @@ impl RedisOptions {
         self
     }
 
-    /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes have nothing
-    /// to do with each other. It may hold neither `{` nor `}`.
+    /// Sets what each key begins with; `memory-prompt` unless set. Stores with different prefixes
+    /// have nothing to do with each other. It may hold neither `{` nor `}`.
     #[must_use]
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
     }
 
-    /// Sets how long after its last append a conversation expires, as if it were deleted then; never unless set.
+    /// Sets how long after its last append a conversation expires, as if it were deleted then;
+    /// never unless set.
     ///
     /// The last append decides: one through a store without a TTL lets the conversation live.
     #[must_use]
@@ -76,12 +77,14 @@ impl RedisOptions {
         self
     }
 
-    /// Sets how long an operation may take, with all that is repeated until the server is back; 10 seconds
-    /// unless set. Longer than a restart, or than a replica needs to take over, makes these a pause.
+    /// Sets how long an operation may take, with all that is repeated until the server is back; 10
+    /// seconds unless set. Longer than a restart, or than a replica needs to take over, makes these
+    /// a pause.
     ///
-    /// On a cluster, a node that has been silent for a third of it is asked again by a new connection. A server that
-    /// takes no changes, since it is a replica (now), is asked again where its address leads by then, until
-    /// the time is up; over a [connection of your own](Self::over) that is an error at once.
+    /// On a cluster, a node that has been silent for a third of it is asked again by a new
+    /// connection. A server that takes no changes, since it is a replica (now), is asked again
+    /// where its address leads by then, until the time is up; over a [connection of your
+    /// own](Self::over) that is an error at once.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -96,11 +99,13 @@ impl RedisOptions {
     }
 
     /// Lets each change return only when so many replicas have it (`WAIT`), and be
-    /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited for.
+    /// [`ErrorKind::Unacknowledged`] if they don't after this time. Not set, no replica is waited
+    /// for.
     ///
-    /// A connection does nothing else meanwhile, so that changes share eight of their own, and reads don't
-    /// wait. Those of one conversation go over the same one, which keeps their order; so do those of every eighth
-    /// conversation or so. Over a [connection of your own](Self::over) there is but that one, for all.
+    /// A connection does nothing else meanwhile, so that changes share eight of their own, and
+    /// reads don't wait. Those of one conversation go over the same one, which keeps their order;
+    /// so do those of every eighth conversation or so. Over a [connection of your own](Self::over)
+    /// there is but that one, for all.
     #[must_use]
     pub fn replicas(mut self, replicas: usize, time: Duration) -> Self {
         self.replicas = Some((replicas, time));
@@ -109,20 +114,21 @@ impl RedisOptions {
 
     /// Upgrades data of an older version when the store is opened; unless set, they are refused.
     ///
-    /// Older programs would not find what has moved, and begin anew: end them all before. Each conversation
-    /// passes through this process, sixteen at a time; one of more than 512 MiB can't, and is an error. If it breaks off, opening goes on with it, and until
-    /// then the store is not opened. Several may do it at the same time.
+    /// Older programs would not find what has moved, and begin anew: end them all before. Each
+    /// conversation passes through this process, sixteen at a time; one of more than 512 MiB can't,
+    /// and is an error. If it breaks off, opening goes on with it, and until then the store is not
+    /// opened. Several may do it at the same time.
     #[must_use]
     pub fn upgrade(mut self) -> Self {
         self.upgrade = true;
         self
     }
 
-    /// The authority that signs the server's certificate, and the client's own, for `rediss://`. Unless
-    /// set, those count that the operating system trusts.
+    /// The authority that signs the server's certificate, and the client's own, for `rediss://`.
+    /// Unless set, those count that the operating system trusts.
     ///
-    /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it becomes
-    /// ring.
+    /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
+    /// becomes ring.
     #[cfg(feature = "redis-tls")]
     #[must_use]
     pub fn certificates(mut self, certificates: redis::TlsCertificates) -> Self {
@@ -170,7 +176,8 @@ impl RedisOptions {
         self.on(ways, keys, place).await
     }
 
-    /// The store behind a connection of your own, whose timeouts count beside those that are set here.
+    /// The store behind a connection of your own, whose timeouts count beside those that are set
+    /// here.
     ///
     /// # Errors
     ///
@@ -180,7 +187,8 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
     }
 
-    /// The store behind a cluster connection of your own. It must not read from replicas, which are behind.
+    /// The store behind a cluster connection of your own. It must not read from replicas, which are
+    /// behind.
     ///
     /// # Errors
     ///
@@ -190,7 +198,8 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::Cluster(connection))], keys, OWN.to_owned()).await
     }
 
-    /// Returns the ways that are made here: one for all, and some for changes that wait for replicas.
+    /// Returns the ways that are made here: one for all, and some for changes that wait for
+    /// replicas.
     async fn made(&self, place: &str, source: Source) -> Result<Vec<Way>> {
         let ways = if self.replicas.is_some() { 1 + WAITING } else { 1 };
         let ways = (0..ways).map(async |_| {
@@ -244,8 +253,8 @@ impl RedisOptions {
 
     fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself; half of the time is left for another. The
-        // system takes some weeks at most.
+        // A machine that is gone breaks no connection by itself; half of the time is left for
+        // another. The system takes some weeks at most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_secs(24 * 60 * 60)));
         tcp

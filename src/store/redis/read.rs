@@ -156,7 +156,8 @@ impl Row {
     }
 }
 
-/// So many missing entries are told one by one in an answer; a state that somebody else wrote may lie.
+/// So many missing entries are told one by one in an answer; a state that somebody else wrote may
+/// lie.
 const MOST_GONE: u64 = 1 << 20;
 
 fn rows(value: Value) -> Option<Vec<Row>> {

@@ -10,8 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 const CURRENT: u64 = 2;
 
 impl Shared {
-    /// Finds out of which version the data under the prefix are, and refuses what is of another one. Marks
-    /// what is new with this version.
+    /// Finds out of which version the data under the prefix are, and refuses what is of another
+    /// one. Marks what is new with this version.
     pub(super) async fn prepare(&self, upgrade: bool) -> Result<()> {
         const OPERATION: &str = "open";
         let key = self.keys.version();

@@ -1,8 +1,9 @@
-//! From version 1 of the layout to version 2: conversations move to the shards on which they are now.
+//! From version 1 of the layout to version 2: conversations move to the shards on which they are
+//! now.
 //!
-//! Whatever breaks it off, it can be done again, and by several at once: a conversation arrives in one step,
-//! unless it has, and leaves when it has arrived. That it has arrived is remembered for an hour, so that it
-//! does not arrive once more when it was deleted meanwhile.
+//! Whatever breaks it off, it can be done again, and by several at once: a conversation arrives in
+//! one step, unless it has, and leaves when it has arrived. That it has arrived is remembered for
+//! an hour, so that it does not arrive once more when it was deleted meanwhile.
 
 use futures_util::future::try_join_all;
 use redis::{Value, cmd};

@@ -15,8 +15,8 @@ use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{Payloads, conflict, forgotten, nothing, signed, unsigned};
 
-/// Messages as they are written. All that can be done beforehand is, so that others wait for the rest
-/// alone.
+/// Messages as they are written. All that can be done beforehand is, so that others wait for the
+/// rest alone.
 pub(super) struct Batch {
     id: MemoryId,
     codec: Codec,
@@ -109,8 +109,8 @@ impl Change {
         Ok(Self { batch, rest, is_empty, creates })
     }
 
-    /// Makes all of it in the transaction that is open, or none of it: what it was to come to if this
-    /// fails is undone with the transaction, or with its savepoint.
+    /// Makes all of it in the transaction that is open, or none of it: what it was to come to if
+    /// this fails is undone with the transaction, or with its savepoint.
     pub(super) fn make(&self, connection: &Connection) -> Result<Appended, Trouble> {
         let Append { id, slots, since, .. } = &self.rest;
         if id.is_none() && slots.is_empty() && since.is_none() && self.creates {
@@ -137,8 +137,8 @@ impl Change {
         Ok(appended)
     }
 
-    /// Compares the conversation with what is expected. Returns what the append comes to where nothing is
-    /// to be changed.
+    /// Compares the conversation with what is expected. Returns what the append comes to where
+    /// nothing is to be changed.
     fn look(&self, connection: &Connection) -> Result<Option<Appended>, Trouble> {
         let Append { id, slots, since, .. } = &self.rest;
         let found = find(connection, &self.batch.id)?;

@@ -16,8 +16,8 @@ use crate::store::observe::Watch;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
-    /// None where there is one connection for all. Closed before the writer: whoever closes last tidies
-    /// up the log, and readers can't.
+    /// None where there is one connection for all. Closed before the writer: whoever closes last
+    /// tidies up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
     place: Place,
@@ -146,8 +146,8 @@ impl Connections {
         self.watch.blocking(operation, read)
     }
 
-    /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
-    /// true when it writes. (What is undone for no fault of its own is done again.)
+    /// Writes in a transaction that excludes other writers from its beginning, so that what it read
+    /// is true when it writes. (What is undone for no fault of its own is done again.)
     pub(super) fn write<T: Send + 'static>(
         &self,
         operation: &'static str,
@@ -185,8 +185,8 @@ impl Connections {
 }
 
 impl Reader {
-    /// Returns whether somebody wrote to a file that is read as one that nobody changes: SQLite looks for a log when it
-    /// is opened, and this when it has been read.
+    /// Returns whether somebody wrote to a file that is read as one that nobody changes: SQLite
+    /// looks for a log when it is opened, and this when it has been read.
     fn was_overtaken(&self, path: &Path) -> bool {
         self.unchanged.is_some()
             && (unchanging(path).is_none() || Unchanged::of(path) != self.unchanged)
@@ -209,14 +209,16 @@ impl Readers {
             let connection = connect(&self.path, &self.options, flags, Began::default())?;
             Reader { connection, unchanged: None }
         };
-        // A later program may have brought it up to a version of its own, or put another file there.
+        // A later program may have brought it up to a version of its own, or put another file
+        // there.
         schema::look(&reader.connection)?.must_be_current()?;
         Ok(reader)
     }
 }
 
-/// Refuses what is not ours through a connection that can't write, so that it stays as it is. (Opening
-/// the file without SQLite won't do: closing it again would drop all locks that this process has on it.)
+/// Refuses what is not ours through a connection that can't write, so that it stays as it is.
+/// (Opening the file without SQLite won't do: closing it again would drop all locks that this
+/// process has on it.)
 fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
     let connection = match unchanging(path) {
         // Without a log, all there is to know is in the file, and nothing need be put beside it.
@@ -226,9 +228,10 @@ fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
     schema::look(&connection?).map(|_| ())
 }
 
-/// Opens a file for a store that only reads. SQLite wants to put the log's index beside it, for which
-/// there may be no room on media that can't be written to: without a log the file is then read as one
-/// that nobody changes, and by a new connection each time, since somebody else may come and write.
+/// Opens a file for a store that only reads. SQLite wants to put the log's index beside it, for
+/// which there may be no room on media that can't be written to: without a log the file is then
+/// read as one that nobody changes, and by a new connection each time, since somebody else may come
+/// and write.
 fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
     let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = connect(path, options, read_only, Began::default())?;
@@ -285,7 +288,8 @@ fn connect(
     Ok(connection)
 }
 
-/// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait here, so several processes that open a new file at once are made to. False where there is no such log.
+/// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait here, so
+/// several processes that open a new file at once are made to. False where there is no such log.
 fn use_wal(connection: &Connection, timeout: Duration) -> Result<bool, Trouble> {
     let mode = |sql| connection.query_row(sql, [], |row| row.get::<_, String>(0));
     let started = Instant::now();
@@ -309,8 +313,8 @@ fn make_durable(connection: &Connection, durability: Durability) -> Result<(), T
         Durability::Process => ("NORMAL", false),
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    // On macOS a disk that was told to sync may keep in its own memory what it got, and write it in any
-    // order, unless it is told in this way. Elsewhere these mean nothing.
+    // On macOS a disk that was told to sync may keep in its own memory what it got, and write it in
+    // any order, unless it is told in this way. Elsewhere these mean nothing.
     connection.pragma_update(None, "fullfsync", each_commit)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     Ok(())

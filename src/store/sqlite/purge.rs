@@ -1,7 +1,8 @@
 //! Deleting many, a little at a time.
 //!
-//! What is to go is looked for in pages, by key or by id, so that each conversation is seen once, and by
-//! a reader, so that nobody waits for it. The lock is held for some milliseconds, then left to others.
+//! What is to go is looked for in pages, by key or by id, so that each conversation is seen once,
+//! and by a reader, so that nobody waits for it. The lock is held for some milliseconds, then left
+//! to others.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -33,8 +33,8 @@ SELECT c.id AS id,
 FROM conversation AS c
 JOIN message AS m ON m.key >= c.key << 32 AND m.key < (c.key + 1) << 32;
 "#,
-    // The table is extended and not written anew: to drop it would take along what tables of somebody's
-    // own refer to.
+    // The table is extended and not written anew: to drop it would take along what tables of
+    // somebody's own refer to.
     r"
 ALTER TABLE conversation ADD COLUMN incarnation INTEGER; -- null: whoever wrote the row did not say
 UPDATE conversation SET incarnation = random();
@@ -114,8 +114,8 @@ pub(super) fn look(connection: &Connection) -> Result<Found, Trouble> {
     Err(Trouble::Refused(text.to_owned()))
 }
 
-/// Creates the tables, or brings them up to date with all that is in them; one process does, the others
-/// wait for it. Where that fails the file is as it was.
+/// Creates the tables, or brings them up to date with all that is in them; one process does, the
+/// others wait for it. Where that fails the file is as it was.
 pub(super) fn prepare(connection: &Connection) -> Result<(), Trouble> {
     let found = look(connection)?;
     if found == CURRENT {

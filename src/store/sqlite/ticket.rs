@@ -1,15 +1,16 @@
 //! The order of processes that write: waits are short, and nobody overtakes who waits.
 //!
-//! SQLite sleeps for up to 100 ms between its tries, and whoever has written may begin again at once:
-//! the threads of one process would hand the lock to each other for seconds, and another process would
-//! miss every gap. So tries come after fractions of a millisecond here, and whoever wants to write first
-//! takes a *ticket*: a lock on a file beside the database, kept until the process may write. While one
-//! waits with the ticket in hand, those who come back for more wait for the ticket.
+//! SQLite sleeps for up to 100 ms between its tries, and whoever has written may begin again at
+//! once: the threads of one process would hand the lock to each other for seconds, and another
+//! process would miss every gap. So tries come after fractions of a millisecond here, and whoever
+//! wants to write first takes a *ticket*: a lock on a file beside the database, kept until the
+//! process may write. While one waits with the ticket in hand, those who come back for more wait
+//! for the ticket.
 //!
-//! The ticket orders and guards nothing: what keeps writers apart is SQLite's lock, also from programs
-//! that know of no ticket. The system takes it back from a process that is killed; where one is stopped
-//! with the ticket in hand, the others go on without it after a moment. Where there can be no such file,
-//! there are short waits alone.
+//! The ticket orders and guards nothing: what keeps writers apart is SQLite's lock, also from
+//! programs that know of no ticket. The system takes it back from a process that is killed; where
+//! one is stopped with the ticket in hand, the others go on without it after a moment. Where there
+//! can be no such file, there are short waits alone.
 
 use std::collections::hash_map::RandomState;
 use std::ffi::OsString;
@@ -22,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// The file that lends out the ticket. Removed when the database is closed by whoever closes it last.
+/// The file that lends out the ticket. Removed when the database is closed by whoever closes it
+/// last.
 #[derive(Default)]
 pub(super) struct Tickets(Option<Place>);
 
@@ -36,8 +38,8 @@ struct Place {
 /// The right to be next, given back when this is dropped.
 pub(super) struct Next<'a>(&'a File);
 
-/// Longer than this nobody is waited for who has the ticket and doesn't write. Who waited this long in a
-/// queue of many then tries beside the one who has it.
+/// Longer than this nobody is waited for who has the ticket and doesn't write. Who waited this long
+/// in a queue of many then tries beside the one who has it.
 const PATIENCE: Duration = Duration::from_millis(250);
 
 /// For this long a process that had the ticket may write again and again, so that the ticket costs
@@ -64,8 +66,8 @@ impl Tickets {
         }))
     }
 
-    /// Waits for the ticket, for a fraction of the timeout at most. `None` where it is not to be had, or
-    /// not needed yet.
+    /// Waits for the ticket, for a fraction of the timeout at most. `None` where it is not to be
+    /// had, or not needed yet.
     pub(super) fn next(&self, started: Instant, timeout: Duration) -> Option<Next<'_>> {
         let Place { ticket, had, .. } = self.0.as_ref()?;
         let mut had = had.lock();
@@ -95,8 +97,8 @@ impl Drop for Next<'_> {
 
 impl Drop for Tickets {
     fn drop(&mut self) {
-        // The log is gone when nobody has the database open. If somebody opens it this very moment, two
-        // files may be in use at once: then waiting is less fair, and no less safe.
+        // The log is gone when nobody has the database open. If somebody opens it this very moment,
+        // two files may be in use at once: then waiting is less fair, and no less safe.
         if let Some(place) = self.0.take()
             && !place.log.exists()
         {
@@ -126,8 +128,8 @@ pub(super) fn pause(started: Instant, timeout: Duration) -> bool {
     let Some(left) = timeout.checked_sub(waited).filter(|left| !left.is_zero()) else {
         return false;
     };
-    // Of random length, so that no two go on in step; the longer the wait, the less of it is missed by
-    // sleeping on.
+    // Of random length, so that no two go on in step; the longer the wait, the less of it is missed
+    // by sleeping on.
     let most = (waited / 16).clamp(SHORTEST, LONGEST);
     let random = u32::try_from(RandomState::new().hash_one(()) % 128).unwrap_or(0);
     thread::sleep((most / 2 + most * random / 256).min(left));

@@ -1,14 +1,14 @@
 //! The connection that writes, and one commit for all who write at once.
 //!
-//! What a commit costs is the wait for the disk, and that is as long for sixty changes as for one. So
-//! whoever finds nobody at work *leads*: it begins a transaction, makes its own change and then those of
-//! all who came meanwhile, each in a savepoint of its own. Then it commits, tells each what became of
-//! its change, and hands the lead to the first of those who have come since. Who is alone pays for
-//! nothing of this.
+//! What a commit costs is the wait for the disk, and that is as long for sixty changes as for one.
+//! So whoever finds nobody at work *leads*: it begins a transaction, makes its own change and then
+//! those of all who came meanwhile, each in a savepoint of its own. Then it commits, tells each
+//! what became of its change, and hands the lead to the first of those who have come since. Who is
+//! alone pays for nothing of this.
 //!
-//! Nobody is told before the commit that holds the change. A change that fails or panics is undone alone,
-//! and that is its owner's affair. Where SQLite gives up the whole transaction, each change is made once
-//! more in a transaction of its own, so that nobody fails for a neighbour.
+//! Nobody is told before the commit that holds the change. A change that fails or panics is undone
+//! alone, and that is its owner's affair. Where SQLite gives up the whole transaction, each change
+//! is made once more in a transaction of its own, so that nobody fails for a neighbour.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,11 +24,13 @@ use super::ticket::{Began, Tickets};
 use crate::error::{Error, ErrorKind};
 use crate::store::given_up::Waited;
 
-/// The connection that writes. Writers of one process queue here, and those of several for a ticket.
+/// The connection that writes. Writers of one process queue here, and those of several for a
+/// ticket.
 pub(super) struct Writer {
     connection: Mutex<Connection>,
     queue: Mutex<Queue>,
-    /// Between processes. Closed after the connection: by then it can be seen who closed the file last.
+    /// Between processes. Closed after the connection: by then it can be seen who closed the file
+    /// last.
     tickets: Tickets,
     /// The time to wait for other processes, and the beginning of that wait.
     timeout: Duration,
@@ -60,8 +62,8 @@ enum Told {
 /// The outcome of a change; the outer error is a panic.
 type Outcome = thread::Result<Result<(), Trouble>>;
 
-/// No commit holds more changes than this, so that neither other processes nor the one who leads wait
-/// for long.
+/// No commit holds more changes than this, so that neither other processes nor the one who leads
+/// wait for long.
 const MOST_IN_A_GROUP: usize = 256;
 
 impl Writer {
@@ -83,8 +85,8 @@ impl Writer {
         in_transaction(&self.connection.lock(), deferred, work)
     }
 
-    /// Writes in a transaction that excludes other writers from its beginning, so that what it read is
-    /// true when it writes. What was given up by then is not done.
+    /// Writes in a transaction that excludes other writers from its beginning, so that what it read
+    /// is true when it writes. What was given up by then is not done.
     pub(super) fn write<T: Send + 'static>(
         &self,
         mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
@@ -289,7 +291,8 @@ fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outc
 }
 
 /// Whether a commit that failed must not be tried again for each of its changes: whoever interrupts
-/// SQLite may be told so of a commit that is done, and whoever keeps it from the file has been waited for.
+/// SQLite may be told so of a commit that is done, and whoever keeps it from the file has been
+/// waited for.
 fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => !open,
@@ -462,8 +465,8 @@ mod tests {
         });
     }
 
-    /// Threads that come and go while every third commit fails: what was acknowledged is there once, and
-    /// nothing else is.
+    /// Threads that come and go while every third commit fails: what was acknowledged is there
+    /// once, and nothing else is.
     #[test]
     fn what_is_acknowledged_is_there_once_while_commits_fail() {
         let writer = writer();
@@ -487,8 +490,8 @@ mod tests {
         assert!(acknowledged.iter().eq(&rows(writer)));
     }
 
-    /// SQLite asks the progress handler once more when a commit is done, and reports an error for it: who
-    /// tried again would write everything twice.
+    /// SQLite asks the progress handler once more when a commit is done, and reports an error for
+    /// it: who tried again would write everything twice.
     #[test]
     fn a_commit_that_may_be_done_is_not_done_again() {
         let writer = writer();

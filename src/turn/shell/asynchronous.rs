@@ -15,8 +15,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     /// # Errors
     ///
     /// As [`AsyncChatMemory::slots`]; and
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where one of them is of a later version
-    /// of this crate, or can't be read: it names the slot and the version.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) where one of them is of a later
+    /// version of this crate, or can't be read: it names the slot and the version.
     pub async fn unfinished(&self) -> Result<Vec<Unfinished>> {
         if !self.memory().limits().has_slots() {
             return Ok(Vec::new());

@@ -64,7 +64,8 @@ impl Block {
                     self.fields.insert("citations".to_owned(), Value::Array(vec![citation]));
                 }
             }
-            // `thinking_delta`, `compaction_delta` and what may come: its text goes on where it stopped.
+            // `thinking_delta`, `compaction_delta` and what may come: its text goes on where it
+            // stopped.
             kind => {
                 let own = kind.strip_suffix("_delta").map(|own| match own {
                     "compaction" => "content",

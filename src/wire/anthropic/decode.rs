@@ -24,8 +24,8 @@ use crate::wire::words::word;
 /// Reads a response: its whole body, or its `role` and `content` alone.
 ///
 /// Blocks that this version does not know are kept, and written again, as parts that only this
-/// format understands; so are unknown fields of blocks. A tool call's arguments are its `input` without
-/// white space.
+/// format understands; so are unknown fields of blocks. A tool call's arguments are its `input`
+/// without white space.
 ///
 /// ```
 /// use memory_prompt::wire::{Stop, anthropic};
@@ -43,8 +43,8 @@ use crate::wire::words::word;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or stopped
-/// before anything was said; its words stay in the body: they may quote the request.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or
+/// stopped before anything was said; its words stay in the body: they may quote the request.
 /// [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the path to what can't be read.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read anthropic answer");
@@ -62,11 +62,11 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 
 /// The messages of a request: its whole body, or the array of its `messages` alone.
 ///
-/// A `system` text, or a list of its blocks, becomes a system message before the others, and so does
-/// each message of the role `system` where it stands. Tool results become messages of their own; the
-/// name of the tool is that of the call before them. Of a whole body, only `system` and `messages`
-/// are read. `cache_control` is dropped; other unknown fields of a message become its attribute
-/// [`ATTRIBUTE`].
+/// A `system` text, or a list of its blocks, becomes a system message before the others, and so
+/// does each message of the role `system` where it stands. Tool results become messages of their
+/// own; the name of the tool is that of the call before them. Of a whole body, only `system` and
+/// `messages` are read. `cache_control` is dropped; other unknown fields of a message become its
+/// attribute [`ATTRIBUTE`].
 ///
 /// ```
 /// use memory_prompt::{Message, wire::anthropic};
@@ -281,8 +281,8 @@ fn part(mut fields: Fields<'_>) -> Result<Part> {
     }
 }
 
-/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list of
-/// blocks) is kept whole.
+/// A picture or a document. One whose source is of a kind that [`Media`] has no place for (a list
+/// of blocks) is kept whole.
 fn media(mut fields: Fields<'_>) -> Result<Part> {
     let value = fields.required("source")?;
     let kind = value.get("type").and_then(Value::as_str);

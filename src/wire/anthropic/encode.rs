@@ -69,7 +69,8 @@ fn side(message: &Message) -> &'static str {
     }
 }
 
-/// Whether anything of a message stands among `messages`; of a system message, where it is a late one.
+/// Whether anything of a message stands among `messages`; of a system message, where it is a late
+/// one.
 fn is_said(message: &Message, late: bool) -> bool {
     match message {
         Message::System(system) => late && !is_blank(system.text()),

@@ -23,8 +23,8 @@ use crate::wire::words::word;
 
 /// Reads a response: its whole body, or the `content` of one candidate.
 ///
-/// Parts that this version does not know are kept, and written again, as parts that only this format
-/// understands; so are unknown fields of parts.
+/// Parts that this version does not know are kept, and written again, as parts that only this
+/// format understands; so are unknown fields of parts.
 ///
 /// ```
 /// use memory_prompt::wire::gemini;
@@ -42,10 +42,10 @@ use crate::wire::words::word;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, blocked the
-/// prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec) with the
-/// path to what can't be read: also where there are several candidates; the caller chooses, and passes
-/// its `content`.
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, blocked
+/// the prompt, or stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec)
+/// with the path to what can't be read: also where there are several candidates; the caller
+/// chooses, and passes its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
     let mut body = Fields::of(camel(top.parse(json)?), top)?;
@@ -85,8 +85,8 @@ pub(super) fn usage(body: &mut Fields<'_>) -> Usage {
 /// The messages of a request: its whole body, or the array of its `contents` alone.
 ///
 /// A `systemInstruction` becomes a system message before the others. Function responses become
-/// messages of their own; one without an id answers the first call of its name before it that has no
-/// answer yet. Of a whole body, only `systemInstruction` and `contents` are read.
+/// messages of their own; one without an id answers the first call of its name before it that has
+/// no answer yet. Of a whole body, only `systemInstruction` and `contents` are read.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::gemini};

@@ -64,7 +64,8 @@ fn is_said(message: &Message) -> bool {
     }
 }
 
-/// One element of `contents`: a user message, or neighbouring answers, or the results of their calls.
+/// One element of `contents`: a user message, or neighbouring answers, or the results of their
+/// calls.
 struct Turn<'e, 'a> {
     messages: &'e [&'a Message],
     /// The entry before this one.
@@ -300,8 +301,8 @@ fn function_call<'a>(
     }
 }
 
-/// Whether the API knows this call by its id: not where we made it up, of which the `null` beside it
-/// reminds us.
+/// Whether the API knows this call by its id: not where we made it up, of which the `null` beside
+/// it reminds us.
 fn has_id(call: &ToolCall) -> bool {
     let kept = kept(FORMAT, &call.extra).and_then(|kept| kept.get("functionCall")?.get("id"));
     !call.id.is_empty() && kept.is_none()
@@ -371,7 +372,8 @@ impl Serialize for Response<'_> {
     }
 }
 
-/// Media that a result may hold: data, and what lies in Google's storage; other addresses are refused.
+/// Media that a result may hold: data, and what lies in Google's storage; other addresses are
+/// refused.
 fn result_media(part: &Part) -> Option<Piece<'_>> {
     let media = part.as_media()?;
     let location = location(media)?;

@@ -13,10 +13,10 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 
 /// An answer of `streamGenerateContent?alt=sse` that arrives chunk by chunk.
 ///
-/// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the answer
-/// that [`answer`](super::answer) reads from a response in one piece. Texts that follow one another
-/// are one text, and thoughts one thought, unless they carry a signature: signed parts go back as
-/// they came.
+/// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the
+/// answer that [`answer`](super::answer) reads from a response in one piece. Texts that follow one
+/// another are one text, and thoughts one thought, unless they carry a signature: signed parts go
+/// back as they came.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, gemini};

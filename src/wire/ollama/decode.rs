@@ -140,8 +140,8 @@ fn tool(mut fields: Fields<'_>, waiting: &mut Vec<(String, String)>) -> Result<M
     Ok(beside(message, ATTRIBUTE, rest(fields)))
 }
 
-/// What else a message holds that calls nothing. Clients with one type for all messages write an empty
-/// list of calls into each.
+/// What else a message holds that calls nothing. Clients with one type for all messages write an
+/// empty list of calls into each.
 fn rest(fields: Fields<'_>) -> Attributes {
     let mut rest = fields.rest();
     if rest.get("tool_calls").and_then(Value::as_array).is_some_and(Vec::is_empty) {

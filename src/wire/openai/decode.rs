@@ -43,10 +43,10 @@ use crate::wire::usage::Usage;
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or stopped
-/// before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is
-/// not such a response: also where it holds more than one choice (read the message of the one that you
-/// want).
+/// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error, or
+/// stopped before anything was said. [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path,
+/// where it is not such a response: also where it holds more than one choice (read the message of
+/// the one that you want).
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
     let mut body = Fields::of(top.parse(json)?, top)?;

@@ -92,8 +92,8 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
     Ok(())
 }
 
-/// Adds a block to the list: to the one before it, where both are a text or both a thought. Magistral
-/// streams one thought as dozens of blocks.
+/// Adds a block to the list: to the one before it, where both are a text or both a thought.
+/// Magistral streams one thought as dozens of blocks.
 fn block(list: &mut Vec<Value>, mut piece: Value) {
     fn kind(block: &Value) -> Option<&'static str> {
         let block = block.as_object().filter(|block| block.len() == 2)?;

@@ -18,8 +18,8 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 ///
 /// The chunks become the message that the response would have held without streaming, and that is
 /// read as [`answer`](super::answer) reads it. Servers that send parallel calls under one index, or
-/// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which some
-/// servers write into each chunk, say nothing, and `[DONE]` alone is no end.
+/// under none, are understood. It ends where a `finish_reason` says so: `""` and `"null"`, which
+/// some servers write into each chunk, say nothing, and `[DONE]` alone is no end.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, openai::Stream};
@@ -60,8 +60,8 @@ pub struct Chunks {
 }
 
 impl Stream {
-    /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake Cortex
-    /// is one.
+    /// The same stream for a server that never says why it stops: `[DONE]` is its end. Snowflake
+    /// Cortex is one.
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};

@@ -131,8 +131,8 @@ impl Item {
         self.is_done
     }
 
-    /// The item: as it is when it is done, or else made of its pieces, if these say something. Where the
-    /// stream broke off, a call whose end may be missing is left out.
+    /// The item: as it is when it is done, or else made of its pieces, if these say something.
+    /// Where the stream broke off, a call whose end may be missing is left out.
     pub(super) fn into_value(mut self, is_broken: bool) -> Option<Value> {
         if self.is_done {
             return Some(self.value);

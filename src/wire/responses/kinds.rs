@@ -1,9 +1,9 @@
 //! Calls that are no functions and that the application answers all the same: a shell, a patch, a
 //! computer, a search for tools, a question whether a server may be asked.
 //!
-//! Each is a tool call of its kind: its name is the tool's, its arguments are what it asks for, and the
-//! item stands beside them, as it came. So windows and repair keep it together with its output, and
-//! another provider is shown a call of a function.
+//! Each is a tool call of its kind: its name is the tool's, its arguments are what it asks for, and
+//! the item stands beside them, as it came. So windows and repair keep it together with its output,
+//! and another provider is shown a call of a function.
 
 use serde::ser::SerializeMap;
 use serde_json::{Value, json};

@@ -39,7 +39,8 @@ fn clear_sets_the_positions_back() {
 
 #[test]
 fn a_request_takes_25_rows() {
-    // DynamoDB's `BatchWriteItem`: a larger batch goes in several requests, and others come in between.
+    // DynamoDB's `BatchWriteItem`: a larger batch goes in several requests, and others come in
+    // between.
     caught(Strange::default().append(|book, append| {
         if append.messages.len() <= 25 || append.id.is_some() || !append.times.is_empty() {
             return book.write(append);

@@ -169,7 +169,8 @@ fn the_system_message_comes_with_records() {
 
 #[test]
 fn an_evicted_record_is_read_by_its_position() {
-    // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the mark.
+    // Eviction moves a mark, and rows are cleaned up later: only the newest are read behind the
+    // mark.
     caught(
         Strange::default()
             .evict(|book, before| {

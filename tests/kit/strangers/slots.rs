@@ -259,7 +259,8 @@ fn expecting(other: impl Fn(Expected, bool, bool) -> Expected + Send + Sync + 's
 
 #[test]
 fn a_slot_of_a_version_is_made_where_there_is_none() {
-    // `INSERT … ON CONFLICT DO UPDATE … WHERE version = $1`: the condition is asked only on conflict.
+    // `INSERT … ON CONFLICT DO UPDATE … WHERE version = $1`: the condition is asked only on
+    // conflict.
     caught(expecting(|expected, is_there, writes| match expected {
         Expected::Is(_) if !is_there && writes => Expected::Any,
         expected => expected,

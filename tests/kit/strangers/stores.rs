@@ -577,7 +577,8 @@ fn a_list_by_prefix_is_filtered_after_it_was_cut() {
 
 #[test]
 fn a_list_by_prefix_goes_on_only_within_it() {
-    // `after` stands before the prefix: the search begins there, and ends at the first that does not match.
+    // `after` stands before the prefix: the search begins there, and ends at the first that does
+    // not match.
     caught(Strange::default().prefixed(|shelf, prefix, after, n| {
         let ids = match after {
             Some(after) => shelf.list("", Some(after), usize::MAX)?,

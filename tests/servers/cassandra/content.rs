@@ -116,8 +116,8 @@ fn a_long_conversation_is_a_list() {
     });
 }
 
-/// Two conversations may lie at the same place in the ring: the hash is not a secret one, and whoever
-/// wants to can find such ids.
+/// Two conversations may lie at the same place in the ring: the hash is not a secret one, and
+/// whoever wants to can find such ids.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn ids_with_one_token_are_listed_once_each() {
@@ -247,8 +247,8 @@ fn a_row_that_is_gone_is_reported_and_hides_no_other() {
     });
 }
 
-/// Who deletes a long conversation may die before its buckets are removed. It is no more from the first
-/// step on, and whoever comes by removes the rest.
+/// Who deletes a long conversation may die before its buckets are removed. It is no more from the
+/// first step on, and whoever comes by removes the rest.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn a_deletion_that_was_broken_off_is_done_to_an_end() {
@@ -297,7 +297,8 @@ fn a_deletion_that_was_broken_off_is_done_to_an_end() {
     });
 }
 
-/// Who evicts may die before the buckets are removed: whoever evicts next, or deletes, removes them.
+/// Who evicts may die before the buckets are removed: whoever evicts next, or deletes, removes
+/// them.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn an_eviction_that_was_broken_off_is_done_to_an_end() {
@@ -393,9 +394,9 @@ fn a_new_keyspace_may_be_opened_by_many_at_once() {
     });
 }
 
-/// The story: one machine's clock was years ahead, and its append dated those of all others, since each message
-/// got the latest time of its conversation; later only the activity stayed in 2100, and no purge ever came by.
-/// Now the node that takes an append dates it.
+/// The story: one machine's clock was years ahead, and its append dated those of all others, since
+/// each message got the latest time of its conversation; later only the activity stayed in 2100,
+/// and no purge ever came by. Now the node that takes an append dates it.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
@@ -421,7 +422,8 @@ fn a_client_with_a_wrong_clock_dates_no_message_of_others() {
     });
 }
 
-/// No time of a client goes to the server unless somebody gave it: the statements say who reads a clock.
+/// No time of a client goes to the server unless somebody gave it: the statements say who reads a
+/// clock.
 #[test]
 fn an_append_reads_no_clock_of_its_own() {
     for file in ["append", "change", "client", "conversation", "life", "rows", "upgrade"] {
@@ -486,8 +488,8 @@ fn what_is_too_large_for_one_batch_changes_nothing() {
     });
 }
 
-/// What each operation asks the server, by the server's own count: a turn is three requests, and ids,
-/// slots and times come along.
+/// What each operation asks the server, by the server's own count: a turn is three requests, and
+/// ids, slots and times come along.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn a_turn_is_three_requests() {

@@ -30,8 +30,8 @@ async fn open(nodes: &[Node]) -> CassandraStore {
     options().open(addresses(nodes)).await.unwrap()
 }
 
-/// Waits until all three answer for what they hold: right after they have started they don't know of each
-/// other.
+/// Waits until all three answer for what they hold: right after they have started they don't know
+/// of each other.
 async fn all_are_there(nodes: &[Node]) {
     let patience = Instant::now() + Duration::from_secs(120);
     let mut all = Statement::new("SELECT * FROM everywhere.it");
@@ -69,8 +69,8 @@ async fn check(memory: &CassandraMemory, told: &Told) {
     told.check(&there);
 }
 
-/// What is acknowledged is on two of three: whichever dies under load, the others have it and go on; and one
-/// that comes back with what it had then takes nothing away.
+/// What is acknowledged is on two of three: whichever dies under load, the others have it and go
+/// on; and one that comes back with what it had then takes nothing away.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
@@ -92,7 +92,8 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
             })
             .collect();
         goes_on(&done, 40).await;
-        // The one by which drivers find the others, and then another, which has what that one missed.
+        // The one by which drivers find the others, and then another, which has what that one
+        // missed.
         for dead in [0, 1] {
             tokio::task::block_in_place(|| nodes[dead].server.kill());
             let time = goes_on(&done, 100).await;
@@ -118,8 +119,8 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
     println!("the whole took {:?}", began.elapsed());
 }
 
-/// On one node, which takes half a minute to start again, hardly anything was written between two troubles: 648
-/// batches in two minutes. Of three one may be gone, and the others go on.
+/// On one node, which takes half a minute to start again, hardly anything was written between two
+/// troubles: 648 batches in two minutes. Of three one may be gone, and the others go on.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn soak() {

@@ -18,8 +18,8 @@ use super::server::Node;
 use super::{Keyspace, NODE, wait};
 use crate::laws;
 
-/// A server to do harm to: one test at a time. It asks for passwords, and its disk is full for everybody
-/// but its superuser.
+/// A server to do harm to: one test at a time. It asks for passwords, and its disk is full for
+/// everybody but its superuser.
 fn risky() -> MutexGuard<'static, Node> {
     static NODE: LazyLock<Mutex<Node>> = LazyLock::new(|| {
         let node = Node::start(
@@ -432,8 +432,8 @@ fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
     });
 }
 
-/// A change names the version that it replaces, so one that was dropped is done before whatever is acknowledged
-/// later, by anybody, or never.
+/// A change names the version that it replaces, so one that was dropped is done before whatever is
+/// acknowledged later, by anybody, or never.
 #[test]
 #[ignore = "needs Apache Cassandra"]
 fn what_was_dropped_is_never_done_over_what_anybody_did_afterwards() {

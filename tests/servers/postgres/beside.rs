@@ -44,8 +44,9 @@ fn cutting(server: u16, one_in: u64) -> u16 {
     port
 }
 
-/// Appends the turns of one writer, each until it is acknowledged, and some once more; returns where they
-/// are and how often nobody knew. Who is late could no longer be recognised, so nobody runs far ahead.
+/// Appends the turns of one writer, each until it is acknowledged, and some once more; returns
+/// where they are and how often nobody knew. Who is late could no longer be recognised, so nobody
+/// runs far ahead.
 async fn write_turns(
     memory: Arc<dyn AsyncChatMemory>,
     turns: u64,
@@ -90,8 +91,8 @@ async fn write_turns(
     (told, unknown)
 }
 
-/// Appends that are repeated by their ids until they are acknowledged are there once, though every ninth
-/// answer is cut off and the server is killed.
+/// Appends that are repeated by their ids until they are acknowledged are there once, though every
+/// ninth answer is cut off and the server is killed.
 ///
 /// `MEMORY_PROMPT_CASES` says how many.
 #[test]
@@ -213,8 +214,8 @@ where
     (one.await.unwrap(), other.await.unwrap())
 }
 
-/// Two appends under one id that waited for the same row: a statement that had looked for the id first
-/// would have seen neither, and appended both.
+/// Two appends under one id that waited for the same row: a statement that had looked for the id
+/// first would have seen neither, and appended both.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_id_that_was_committed_while_one_waited_is_recognised() {
@@ -240,8 +241,8 @@ fn an_id_that_was_committed_while_one_waited_is_recognised() {
     });
 }
 
-/// Who removes a slot that another one wrote while both waited for the same row, and comes later, removes
-/// it: a statement that saw the moment before would not see the slot, and leave it.
+/// Who removes a slot that another one wrote while both waited for the same row, and comes later,
+/// removes it: a statement that saw the moment before would not see the slot, and leave it.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn slots_change_in_the_order_of_the_appends() {
@@ -313,9 +314,10 @@ fn a_slot_that_was_written_while_one_waited_is_a_conflict() {
     });
 }
 
-/// Of two who append without a pause to one conversation, and write slots, nobody is kept waiting. Whoever
-/// found the slots changed while it waited used to ask again as if nothing had been, and to be late again:
-/// the other one appended more than 64 turns meanwhile, and the id of the first was forgotten.
+/// Of two who append without a pause to one conversation, and write slots, nobody is kept waiting.
+/// Whoever found the slots changed while it waited used to ask again as if nothing had been, and to
+/// be late again: the other one appended more than 64 turns meanwhile, and the id of the first was
+/// forgotten.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn nobody_who_writes_slots_is_kept_waiting() {
@@ -400,7 +402,8 @@ fn the_largest_slot_is_kept() {
     });
 }
 
-/// Ids are found by what they begin with in an index: of 20,000 conversations those few are looked at.
+/// Ids are found by what they begin with in an index: of 20,000 conversations those few are looked
+/// at.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_prefix_is_found_by_an_index() {

@@ -8,8 +8,8 @@ async fn connections(watching: &Client, name: &str) -> i64 {
     watching.query_one(count, &[&name]).await.unwrap().get(0)
 }
 
-/// While somebody held a lock, each append that was given up kept its connection on the server and got a
-/// new one: `max_connections(5)` led to 300, and to "too many clients" for everybody.
+/// While somebody held a lock, each append that was given up kept its connection on the server and
+/// got a new one: `max_connections(5)` led to 300, and to "too many clients" for everybody.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_is_given_up_keeps_no_connections_beyond_the_most() {
@@ -17,8 +17,8 @@ fn what_is_given_up_keeps_no_connections_beyond_the_most() {
     keeps_no_connections_beyond_the_most(rows, true);
 }
 
-/// A new connection looks first which tables there are. One that was given up meanwhile, since somebody held
-/// them all, was closed and left to go on: 205 of them where 5 were allowed.
+/// A new connection looks first which tables there are. One that was given up meanwhile, since
+/// somebody held them all, was closed and left to go on: 205 of them where 5 were allowed.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_connection_that_is_given_up_while_it_is_new_is_none_beyond_the_most() {
@@ -86,7 +86,8 @@ fn keeps_no_connections_beyond_the_most(lock_by: fn(&str) -> String, can_be_read
     });
 }
 
-/// What the server is done with in a moment is given up without a trace: its connection is used again.
+/// What the server is done with in a moment is given up without a trace: its connection is used
+/// again.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_connection_of_what_is_given_up_is_used_again() {
@@ -129,15 +130,16 @@ fn a_store_is_opened_on_a_runtime() {
     );
 }
 
-/// How long each of many changes is waited for, until it is dropped: from not at all to until it is done
-/// on a machine that does nothing else.
+/// How long each of many changes is waited for, until it is dropped: from not at all to until it is
+/// done on a machine that does nothing else.
 fn patience(round: u64) -> Duration {
     Duration::from_micros(round * 37 % 1500)
 }
 
 const ROUNDS: u64 = 1500;
 
-/// Of 1,500 appends that were dropped, 18 stood behind one that was begun after them and acknowledged.
+/// Of 1,500 appends that were dropped, 18 stood behind one that was begun after them and
+/// acknowledged.
 async fn dropped_appends_come_before_what_is_acknowledged_later(address: String) {
     let store = options(&new_schema()).open(address).await.unwrap();
     let memory = store.memory("a").unwrap();
@@ -213,8 +215,8 @@ fn dropped_clears_wipe_nothing_that_is_acknowledged_later() {
     });
 }
 
-/// A server that stood still found what was asked of it when it went on, and did it, however long ago
-/// that was given up.
+/// A server that stood still found what was asked of it when it went on, and did it, however long
+/// ago that was given up.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_a_server_finds_when_it_goes_on_is_too_late() {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// Everything took its own time: to wait for a connection did not make the time shorter for which a change
-/// waited for a lock. So the client gave up before the server did, and what was not done was
+/// Everything took its own time: to wait for a connection did not make the time shorter for which a
+/// change waited for a lock. So the client gave up before the server did, and what was not done was
 /// [`ErrorKind::Unacknowledged`].
 #[test]
 #[ignore = "needs PostgreSQL"]
@@ -19,8 +19,8 @@ fn what_waits_twice_is_not_done_in_one_time() {
         let lock = somebody.transaction().await.unwrap();
         let select = format!("SELECT FROM \"{schema}\".conversation FOR UPDATE");
         lock.batch_execute(&select).await.unwrap();
-        // The first one has the connection; the second one gets it when the first one's wait is over, and the
-        // third one never.
+        // The first one has the connection; the second one gets it when the first one's wait is
+        // over, and the third one never.
         let waiting: Vec<_> = [0, 500, 1_000]
             .map(|after| {
                 let memory = memory.clone();
@@ -47,8 +47,8 @@ fn what_waits_twice_is_not_done_in_one_time() {
     });
 }
 
-/// To delete what takes longer than there is time for was unacknowledged; now the server says that it did
-/// not do it.
+/// To delete what takes longer than there is time for was unacknowledged; now the server says that
+/// it did not do it.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_takes_too_long_is_not_done() {
@@ -83,8 +83,8 @@ async fn slow(schema: &str, sleep: &str) {
     connect(&SHARED.address()).await.batch_execute(&slow).await.unwrap();
 }
 
-/// A purge deleted 256 conversations in one transaction, however long they were: where that took longer than
-/// the timeout none was ever purged. And it waited for whoever had locked one of them.
+/// A purge deleted 256 conversations in one transaction, however long they were: where that took
+/// longer than the timeout none was ever purged. And it waited for whoever had locked one of them.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_purge_gets_on_however_long_the_conversations_are() {
@@ -135,8 +135,8 @@ fn a_purge_gets_on_however_long_the_conversations_are() {
     });
 }
 
-/// An append that did not find the end that it expected asked where it was then; where somebody had appended
-/// meanwhile the error said that the conversation "ends at 5, not at 5".
+/// An append that did not find the end that it expected asked where it was then; where somebody had
+/// appended meanwhile the error said that the conversation "ends at 5, not at 5".
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_conflict_is_never_with_the_end_that_was_expected() {

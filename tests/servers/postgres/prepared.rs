@@ -43,7 +43,8 @@ async fn converse(store: &PostgresStore, turns: u64) {
     }
 }
 
-/// Every statement was planned anew for each time it was asked, which takes a server more than to do it.
+/// Every statement was planned anew for each time it was asked, which takes a server more than to
+/// do it.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn statements_are_prepared_once_a_connection() {
@@ -104,8 +105,8 @@ async fn behind(port: u16) -> Vec<String> {
     names
 }
 
-/// Behind a pooler that knows nothing of prepared statements, another session answers each time: a name
-/// means nothing there, or a statement of another store. None is left behind either.
+/// Behind a pooler that knows nothing of prepared statements, another session answers each time: a
+/// name means nothing there, or a statement of another store. None is left behind either.
 #[test]
 #[ignore = "needs PostgreSQL and pgbouncer"]
 fn nothing_is_prepared_behind_a_pooler_that_can_not() {
@@ -118,8 +119,8 @@ fn nothing_is_prepared_behind_a_pooler_that_can_not() {
 /// The first pgbouncer that knows prepared statements.
 const KNOWS: (u32, u32) = (1, 21);
 
-/// A newer pgbouncer than Debian's, which knows prepared statements unless they are switched off, may be
-/// named in the environment.
+/// A newer pgbouncer than Debian's, which knows prepared statements unless they are switched off,
+/// may be named in the environment.
 #[test]
 #[ignore = "needs PostgreSQL and pgbouncer"]
 fn statements_are_prepared_behind_a_pooler_that_can() {

@@ -35,8 +35,8 @@ fn either(primary: &Postgres, standby: &Postgres) -> String {
     )
 }
 
-/// What is acknowledged is on both: so nothing is while the standby is away, and when the primary dies for
-/// ever the standby has all of it, takes its place, and the same store goes on there.
+/// What is acknowledged is on both: so nothing is while the standby is away, and when the primary
+/// dies for ever the standby has all of it, takes its place, and the same store goes on there.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
@@ -83,13 +83,14 @@ fn the_loss_of_a_primary_with_a_synchronous_standby_loses_nothing() {
     });
 }
 
-/// An append that was given up while it waited for the standby stood on the primary, where its repetition
-/// by the same id found it, wrote nothing, waited for nobody and was acknowledged. Then the primary died for
-/// ever, and what was acknowledged was on no machine. The same with a conversation whose deletion was
-/// repeated: it was back.
+/// An append that was given up while it waited for the standby stood on the primary, where its
+/// repetition by the same id found it, wrote nothing, waited for nobody and was acknowledged. Then
+/// the primary died for ever, and what was acknowledged was on no machine. The same with a
+/// conversation whose deletion was repeated: it was back.
 ///
-/// Beside it, on the same machines: a connection that was made to a standby outlives the failover in which its
-/// address moved to the new primary, and every change was an error for as long as it lived.
+/// Beside it, on the same machines: a connection that was made to a standby outlives the failover
+/// in which its address moved to the new primary, and every change was an error for as long as it
+/// lived.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_is_repeated_waits_for_the_standby_as_the_first_time_did() {

@@ -173,8 +173,8 @@ fn tables_of_before_are_upgraded_with_what_is_in_them() {
     });
 }
 
-/// A process of before that still runs is refused, not obeyed by half: what it appended would have no
-/// incarnation.
+/// A process of before that still runs is refused, not obeyed by half: what it appended would have
+/// no incarnation.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn a_process_of_before_appends_nothing_to_upgraded_tables() {
@@ -272,8 +272,8 @@ fn who_may_not_upgrade_is_told_by_what_it_is_done() {
     });
 }
 
-/// An upgrade that waits for somebody's lock gives up in time, leaves everything as it was, and nobody
-/// waits behind it afterwards.
+/// An upgrade that waits for somebody's lock gives up in time, leaves everything as it was, and
+/// nobody waits behind it afterwards.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_upgrade_that_waits_too_long_gives_up() {
@@ -347,8 +347,9 @@ fn the_version_is_looked_at_again_where_a_connection_is_opened() {
     });
 }
 
-/// An upgrade for which the time was up went on on the server for as long as it took, and kept everybody from
-/// the tables meanwhile, though nobody would ever commit it. So did one whose future was dropped.
+/// An upgrade for which the time was up went on on the server for as long as it took, and kept
+/// everybody from the tables meanwhile, though nobody would ever commit it. So did one whose future
+/// was dropped.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_upgrade_that_is_given_up_ends() {

@@ -25,8 +25,8 @@ impl Counts {
     }
 }
 
-/// A turn is two round trips: one that appends, and one that reads. So it is with an id, slots and times, and
-/// with slots and single records that are read.
+/// A turn is two round trips: one that appends, and one that reads. So it is with an id, slots and
+/// times, and with slots and single records that are read.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_turn_is_two_round_trips() {
@@ -82,8 +82,8 @@ fn a_slot_is_transferred_where_it_is_named() {
     });
 }
 
-/// Neighbours are on different shards. They were on few, and each of the pages that a listing then needed asked
-/// all shards: 38,120 commands for these.
+/// Neighbours are on different shards. They were on few, and each of the pages that a listing then
+/// needed asked all shards: 38,120 commands for these.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_thousand_neighbours_are_listed_in_a_few_commands() {

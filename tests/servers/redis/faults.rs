@@ -120,8 +120,8 @@ fn a_server_that_falls_silent_is_an_error_in_time() {
     });
 }
 
-/// A way to the server that breaks, once it is told to, after what was asked for has been done and before
-/// the answer has come.
+/// A way to the server that breaks, once it is told to, after what was asked for has been done and
+/// before the answer has come.
 pub(super) fn breaking(server: u16) -> (u16, Arc<AtomicBool>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -346,8 +346,9 @@ fn moving(server: u16) -> (u16, Arc<AtomicU16>) {
     (port, target)
 }
 
-/// The address was given to the replica that took over, and the old master lived on as its replica: connections
-/// to it did not break, so that every change was refused and every read was of long ago, until a restart.
+/// The address was given to the replica that took over, and the old master lived on as its replica:
+/// connections to it did not break, so that every change was refused and every read was of long
+/// ago, until a restart.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_master_that_became_a_replica_is_left_for_the_one_at_its_address() {

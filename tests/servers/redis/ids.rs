@@ -65,8 +65,8 @@ async fn write(memory: RedisMemory, turns: u64, cut: Arc<AtomicBool>, tally: Arc
     }
 }
 
-/// Each append is stored once, though it is repeated over cut answers, dropped futures and a server that is
-/// killed. `MEMORY_PROMPT_CASES` says how many.
+/// Each append is stored once, though it is repeated over cut answers, dropped futures and a server
+/// that is killed. `MEMORY_PROMPT_CASES` says how many.
 #[test]
 #[ignore = "needs redis-server"]
 fn repeated_appends_are_stored_once() {

@@ -1,4 +1,5 @@
-//! What is in the server: versions, strangers, keys that expire or are evicted, scripts that are forgotten.
+//! What is in the server: versions, strangers, keys that expire or are evicted, scripts that are
+//! forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -293,7 +294,8 @@ fn a_batch_of_100_000_is_one_step() {
     });
 }
 
-/// Pages of a long read make one whole, whatever is appended, evicted, cleared and deleted meanwhile.
+/// Pages of a long read make one whole, whatever is appended, evicted, cleared and deleted
+/// meanwhile.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_long_read_is_of_one_moment() {

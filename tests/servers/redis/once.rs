@@ -15,8 +15,8 @@ use memory_prompt::{
 use super::{address, ask, options, port, run, server};
 use crate::laws;
 
-/// The tokens of changes: a minute was all that they were kept, whatever the timeout, and an append that was
-/// asked for again after 64 seconds was stored twice.
+/// The tokens of changes: a minute was all that they were kept, whatever the timeout, and an append
+/// that was asked for again after 64 seconds was stored twice.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_change_is_remembered_for_longer_than_it_is_asked_for() {
@@ -79,8 +79,8 @@ fn holding(server: u16) -> (u16, Arc<Way>) {
     (port, way)
 }
 
-/// What the way to the server does with the next script, once it is told to: it holds back all that comes on its
-/// connection, until it is released.
+/// What the way to the server does with the next script, once it is told to: it holds back all that
+/// comes on its connection, until it is released.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) told: AtomicBool,
@@ -128,8 +128,9 @@ fn forward(mut from: TcpStream, mut to: TcpStream, goes_on: impl Fn(&[u8]) -> bo
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// An append was done, its answer got lost, and the server was silent when it was asked for again. It did what
-/// it was asked for when it was back, and by then it had forgotten that it had done so before.
+/// An append was done, its answer got lost, and the server was silent when it was asked for again.
+/// It did what it was asked for when it was back, and by then it had forgotten that it had done so
+/// before.
 #[test]
 #[ignore = "needs redis-server"]
 fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
@@ -167,8 +168,9 @@ fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
     });
 }
 
-/// An append and a `clear` were asked for while the server was frozen, and failed when the time was up. The server
-/// did both when it was back: the turn that was acknowledged meanwhile was wiped by a `clear` of minutes ago.
+/// An append and a `clear` were asked for while the server was frozen, and failed when the time was
+/// up. The server did both when it was back: the turn that was acknowledged meanwhile was wiped by
+/// a `clear` of minutes ago.
 #[test]
 #[ignore = "needs redis-server"]
 fn a_change_that_timed_out_is_never_done_later() {

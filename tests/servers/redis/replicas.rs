@@ -33,8 +33,8 @@ async fn joined(store: &RedisStore) {
     }
 }
 
-/// Changes went over the eight connections in turn, those of one conversation too, and had no order: a `clear`
-/// whose future was dropped wiped what the same store was told is kept.
+/// Changes went over the eight connections in turn, those of one conversation too, and had no
+/// order: a `clear` whose future was dropped wiped what the same store was told is kept.
 #[test]
 #[ignore = "needs redis-server"]
 fn what_was_dropped_stands_before_what_was_confirmed_afterwards() {
@@ -65,8 +65,9 @@ fn what_was_dropped_stands_before_what_was_confirmed_afterwards() {
     });
 }
 
-/// A script that finds its work done wrote nothing, and a server of 7.2 and later lets `WAIT` wait for nothing then:
-/// an append whose answer was lost was acknowledged when it was asked for again, and no replica had it.
+/// A script that finds its work done wrote nothing, and a server of 7.2 and later lets `WAIT` wait
+/// for nothing then: an append whose answer was lost was acknowledged when it was asked for again,
+/// and no replica had it.
 #[test]
 #[ignore = "needs redis-server"]
 fn what_is_found_done_is_confirmed_like_what_is_done() {
@@ -110,8 +111,9 @@ fn what_is_found_done_is_confirmed_like_what_is_done() {
     });
 }
 
-/// Everybody waited on the connection on which somebody waited for replicas, reads too: with a replica that had
-/// fallen silent, eight appends took eight times as long as they were to wait, and a read behind them as well.
+/// Everybody waited on the connection on which somebody waited for replicas, reads too: with a
+/// replica that had fallen silent, eight appends took eight times as long as they were to wait, and
+/// a read behind them as well.
 #[test]
 #[ignore = "needs redis-server"]
 fn who_waits_for_replicas_keeps_nobody_else() {

@@ -1,5 +1,5 @@
-//! The account that the documentation describes may do all that a store does, and no more; and who is no
-//! server at all is told so.
+//! The account that the documentation describes may do all that a store does, and no more; and who
+//! is no server at all is told so.
 
 use std::fs;
 use std::net::TcpStream;

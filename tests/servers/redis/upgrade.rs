@@ -1,4 +1,5 @@
-//! Data of version 1 of the layout, written here as that version wrote them, and what becomes of them.
+//! Data of version 1 of the layout, written here as that version wrote them, and what becomes of
+//! them.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -203,8 +204,8 @@ fn data_of_version_1_are_upgraded_on_a_cluster() {
     });
 }
 
-/// Nobody looked at the version but who opened a store: whoever waited for a server to come back, while a
-/// later program changed the layout, wrote what the later one can't read.
+/// Nobody looked at the version but who opened a store: whoever waited for a server to come back,
+/// while a later program changed the layout, wrote what the later one can't read.
 #[test]
 #[ignore = "needs redis-server"]
 fn the_version_is_looked_at_again_after_a_connection_was_lost() {
@@ -247,8 +248,8 @@ fn the_version_is_looked_at_again_after_a_connection_was_lost() {
     });
 }
 
-/// Of two who upgraded at once one read a conversation at its old place, and put it to its new one when the other had
-/// done all and somebody had deleted it: it was back.
+/// Of two who upgraded at once one read a conversation at its old place, and put it to its new one
+/// when the other had done all and somebody had deleted it: it was back.
 #[test]
 #[ignore = "needs redis-server"]
 fn what_was_deleted_does_not_arrive_again() {

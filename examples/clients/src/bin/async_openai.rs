@@ -1,5 +1,5 @@
-//! A tool loop through async-openai: first with the view as it is (`byot`), then with its own types.
-//! Written for async-openai 0.43.
+//! A tool loop through async-openai: first with the view as it is (`byot`), then with its own
+//! types. Written for async-openai 0.43.
 
 use async_openai::Client;
 use async_openai::config::OpenAIConfig;

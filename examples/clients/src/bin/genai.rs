@@ -1,4 +1,5 @@
-//! A tool loop through genai, whose second request goes to another provider. Written for genai 0.7.2.
+//! A tool loop through genai, whose second request goes to another provider. Written for
+//! genai 0.7.2.
 
 use genai::adapter::AdapterKind;
 use genai::chat::{

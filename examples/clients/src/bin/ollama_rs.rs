@@ -1,4 +1,5 @@
-//! A tool loop through ollama-rs, with a prompt as the history that it keeps. Written for ollama-rs 0.3.6.
+//! A tool loop through ollama-rs, with a prompt as the history that it keeps. Written for
+//! ollama-rs 0.3.6.
 
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message};
 use memory_prompt_clients::Stub;

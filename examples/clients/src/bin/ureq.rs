@@ -1,4 +1,5 @@
-//! A tool loop by plain HTTP, with a server that speaks OpenAI's Chat Completions. Written for ureq 3.5.
+//! A tool loop by plain HTTP, with a server that speaks OpenAI's Chat Completions. Written for
+//! ureq 3.5.
 
 use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire};
 use memory_prompt_clients::Stub;
