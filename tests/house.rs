@@ -168,3 +168,23 @@ fn the_root_stays_small() {
     assert!(names.contains(&"MemoryPrompt") && names.contains(&"Transport"), "{names:?}");
     assert!(names.len() <= 35, "{} names at the root: {names:?}", names.len());
 }
+
+/// The formatter leaves comments alone. Tables, addresses and code in examples may be longer.
+#[test]
+fn comments_are_no_wider_than_the_code() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut wide = Vec::new();
+    for path in ["src", "tests"].iter().flat_map(|folder| sources(&root.join(folder))) {
+        let mut is_code = false;
+        for (i, line) in fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let Some(text) = line.trim_start().strip_prefix("//") else { continue };
+            let text = text.trim_start_matches(['/', '!']).trim_start();
+            is_code ^= text.starts_with("```");
+            let may_be_wide = is_code || text.starts_with('|') || text.starts_with('[');
+            if line.chars().count() > 100 && !may_be_wide {
+                wide.push(format!("{}:{}", path.display(), i + 1));
+            }
+        }
+    }
+    assert!(wide.is_empty(), "lines of more than 100 columns: {wide:#?}");
+}
