@@ -1129,6 +1129,12 @@ impl Model<'_> {
         ) {
             return Some("a budget for a provider that is sent what nobody said");
         }
+        let named =
+            self.messages.iter().flat_map(|it| it.tool_calls()).all(|it| !it.name.is_empty());
+        if !named && matches!(settings.provider, Some(Provider::OpenAi | Provider::OpenAiResponses))
+        {
+            return Some("a budget for a provider that is sent another name of a tool");
+        }
         if self.len() > self.bound {
             return Some("a budget over more than is looked through");
         }
