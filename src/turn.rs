@@ -96,7 +96,7 @@ use crate::record::{Records, Snapshot};
 #[doc(no_inline)]
 pub use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
-use document::{Document, Seen};
+use document::{Document, Seen, own_id};
 pub use machine::Step;
 pub use reply::Reply;
 pub use tool::{Call, ToolError};
@@ -382,10 +382,9 @@ impl Turn {
     /// Ids are recognised within a conversation: see
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
     /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
-    /// not repeatable was begun before, and its own such call is not handed out: a request that
-    /// comes twice books once, and the first turn is in the conversation or among the
-    /// [unfinished](crate::MemoryPrompt::unfinished) ones. Where the first one called no such tool
-    /// and the second one does, what happened in the second is stored under another id.
+    /// not repeatable was begun, and no such call of its own is handed out: a request that comes
+    /// twice books once. The first turn is in the conversation, or among the
+    /// [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};
@@ -518,6 +517,7 @@ impl<'de> Deserialize<'de> for Turn {
             document.hand_out();
         }
         document.calls_may_have_run();
+        document.owner = own_id();
         let is_committing = document.ended.is_some();
         Ok(Self { is_committing, ..Self::of(document) })
     }

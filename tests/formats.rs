@@ -233,7 +233,7 @@ fn a_turn_is_written_as_the_newest_file() {
     let mut turn = serde_json::to_value(parked(&mut prompt)).unwrap();
     assert_eq!(turn["slot"].as_str().map(str::len), file["slot"].as_str().map(str::len));
     // These are other ones each time.
-    for key in ["slot", "kept", "seen"] {
+    for key in ["slot", "owner", "kept", "seen"] {
         assert!(turn[key] != json!(null), "{key}");
         turn[key] = file[key].clone();
     }

@@ -24,6 +24,9 @@ pub(super) struct Document {
     pub(super) id: String,
     /// The slot in which it is kept.
     pub(super) slot: String,
+    /// The value of the turn that wrote this: of two with one id it tells whose note a slot holds.
+    #[serde(default)]
+    pub(super) owner: String,
     /// The version of that slot, where it was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) kept: Option<SlotVersion>,
@@ -109,6 +112,7 @@ impl Document {
         Self {
             version: VERSION,
             slot: format!("{PREFIX}{id}"),
+            owner: id.clone(),
             id,
             kept: None,
             kept_messages: 0,

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{Document, PREFIX, Seen, calls_without_results, own_id};
+use super::document::{Document, PREFIX, Seen, calls_without_results};
+use super::owner::outcome_unknown;
 use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, Hold, OnConflict, Turn, adopted_error};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
@@ -238,7 +239,7 @@ impl Turn {
         let mut save = Append::default().set_slot(self.document.slot.as_str(), content, expected);
         if expected == Expected::Absent {
             // Once the turn has ended its slot is gone again, and this alone tells that it had one.
-            save = save.with_id(format!("{PREFIX}{}:begun", self.document.id));
+            save = save.with_id(self.append_id());
         }
         Ok(Some(self.on_what_was_seen(save)))
     }
@@ -253,7 +254,10 @@ impl Turn {
             };
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
-        append.id = Some(format!("{PREFIX}{}", self.document.id));
+        append.id = Some(match self.document.kept {
+            None => self.append_id(),
+            Some(_) => self.append_id() + ":done", // the note has the other
+        });
         if self.document.on_conflict == OnConflict::Fail {
             append.expected = self.seen().map(|seen| seen.end);
         }
@@ -261,6 +265,11 @@ impl Turn {
             append = self.without_slot(append, version);
         }
         Step::Append(self.on_what_was_seen(append))
+    }
+
+    /// The id of the first append of the turn, a note or the whole: a memory takes one of it.
+    fn append_id(&self) -> String {
+        format!("{PREFIX}{}", self.document.id)
     }
 
     fn without_slot(&self, append: Append, kept: SlotVersion) -> Append {
@@ -418,29 +427,42 @@ impl Turn {
         Step::Append(Append::new(late).with_id(format!("{slot}:{id}:late")))
     }
 
+    /// What was closed here as not run, and handed out to the owner who wrote this, may have been done.
+    fn doubt_closings(&mut self, written: &Document) {
+        let mut waiting = written.waiting();
+        waiting.retain(|(place, _)| written.is_handed_out(*place));
+        for at in self.document.not_run.clone() {
+            let Some(message) = self.document.messages.get_mut(at) else { continue };
+            let answers = |result| waiting.iter().position(|(_, it)| it.is_answered_by(result));
+            if let Some(place) = message.as_tool().and_then(answers) {
+                *message = outcome_unknown(waiting.remove(place).1, "");
+                self.document.not_run.remove(&at);
+            }
+        }
+    }
+
     fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {
         let seen = self.seen();
         if seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
             return Err(forgotten_error());
         }
-        if let Some(slot) = snapshot.slot(&self.document.slot) {
-            let own = Unfinished::of(slot).ok().filter(|it| it.document.id == self.document.id);
-            // Another owner of the same turn has gone another way with it.
-            let messages = &self.document.messages;
+        let messages = &self.document.messages;
+        let found = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
+        let is_own = |it: &Option<Unfinished>| {
+            it.as_ref().is_some_and(|it| it.document.owner == self.document.owner)
+        };
+        // Of a turn that was forgotten only its own note is to be removed.
+        if let Some(found) = found.filter(|it| !messages.is_empty() || is_own(it)) {
+            // Another owner of the same turn may have gone another way with it.
             let goes_on = |it: &Unfinished| {
-                messages.is_empty() || messages.starts_with(&it.document.messages)
+                it.document.id == self.document.id && messages.starts_with(&it.document.messages)
             };
-            let own = own.filter(goes_on).ok_or_else(adopted_error)?;
-            // A save was done though its answer got lost; or by somebody who was given the same
-            // turn.
-            if !self.is_again {
+            let is_own = is_own(&found);
+            let own = found.filter(|it| is_own || goes_on(it)).ok_or_else(adopted_error)?;
+            if !is_own {
                 self.document.hand_out();
                 self.document.calls_may_have_run();
-            }
-            if self.document.ended.is_some() && self.document.kept == Some(own.version) {
-                // Another turn of this id was stored. What has happened in this one was not.
-                self.document.id = own_id();
-                self.is_committing = false;
+                self.doubt_closings(&own.document);
             }
             self.document.kept = Some(own.version);
             self.document.kept_messages = own.document.messages.len();

@@ -353,7 +353,7 @@ impl Turn {
 /// So many bytes are kept free for an answer at most.
 const MOST_ROOM: usize = 64 * 1024;
 
-fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
+pub(super) fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
     let why = why.trim_end();
     let stop = match why.chars().last() {
         None => "",

@@ -96,7 +96,7 @@ impl Unfinished {
         document.kept_messages = document.messages.len();
         document.calls_may_have_run();
         document.kept = Some(self.version);
-        (document.id, document.ended) = (own_id(), None);
+        (document.id, document.owner, document.ended) = (own_id(), own_id(), None);
         Turn::of(document)
     }
 }

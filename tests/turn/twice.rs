@@ -1,13 +1,16 @@
 //! One turn in two hands: the note of it was written, and somebody else has ended it since.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::turn::{Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
+use proptest::prelude::*;
 
+use crate::counted::{cases, counted};
 use crate::odd::Odd;
 use crate::{ask, booking, call, calls, done, ok, shared, texts, tools};
 
@@ -190,4 +193,178 @@ fn a_note_that_was_settled_is_as_good_as_any() {
     let late = done(&mut first, &prompt);
     assert_eq!((late.ended, late.positions), (Ended::Adopted, 3..4));
     assert_eq!(texts(&*memory)[3], "ref 7XK");
+}
+
+/// What becomes of a turn and of those who have it, in the law below. A number is one of them.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    /// It does what is next.
+    Steps(usize),
+    /// It asks what is next, and does not come to it.
+    Looks(usize),
+    /// It is serialised, and somebody else has it too.
+    Copied(usize),
+    /// Somebody adopts what there is.
+    Adopted,
+    Interrupted(usize, OnInterrupt),
+    /// Its process dies.
+    Dies(usize),
+    /// The answer of the memory to its next append gets lost.
+    Loses,
+}
+
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let owner = || 0usize..4;
+    let keep = prop_oneof![Just(OnInterrupt::Keep), Just(OnInterrupt::Forget)];
+    let event = prop_oneof![
+        8 => owner().prop_map(Event::Steps),
+        2 => owner().prop_map(Event::Looks),
+        2 => owner().prop_map(Event::Copied),
+        3 => Just(Event::Adopted),
+        2 => (owner(), keep).prop_map(|(it, keep)| Event::Interrupted(it, keep)),
+        1 => owner().prop_map(Event::Dies),
+        2 => Just(Event::Loses),
+    ];
+    proptest::collection::vec(event, 1..40)
+}
+
+/// A conversation in which one turn is in several hands.
+struct World {
+    memory: Arc<Odd>,
+    prompt: MemoryPrompt,
+    owners: Vec<Turn>,
+    /// The calls that were made, and those of them that have run.
+    called: usize,
+    ran: BTreeSet<String>,
+    rounds: usize,
+}
+
+impl World {
+    fn new(rounds: usize) -> Self {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let owners = vec![prompt.turn(Message::user("Book.")).tools(tools())];
+        Self { memory, prompt, owners, called: 0, ran: BTreeSet::new(), rounds }
+    }
+
+    fn happen(&mut self, event: Event) -> Result<(), TestCaseError> {
+        match event {
+            Event::Steps(i) if i < self.owners.len() => {
+                self.step(i)?;
+            }
+            Event::Looks(i) if i < self.owners.len() => {
+                let _ = self.owners[i].next(&self.prompt);
+            }
+            Event::Copied(i) if i < self.owners.len() => {
+                let written = serde_json::to_vec(&self.owners[i]).unwrap();
+                let copy = serde_json::from_slice::<Turn>(&written).unwrap();
+                self.owners.push(copy.tools(tools()));
+            }
+            Event::Adopted => {
+                for unfinished in self.prompt.unfinished().unwrap() {
+                    if let Ok(turn) = self.prompt.adopt(&unfinished) {
+                        self.owners.push(turn.tools(tools()));
+                    }
+                }
+            }
+            Event::Interrupted(i, keep) if i < self.owners.len() => self.owners[i].interrupt(keep),
+            Event::Dies(i) if i < self.owners.len() => drop(self.owners.remove(i)),
+            Event::Loses => self.memory.loses.store(true, Ordering::Relaxed),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Does what this owner wants; returns whether it may want more.
+    fn step(&mut self, i: usize) -> Result<bool, TestCaseError> {
+        let turn = &mut self.owners[i];
+        match turn.next(&self.prompt) {
+            Ok(Next::Done(_)) | Err(_) => return Ok(false),
+            Ok(Next::Ask(ask)) if ask.round() as usize >= self.rounds => {
+                turn.answer("Done.").unwrap();
+            }
+            Ok(Next::Ask(_)) => {
+                self.called += 1;
+                let call = ToolCall::new(format!("c{}", self.called), "book", "{}");
+                turn.answer(Message::ai_calls([call])).unwrap();
+            }
+            Ok(Next::Call(calls)) => {
+                for call in calls {
+                    if call.may_have_run() {
+                        turn.unknown(call.id(), "").unwrap();
+                        continue;
+                    }
+                    let is_new = self.ran.insert(call.id().to_owned());
+                    prop_assert!(is_new, "{} has run twice", call.id());
+                    turn.result(call.id(), Ok(format!("result of {}", call.id()))).unwrap();
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whoever is left goes on until it can't, and what nobody has is ended.
+    fn settle(&mut self) -> Result<(), TestCaseError> {
+        for _ in 0..2 {
+            for i in 0..self.owners.len() {
+                for _ in 0..20 {
+                    if !self.step(i)? {
+                        break;
+                    }
+                }
+            }
+            for unfinished in self.prompt.unfinished().unwrap() {
+                let Ok(mut turn) = self.prompt.adopt(&unfinished) else { continue };
+                turn.interrupt(OnInterrupt::Keep);
+                let _ = turn.next(&self.prompt).or_else(|_| turn.next(&self.prompt)).unwrap();
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self) -> Result<(), TestCaseError> {
+        let stored = self.memory.messages().unwrap();
+        let shown: Vec<_> =
+            stored.iter().map(|it| format!("{} {}", it.role(), it.text())).collect();
+        let questions = stored.iter().filter(|it| it.is_user()).count();
+        prop_assert!(questions <= 1, "{shown:#?}");
+        for (at, message) in stored.iter().enumerate() {
+            for call in message.tool_calls() {
+                let mut behind = stored[at..].iter().filter_map(Message::as_tool);
+                prop_assert!(behind.any(|it| it.call_id() == call.id), "no result: {shown:#?}");
+            }
+            if let Some(result) = message.as_tool() {
+                let mut before = stored[..at].iter().flat_map(Message::tool_calls);
+                prop_assert!(before.any(|it| it.id == result.call_id()), "no call: {shown:#?}");
+            }
+        }
+        // What happened is not denied: it is stored, and no result says that it was not run.
+        for id in &self.ran {
+            let mut calls = stored.iter().flat_map(Message::tool_calls);
+            prop_assert!(calls.any(|it| it.id == *id), "{id} is nowhere: {shown:#?}");
+            let results =
+                stored.iter().filter_map(Message::as_tool).filter(|it| it.call_id() == id);
+            for result in results {
+                let text = result.content().text();
+                prop_assert!(text.contains("result of") || result.is_stand_in(), "{text}");
+            }
+        }
+        prop_assert!(self.prompt.unfinished().unwrap().is_empty());
+        Ok(())
+    }
+}
+
+counted! {
+    #![cases(cases(1000), ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn in_how_many_hands_a_turn_may_be_it_happens_once(events in events(), rounds in 0usize..3) {
+        let mut world = World::new(rounds);
+        for event in events {
+            world.happen(event)?;
+        }
+        world.memory.loses.store(false, Ordering::Relaxed);
+        world.settle()?;
+        world.check()?;
+    }
 }
