@@ -427,6 +427,29 @@ impl Turn {
         Step::Append(Append::new(late).with_id(format!("{slot}:{id}:late")))
     }
 
+    fn wrote_it(&self, note: &Unfinished) -> bool {
+        note.document.owner == self.document.owner
+    }
+
+    /// Returns false where another owner of the same turn has gone another way with it.
+    fn goes_on_from(&self, note: &Unfinished) -> bool {
+        note.document.id == self.document.id
+            && self.document.messages.starts_with(&note.document.messages)
+    }
+
+    /// Goes on with the note that the slot holds.
+    fn take_up(&mut self, note: &Unfinished) {
+        if !self.wrote_it(note) {
+            self.document.hand_out();
+            self.document.calls_may_have_run();
+            self.doubt_closings(&note.document);
+        }
+        self.document.kept = Some(note.version);
+        self.document.kept_messages = note.document.messages.len();
+        self.document.is_stale = note.document.unapproved != self.document.unapproved;
+        (self.document.is_saving, self.hold) = (false, Hold::Own);
+    }
+
     /// What was closed here as not run, and handed out to the owner who wrote this, may have been done.
     fn doubt_closings(&mut self, written: &Document) {
         let mut waiting = written.waiting();
@@ -446,28 +469,14 @@ impl Turn {
         if seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
             return Err(forgotten_error());
         }
-        let messages = &self.document.messages;
         let found = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
-        let is_own = |it: &Option<Unfinished>| {
-            it.as_ref().is_some_and(|it| it.document.owner == self.document.owner)
-        };
         // Of a turn that was forgotten only its own note is to be removed.
-        if let Some(found) = found.filter(|it| !messages.is_empty() || is_own(it)) {
-            // Another owner of the same turn may have gone another way with it.
-            let goes_on = |it: &Unfinished| {
-                it.document.id == self.document.id && messages.starts_with(&it.document.messages)
-            };
-            let is_own = is_own(&found);
-            let own = found.filter(|it| is_own || goes_on(it)).ok_or_else(adopted_error)?;
-            if !is_own {
-                self.document.hand_out();
-                self.document.calls_may_have_run();
-                self.doubt_closings(&own.document);
-            }
-            self.document.kept = Some(own.version);
-            self.document.kept_messages = own.document.messages.len();
-            self.document.is_stale = own.document.unapproved != self.document.unapproved;
-            (self.document.is_saving, self.hold) = (false, Hold::Own);
+        let is_wanted = |it: &Option<Unfinished>| {
+            !self.document.messages.is_empty() || it.as_ref().is_some_and(|it| self.wrote_it(it))
+        };
+        if let Some(found) = found.filter(is_wanted) {
+            let own = found.filter(|it| self.wrote_it(it) || self.goes_on_from(it));
+            self.take_up(&own.ok_or_else(adopted_error)?);
             return Ok(());
         }
         if self.hold == Hold::Begun && !self.document.messages.is_empty() {
