@@ -159,6 +159,14 @@ pub enum Next {
     Done(Done),
 }
 
+impl Next {
+    /// Returns true where this call is to be run, and nobody may have run it.
+    pub(crate) fn still_calls(&self, id: &str) -> bool {
+        let Self::Call(calls) = self else { return false };
+        calls.iter().any(|call| call.id() == id && !call.may_have_run())
+    }
+}
+
 /// A prompt for the model, and what it can call.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -383,7 +391,7 @@ impl Turn {
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
     /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
     /// not repeatable was begun, and no such call of its own is handed out: a request that comes
-    /// twice books once. The first turn is in the conversation, or among the
+    /// twice books once, over a memory that keeps a note of it. The first turn is in the conversation, or among the
     /// [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```

@@ -218,8 +218,9 @@ impl Conversation<dyn AsyncChatMemory> {
                     turn.refuse(call.id(), NOT_RUN)?;
                     continue;
                 }
-                if place > 0 {
-                    turn.next_async(&self.prompt).await?; // writes the result of the one before down
+                // Writes the result of the one before down, and looks whether this one is still to run.
+                if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
+                    return Ok(());
                 }
                 let (call, outcome) = self.run_one(call, handler).await;
                 take(turn, &call, outcome)?;

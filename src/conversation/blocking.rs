@@ -240,8 +240,9 @@ impl Conversation {
                 turn.refuse(call.id(), NOT_RUN)?;
                 continue;
             }
-            if place > 0 && !is_parallel {
-                turn.next(&self.prompt)?; // writes the result of the one before down
+            // Writes the result of the one before down, and looks whether this one is still to run.
+            if place > 0 && !is_parallel && !turn.next(&self.prompt)?.still_calls(call.id()) {
+                return Ok(());
             }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {

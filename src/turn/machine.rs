@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{Document, PREFIX, Seen, calls_without_results};
+use super::document::{Document, PREFIX, Seen, calls_without_results, own_id};
 use super::owner::outcome_unknown;
 use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, Hold, OnConflict, Turn, adopted_error};
@@ -444,6 +444,11 @@ impl Turn {
             self.document.calls_may_have_run();
             self.doubt_closings(&note.document);
         }
+        if self.document.ended.is_some() && self.document.kept == Some(note.version) {
+            // Another turn of this id was stored, when this one's was no longer known.
+            self.document.id = own_id();
+            self.is_committing = false;
+        }
         self.document.kept = Some(note.version);
         self.document.kept_messages = note.document.messages.len();
         self.document.is_stale = note.document.unapproved != self.document.unapproved;
@@ -454,7 +459,9 @@ impl Turn {
     fn doubt_closings(&mut self, written: &Document) {
         let mut waiting = written.waiting();
         waiting.retain(|(place, _)| written.is_handed_out(*place));
-        for at in self.document.not_run.clone() {
+        let closed: Vec<_> =
+            self.document.not_run.range(written.messages.len()..).copied().collect();
+        for at in closed {
             let Some(message) = self.document.messages.get_mut(at) else { continue };
             let answers = |result| waiting.iter().position(|(_, it)| it.is_answered_by(result));
             if let Some(place) = message.as_tool().and_then(answers) {

@@ -214,7 +214,9 @@ impl Turn {
                 !self.is_repeatable(call) && !is_waiting
             })
         };
-        self.document.kept.is_some() || messages.iter().enumerate().any(may_have_run)
+        self.document.kept.is_some()
+            || self.document.is_saving
+            || messages.iter().enumerate().any(may_have_run)
     }
 
     fn end(&mut self, ended: Ended) {

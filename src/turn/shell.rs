@@ -53,6 +53,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// who may have been you; and as [`ChatMemory::append_with`].
     pub fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = adoption(unfinished)?;
+        turn.set_limits(self.memory().limits());
         turn.saved(&self.memory().append_with(&mut take)?);
         Ok(turn)
     }

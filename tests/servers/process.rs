@@ -71,6 +71,7 @@ impl Server {
     /// Kills it and everything that it started, at once.
     pub(crate) fn kill(&self) {
         let mut running = self.running.lock().unwrap();
+        signal(&running.server, "STOP"); // so that it starts nobody who would be overlooked
         let started = started_by(running.server.id());
         signal(&running.server, "KILL");
         running.server.wait().unwrap();

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 
+use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::turn::{Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
@@ -367,4 +368,71 @@ counted! {
         world.settle()?;
         world.check()?;
     }
+}
+
+/// An answer called two tools, one after the other. While the first ran somebody adopted the turn and ended it, and
+/// the second ran all the same: twice, where the adopter had run it too.
+#[test]
+fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
+    let memory: Arc<DefaultChatMemory> = Arc::new(DefaultChatMemory::new());
+    let prompt = || MemoryPrompt::new(Arc::clone(&memory));
+    let model = Scripted::new().says(calls([("c1", "slow"), ("c2", "pay")]));
+    let other = prompt();
+    let paid = Arc::new(AtomicU32::new(0));
+    let pays = Arc::clone(&paid);
+    let conversation = Conversation::new(prompt(), model)
+        .tool(Tool::new("slow", "Is adopted meanwhile."), move |_: serde_json::Value| {
+            let unfinished = other.unfinished().unwrap().remove(0);
+            let mut turn = other.adopt(&unfinished).unwrap();
+            turn.interrupt(OnInterrupt::Keep);
+            turn.next(&other).unwrap();
+            Ok("late")
+        })
+        .tool(Tool::new("pay", "Pays."), move |_: serde_json::Value| {
+            pays.fetch_add(1, Ordering::Relaxed);
+            Ok("paid")
+        });
+    let done = conversation.say("Pay.").unwrap();
+    assert_eq!((done.ended, paid.load(Ordering::Relaxed)), (Ended::Adopted, 0));
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "late");
+}
+
+/// The answer to the first note got lost and the conversation gave up: nothing was stored, and the request could
+/// never be asked again under its id.
+#[test]
+fn a_request_whose_note_may_be_there_is_not_forgotten() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut turn = booking(&mut prompt).with_id("request 9");
+    memory.loses.store(true, Ordering::Relaxed);
+    assert!(turn.next(&prompt).is_err());
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+    assert!(texts(&*memory)[2].contains("Not run"));
+}
+
+/// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of that of the
+/// newest, which another owner had run.
+#[test]
+fn only_the_newest_refusal_is_put_in_doubt() {
+    let approved = || [Tool::new("book", "Books.").needing_approval()];
+    let (memory, mut prompt) = shared();
+    let mut first = prompt.turn(Message::user("Book.")).tools(approved());
+    ask(&mut first, &prompt);
+    first.answer(calls([("call_0", "book")])).unwrap();
+    call(&mut first, &prompt);
+    first.error("call_0", "Not that one.").unwrap();
+    ask(&mut first, &prompt);
+    first.answer(calls([("call_0", "book")])).unwrap();
+    call(&mut first, &prompt);
+    let copy = serde_json::to_string(&first).unwrap();
+    let mut second = serde_json::from_str::<Turn>(&copy).unwrap().tools(approved());
+    second.approve("call_0").unwrap();
+    call(&mut second, &prompt); // it runs, and its process dies
+    first.error("call_0", "Nor that one.").unwrap();
+    first.interrupt(OnInterrupt::Keep);
+    done(&mut first, &prompt);
+    let stored = texts(&*memory);
+    assert_eq!(stored[2], "Not that one.");
+    assert!(stored[4].contains("not known"), "{stored:#?}");
 }

@@ -9,7 +9,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// An operation that is tried again where somebody else was faster.
 pub(super) struct Tries {
     operation: &'static str,
-    until: Instant,
+    /// `None` for ever.
+    until: Option<Instant>,
     number: u32,
 }
 
@@ -21,7 +22,7 @@ const LONGEST: Duration = Duration::from_millis(100);
 impl Tries {
     /// Tries for twice as long as an answer is waited for.
     pub(super) fn of(operation: &'static str, timeout: Duration) -> Self {
-        Self { operation, until: Instant::now() + 2 * timeout, number: 0 }
+        Self { operation, until: Instant::now().checked_add(timeout.saturating_mul(2)), number: 0 }
     }
 
     /// Pauses before the next try.
@@ -31,7 +32,7 @@ impl Tries {
     /// Where the time is up. What lost against others is not done.
     pub(super) async fn again(&mut self) -> Result<()> {
         self.number += 1;
-        if Instant::now() >= self.until {
+        if self.until.is_some_and(|until| Instant::now() >= until) {
             let text = format!("cassandra: others were faster {} times", self.number);
             return Err(Error::new(ErrorKind::Storage, self.operation, text));
         }

@@ -35,6 +35,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     /// meanwhile, or somebody else was faster; and as [`AsyncChatMemory::append_with`].
     pub async fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
         let (mut turn, mut take) = adoption(unfinished)?;
+        turn.set_limits(self.memory().limits());
         turn.saved(&self.memory().append_with(&mut take).await?);
         Ok(turn)
     }
