@@ -110,8 +110,8 @@
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice and may call
-//! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps notes of turns, it
-//! does neither.
+//! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps notes
+//! of turns, it does neither.
 //! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
 //! and [runs](Conversation::run) it again: it goes on in the middle.
 //!

@@ -391,8 +391,8 @@ impl Turn {
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
     /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
     /// not repeatable was begun, and no such call of its own is handed out: a request that comes
-    /// twice books once, over a memory that keeps a note of it. The first turn is in the conversation, or among the
-    /// [unfinished](crate::MemoryPrompt::unfinished) ones.
+    /// twice books once, over a memory that keeps a note of it. The first turn is in the
+    /// conversation, or among the [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};

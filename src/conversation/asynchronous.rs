@@ -218,7 +218,8 @@ impl Conversation<dyn AsyncChatMemory> {
                     turn.refuse(call.id(), NOT_RUN)?;
                     continue;
                 }
-                // Writes the result of the one before down, and looks whether this one is still to run.
+                // Writes the result of the one before down, and looks whether this one is still to
+                // run.
                 if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
                     return Ok(());
                 }

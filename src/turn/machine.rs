@@ -455,7 +455,8 @@ impl Turn {
         (self.document.is_saving, self.hold) = (false, Hold::Own);
     }
 
-    /// What was closed here as not run, and handed out to the owner who wrote this, may have been done.
+    /// What was closed here as not run, and handed out to the owner who wrote this, may have been
+    /// done.
     fn doubt_closings(&mut self, written: &Document) {
         let mut waiting = written.waiting();
         waiting.retain(|(place, _)| written.is_handed_out(*place));

@@ -681,7 +681,8 @@ counted! {
             let all = world.1.all().unwrap();
             let last = format!("{:?}", all.messages().map(Message::text).collect::<Vec<_>>());
             let waits = world.prompt().unfinished().unwrap().len();
-            // Of a turn that is left over, and of one that was parked and that others forgot or ended.
+            // Of a turn that is left over, and of one that was parked and that others forgot or
+            // ended.
             let ended = plans.iter().any(Plan::has_end_by_others);
             prop_assert!(kept == 0 || waits > 0 || ended, "{kept}: {last}");
         }

@@ -370,8 +370,8 @@ counted! {
     }
 }
 
-/// An answer called two tools, one after the other. While the first ran somebody adopted the turn and ended it, and
-/// the second ran all the same: twice, where the adopter had run it too.
+/// An answer called two tools, one after the other. While the first ran somebody adopted the turn
+/// and ended it, and the second ran all the same: twice, where the adopter had run it too.
 #[test]
 fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
     let memory: Arc<DefaultChatMemory> = Arc::new(DefaultChatMemory::new());
@@ -397,8 +397,8 @@ fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "late");
 }
 
-/// The answer to the first note got lost and the conversation gave up: nothing was stored, and the request could
-/// never be asked again under its id.
+/// The answer to the first note got lost and the conversation gave up: nothing was stored, and the
+/// request could never be asked again under its id.
 #[test]
 fn a_request_whose_note_may_be_there_is_not_forgotten() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -411,8 +411,8 @@ fn a_request_whose_note_may_be_there_is_not_forgotten() {
     assert!(texts(&*memory)[2].contains("Not run"));
 }
 
-/// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of that of the
-/// newest, which another owner had run.
+/// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of
+/// that of the newest, which another owner had run.
 #[test]
 fn only_the_newest_refusal_is_put_in_doubt() {
     let approved = || [Tool::new("book", "Books.").needing_approval()];
