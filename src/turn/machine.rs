@@ -268,7 +268,7 @@ impl Turn {
     }
 
     /// The id of the first append of the turn, a note or the whole: a memory takes one of it.
-    fn append_id(&self) -> String {
+    pub(super) fn append_id(&self) -> String {
         format!("{PREFIX}{}", self.document.id)
     }
 
