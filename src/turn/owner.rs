@@ -214,9 +214,9 @@ impl Turn {
                 !self.is_repeatable(call) && !is_waiting
             })
         };
-        self.document.kept.is_some()
-            || self.document.is_saving
-            || messages.iter().enumerate().any(may_have_run)
+        // Under an id that was given to it, no other turn is begun where the note may be there.
+        let is_known = self.document.is_saving && self.append_id() != self.document.slot;
+        self.document.kept.is_some() || is_known || messages.iter().enumerate().any(may_have_run)
     }
 
     fn end(&mut self, ended: Ended) {
