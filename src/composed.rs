@@ -4,7 +4,6 @@ mod pieces;
 mod prefix;
 mod report;
 
-use std::iter::FusedIterator;
 use std::ops::Index;
 use std::sync::Arc;
 use std::{fmt, mem};
@@ -12,7 +11,7 @@ use std::{fmt, mem};
 use crate::message::{Message, Role};
 use crate::record::Records;
 use crate::tool::{self, Tool};
-use pieces::Walk;
+pub use pieces::Iter;
 pub(crate) use pieces::{Item, Pieces};
 pub use prefix::{Break, Fingerprint, SharedPrefix};
 pub use report::{
@@ -178,7 +177,7 @@ impl Prompt {
     /// Returns the messages, in order.
     #[inline]
     pub fn iter(&self) -> Iter<'_> {
-        Iter(self.walk())
+        self.draft.pieces.iter(&self.draft.records)
     }
 
     /// Returns the `i`th message.
@@ -188,7 +187,8 @@ impl Prompt {
 
     /// Returns the messages, each with its origin.
     pub fn with_origins(&self) -> impl Iterator<Item = (Origin, &Message)> {
-        self.walk().map(|item| (item.origin(), item.borrowed()))
+        let items = self.draft.pieces.items(&self.draft.records);
+        items.map(|item| (item.origin(), item.borrowed()))
     }
 
     /// Returns the system message, which is the first where there is one.
@@ -229,39 +229,7 @@ impl Prompt {
     ) -> Result<(), E> {
         self.draft.pieces.try_for_each(&self.draft.records, each)
     }
-
-    #[inline]
-    fn walk(&self) -> Walk<'_> {
-        self.draft.pieces.walk(&self.draft.records)
-    }
 }
-
-/// The messages of a [`Prompt`], in order.
-///
-/// It goes forward only. Who wants them from the end takes [`Prompt::get`], or collects the
-/// references: `prompt.iter().collect::<Vec<_>>()`.
-#[derive(Clone)]
-pub struct Iter<'a>(Walk<'a>);
-
-impl<'a> Iterator for Iter<'a> {
-    type Item = &'a Message;
-
-    #[inline]
-    fn next(&mut self) -> Option<&'a Message> {
-        self.0.next().map(Item::borrowed)
-    }
-
-    fn nth(&mut self, n: usize) -> Option<&'a Message> {
-        self.0.nth(n).map(Item::borrowed)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.0.size_hint()
-    }
-}
-
-impl ExactSizeIterator for Iter<'_> {}
-impl FusedIterator for Iter<'_> {}
 
 impl Index<usize> for Prompt {
     type Output = Message;
@@ -308,12 +276,5 @@ impl fmt::Debug for Prompt {
             .field("cacheable", &self.cacheable())
             .field("report", self.report())
             .finish()
-    }
-}
-
-impl fmt::Debug for Iter<'_> {
-    /// Says how many messages are left.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("left", &self.len()).finish()
     }
 }

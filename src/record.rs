@@ -1,9 +1,9 @@
-//! Records: messages as a memory holds them, in blocks that are shared and never copied.
+//! Records: messages as a memory holds them, in cells that are shared and never copied.
 //!
 //! A memory that hands out its newest ten messages must not touch ten reference counts, and a
-//! prompt that is kept must not keep the next append waiting. So messages live in blocks of
-//! write-once cells: a reader holds the block and the range that was filled when it looked, a
-//! writer fills the next cell beside it.
+//! prompt that is kept must not keep the next append waiting. So messages live in write-once
+//! cells, up to 64 in one allocation: a reader holds that and the range that was filled when it
+//! looked, a writer fills the next cell beside it.
 
 mod cursor;
 mod extra;
@@ -22,7 +22,7 @@ use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
 pub(crate) use extra::Extra;
 pub(crate) use few::Few;
-pub(crate) use run::{Block, Cell, Entry, MAX_BYTES, Run};
+pub(crate) use run::{Cell, Cells, Entry, MAX_BYTES, Run};
 pub use slot::Slot;
 pub use stamp::{Incarnation, SlotVersion};
 
@@ -100,26 +100,26 @@ impl<'a> Record<'a> {
 
     /// Returns whether this is the record behind `mark`: the same one, not an equal one.
     pub(crate) fn is(&self, mark: &Mark) -> bool {
-        let (block, cell) = self.cell();
-        mark.cell == cell && std::ptr::addr_eq(mark.block.as_ptr(), Arc::as_ptr(block))
+        let (cells, cell) = self.cell();
+        mark.cell == cell && std::ptr::addr_eq(mark.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
     /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
     pub(crate) fn mark(self) -> Mark {
-        let (block, cell) = self.cell();
-        Mark { block: Arc::downgrade(block), cell }
+        let (cells, cell) = self.cell();
+        Mark { cells: Arc::downgrade(cells), cell }
     }
 
-    /// Returns the block in which it lies, and where.
-    fn cell(&self) -> (&'a Block, usize) {
-        (&self.run.block, self.run.from + places(self.seq - self.run.seq))
+    /// Returns the cells among which it lies, and where.
+    fn cell(&self) -> (&'a Cells, usize) {
+        (&self.run.cells, self.run.from + places(self.seq - self.run.seq))
     }
 }
 
-/// The identity of a record. As long as it is held, the address of its block is used for nothing
+/// The identity of a record. As long as it is held, the address of its cells is used for nothing
 /// else, though the messages may be gone.
 pub(crate) struct Mark {
-    block: Weak<[Cell]>,
+    cells: Weak<[Cell]>,
     cell: usize,
 }
 
@@ -146,9 +146,9 @@ impl Records {
         let mut records = Self::default();
         let mut rows = rows.into_iter();
         while !rows.as_slice().is_empty() {
-            let n = share_a_block(rows.as_slice());
+            let n = fit_together(rows.as_slice());
             let seqs: Vec<u64> = rows.as_slice().iter().take(n).map(|row| row.0).collect();
-            let block: Block = rows
+            let cells: Cells = rows
                 .by_ref()
                 .take(n)
                 .map(|(_, at, message)| OnceLock::from(Entry { at: millis(at), message }))
@@ -156,7 +156,7 @@ impl Records {
             for (from, seq) in seqs.into_iter().enumerate() {
                 match records.runs.last_mut() {
                     Some(run) if from > 0 && run.seq + run.len as u64 == seq => run.len += 1,
-                    _ => records.push(Run { block: Arc::clone(&block), seq, from, len: 1 }),
+                    _ => records.push(Run { cells: Arc::clone(&cells), seq, from, len: 1 }),
                 }
             }
         }
@@ -219,8 +219,8 @@ impl Records {
         rest.peek().is_none()
     }
 
-    /// Returns the places of the records of each block.
-    pub(crate) fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+    /// Returns the places of the records of each run.
+    pub(crate) fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         self.runs.iter().scan(0, |start, run| {
             let places = *start..*start + run.len;
             *start = places.end;
@@ -228,11 +228,11 @@ impl Records {
         })
     }
 
-    /// Frees these [blocks](Self::blocks).
+    /// Frees these [runs](Self::runs).
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
         let mut start = 0;
         let runs = mem::take(&mut self.runs).into_iter().filter(|run| {
-            let is_gone = gone.iter().any(|block| block.start == start);
+            let is_gone = gone.iter().any(|places| places.start == start);
             start += run.len;
             !is_gone
         });
@@ -390,8 +390,8 @@ impl Snapshot {
     }
 }
 
-/// Returns how many of the first rows share a block.
-fn share_a_block(rows: &[(u64, SystemTime, Message)]) -> usize {
+/// Returns how many of the first rows lie in one allocation.
+fn fit_together(rows: &[(u64, SystemTime, Message)]) -> usize {
     let mut bytes = 0_usize;
     let fits = rows.iter().take_while(|(_, _, message)| {
         bytes = bytes.saturating_add(run::cell_bytes(message));
@@ -412,7 +412,7 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
 }
 
 impl PartialEq for Records {
-    /// Returns whether equal messages stand at equal positions, whatever blocks they lie in.
+    /// Returns whether equal messages stand at equal positions, whatever cells they lie in.
     fn eq(&self, other: &Self) -> bool {
         self.len() == other.len()
             && self

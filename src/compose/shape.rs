@@ -90,7 +90,7 @@ pub(super) fn shape(
     // It will be sent as it is once something is said behind it, and is not until then.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
     let mut has_system = false;
-    for (i, item) in pieces.walk(records).enumerate() {
+    for (i, item) in pieces.items(records).enumerate() {
         if i <= durable && unsettled.is_none_or(|at| i <= at) {
             shaping.draft.durable = shaping.draft.pieces.len();
         }

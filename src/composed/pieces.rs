@@ -1,8 +1,9 @@
 //! Messages in order, in as few pieces as possible.
 
-use std::mem;
+use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use super::Origin;
 use crate::message::Message;
@@ -33,9 +34,12 @@ pub(crate) enum Item<'a, M = &'a Arc<Message>> {
     Own(M, Origin),
 }
 
-/// A walk over the messages of [`Pieces`].
+/// The messages of a [`Prompt`](super::Prompt), in order.
+///
+/// It goes forward only. Who wants them from the end takes [`Prompt::get`](super::Prompt::get), or
+/// collects the references: `prompt.iter().collect::<Vec<_>>()`.
 #[derive(Clone)]
-pub(crate) struct Walk<'a> {
+pub struct Iter<'a> {
     pieces: &'a Few<Piece>,
     next_piece: usize,
     records: &'a Records,
@@ -101,22 +105,22 @@ impl Pieces {
         self.len += other.len;
     }
 
-    /// Frees the blocks of records of which nothing is sent: those before the window, and those
+    /// Frees the runs of records of which nothing is sent: those before the window, and those
     /// between it and what is sent before it.
     pub(super) fn free_unsent(&mut self, records: &mut Records) {
         let list = &self.list;
-        let shown = |block: &Range<usize>| {
-            let places = list.iter().filter_map(Piece::places);
-            places.into_iter().any(|it| it.start < block.end && block.start < it.end)
+        let is_sent = |run: &Range<usize>| {
+            let mut places = list.iter().filter_map(Piece::places);
+            places.any(|it| it.start < run.end && run.start < it.end)
         };
-        if records.blocks().all(|block| shown(&block)) {
+        if records.runs().all(|run| is_sent(&run)) {
             return;
         }
-        let gone: Vec<Range<usize>> = records.blocks().filter(|block| !shown(block)).collect();
+        let gone: Vec<Range<usize>> = records.runs().filter(|run| !is_sent(run)).collect();
         records.forget(&gone);
         for piece in self.list.iter_mut() {
             if let Piece::Records(places) = piece {
-                let before = gone.iter().take_while(|block| block.end <= places.start);
+                let before = gone.iter().take_while(|run| run.end <= places.start);
                 let before: usize = before.map(Range::len).sum();
                 *places = places.start - before..places.end - before;
             }
@@ -155,13 +159,34 @@ impl Pieces {
 
     /// Returns the messages, given the records that the stretches are of.
     #[inline]
-    pub(crate) fn walk<'a>(&'a self, records: &'a Records) -> Walk<'a> {
+    pub(crate) fn iter<'a>(&'a self, records: &'a Records) -> Iter<'a> {
         let (pieces, cursor) = (&self.list, records.cursor(0));
-        Walk { pieces, next_piece: 0, records, cursor, in_piece: 0, left: self.len }
+        Iter { pieces, next_piece: 0, records, cursor, in_piece: 0, left: self.len }
+    }
+
+    /// Returns the messages with their origins, given the same records.
+    pub(crate) fn items<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = Item<'a>> {
+        let mut iter = self.iter(records);
+        std::iter::from_fn(move || iter.item())
     }
 }
 
-impl<'a> Walk<'a> {
+impl<'a> Iter<'a> {
+    /// Returns the next message, and passes it.
+    #[inline]
+    fn item(&mut self) -> Option<Item<'a>> {
+        self.left = self.left.checked_sub(1)?;
+        // Apart from `own`, so that the way of most messages is short enough to stand in a loop.
+        if self.in_piece == 0
+            && let Some(own) = self.own()
+        {
+            return Some(own);
+        }
+        self.in_piece -= 1;
+        let place = self.cursor.at();
+        self.cursor.next().map(|record| Item::Record(place, record))
+    }
+
     /// Passes the next message and returns it, where that is no record; else sees to it that the
     /// cursor stands on the next record. Called where a piece begins.
     fn own(&mut self) -> Option<Item<'a>> {
@@ -180,24 +205,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-impl<'a> Iterator for Walk<'a> {
-    type Item = Item<'a>;
+impl<'a> Iterator for Iter<'a> {
+    type Item = &'a Message;
 
     #[inline]
-    fn next(&mut self) -> Option<Item<'a>> {
-        self.left = self.left.checked_sub(1)?;
-        // Apart from `own`, so that the way of most messages is short enough to stand in a loop.
-        if self.in_piece == 0
-            && let Some(own) = self.own()
-        {
-            return Some(own);
-        }
-        self.in_piece -= 1;
-        let place = self.cursor.at();
-        self.cursor.next().map(|record| Item::Record(place, record))
+    fn next(&mut self) -> Option<&'a Message> {
+        self.item().map(Item::borrowed)
     }
 
-    fn nth(&mut self, n: usize) -> Option<Item<'a>> {
+    fn nth(&mut self, n: usize) -> Option<&'a Message> {
         let mut skip = n.min(self.left);
         self.left -= skip;
         while skip > 0 {
@@ -213,6 +229,16 @@ impl<'a> Iterator for Walk<'a> {
 
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Iter<'_> {}
+impl FusedIterator for Iter<'_> {}
+
+impl fmt::Debug for Iter<'_> {
+    /// Says how many messages are left.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("left", &self.left).finish()
     }
 }
 

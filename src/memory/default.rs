@@ -16,7 +16,7 @@ use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{
-    Block, Entry, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
+    Cells, Entry, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
 };
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
@@ -43,7 +43,7 @@ struct State {
     system: Option<Arc<Message>>,
     /// Side by side in position: each begins where the one before it ends.
     runs: VecDeque<Run>,
-    /// The bytes that the messages in the last block take, evicted ones included.
+    /// The bytes that the messages in the last cells take, evicted ones included.
     bytes: usize,
     end: u64,
     beside: Beside,
@@ -210,15 +210,15 @@ impl State {
     fn push(&mut self, entry: Entry) {
         let bytes = entry.bytes();
         let fits = self.bytes.saturating_add(bytes) <= MAX_BYTES;
-        if !self.runs.back().is_some_and(|run| fits && used(run) < run.block.len()) {
+        if !self.runs.back().is_some_and(|run| fits && used(run) < run.cells.len()) {
             let size = if bytes > MAX_BYTES { 1 } else { self.next_size() };
-            let block: Block = (0..size).map(|_| OnceLock::new()).collect();
-            self.runs.push_back(Run { block, seq: self.end, from: 0, len: 0 });
+            let cells: Cells = (0..size).map(|_| OnceLock::new()).collect();
+            self.runs.push_back(Run { cells, seq: self.end, from: 0, len: 0 });
             self.bytes = 0;
         }
         if let Some(run) = self.runs.back_mut() {
             // The cell is empty: only this lock's holder fills cells, and each once.
-            let filled = run.block[used(run)].set(entry);
+            let filled = run.cells[used(run)].set(entry);
             debug_assert!(filled.is_ok());
             run.len += 1;
             self.end += 1;
@@ -226,32 +226,32 @@ impl State {
         }
     }
 
-    /// Returns the number of cells of the next block, unless that is for one message alone: twice
-    /// as many as were of use in the last such block. Small conversations are the most numerous, so
-    /// blocks begin small.
+    /// Returns the number of cells that are allocated next, unless that is for one message alone:
+    /// twice as many as were of use the last time. Small conversations are the most numerous, so
+    /// it begins small.
     fn next_size(&self) -> usize {
-        let last = self.runs.iter().rev().take(2).find(|run| run.block.len() > 1);
-        last.map_or(MIN_BLOCK, |run| used(run) * 2).clamp(MIN_BLOCK, MAX_BLOCK)
+        let last = self.runs.iter().rev().take(2).find(|run| run.cells.len() > 1);
+        last.map_or(MIN_CELLS, |run| used(run) * 2).clamp(MIN_CELLS, MAX_CELLS)
     }
 
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
         match (before, self.runs.back()) {
-            // Nearly always they lie in the last block.
+            // Nearly always they lie in the last run.
             (None, Some(last)) if n > 0 && (n <= last.len || self.runs.len() == 1) => {
                 Records::from(last.newest(n))
             }
-            _ => self.newest_of_blocks(before, n),
+            _ => self.newest_of_runs(before, n),
         }
     }
 
-    /// Returns the same from any number of blocks, before any position.
-    fn newest_of_blocks(&self, before: Option<u64>, n: usize) -> Records {
+    /// Returns the same from any number of runs, before any position.
+    fn newest_of_runs(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
             Some(before) => (before, self.runs.partition_point(|run| run.seq < before)),
             None => (self.end, self.runs.len()),
         };
-        // Back over as many blocks as it takes, then forward.
+        // Back over as many runs as it takes, then forward.
         let len = |run: &Run| places(before - run.seq).min(run.len);
         let (mut first, mut found) = (last, 0);
         while first > 0 && found < n {
@@ -263,7 +263,7 @@ impl State {
         for i in first..last {
             let run = &self.runs[i];
             records.push(Run {
-                block: Arc::clone(&run.block),
+                cells: Arc::clone(&run.cells),
                 seq: run.seq + skip as u64,
                 from: run.from + skip,
                 len: len(run) - skip,
@@ -296,7 +296,7 @@ impl State {
     }
 }
 
-/// Returns the number of cells of its block that are filled.
+/// Returns the number of its cells that are filled.
 fn used(run: &Run) -> usize {
     run.from + run.len
 }
@@ -319,5 +319,5 @@ impl fmt::Debug for DefaultChatMemory {
     }
 }
 
-const MIN_BLOCK: usize = 4;
-const MAX_BLOCK: usize = 64;
+const MIN_CELLS: usize = 4;
+const MAX_CELLS: usize = 64;

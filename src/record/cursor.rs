@@ -1,4 +1,4 @@
-//! Walking over records, from one block into the next.
+//! Walking over records, from one run into the next.
 
 use super::{Cell, Few, Record, Records, Run};
 use crate::message::Message;
@@ -20,7 +20,7 @@ impl Records {
     #[inline]
     pub(crate) fn cursor(&self, skip: usize) -> Cursor<'_> {
         let (runs, run) = (&self.runs, self.runs.get(0));
-        let cells = run.map_or(&[][..], Run::cells);
+        let cells = run.map_or(&[][..], Run::filled);
         let mut cursor = Cursor { run, cells, runs, next_run: 1, at: 0 };
         if skip > 0 {
             cursor.advance(skip);
@@ -79,7 +79,7 @@ impl<'a> Cursor<'a> {
             self.at += self.cells.len();
             self.run = self.runs.get(self.next_run);
             self.next_run += 1;
-            self.cells = self.run.map_or(&[], Run::cells);
+            self.cells = self.run.map_or(&[], Run::filled);
         }
     }
 }

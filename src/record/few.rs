@@ -3,7 +3,7 @@
 use std::iter::Chain;
 use std::{option, vec};
 
-/// A list that nearly always has one element or two: the newest records lie in one block or in two
+/// A list that nearly always has one element or two: the newest records lie in one run or in two
 /// neighbours, and a prompt is a system message and one stretch of records.
 ///
 /// The first two elements have fields of their own instead of an array, since an array is built on

@@ -1,4 +1,4 @@
-//! Blocks of write-once cells, and records side by side in one.
+//! Write-once cells, and records side by side in them.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -13,13 +13,13 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// Returns about the bytes that it takes in a block.
+    /// Returns about the bytes that it takes in its cell.
     pub(crate) fn bytes(&self) -> usize {
         cell_bytes(&self.message)
     }
 }
 
-/// Returns about the bytes that this message takes in a block.
+/// Returns about the bytes that this message takes in a cell.
 pub(super) fn cell_bytes(message: &Message) -> usize {
     size_of::<Cell>().saturating_add(message.heap_bytes())
 }
@@ -27,18 +27,19 @@ pub(super) fn cell_bytes(message: &Message) -> usize {
 /// A place into which an entry is written once.
 pub(crate) type Cell = OnceLock<Entry>;
 
-/// Cells, filled from the front. Whoever holds one of its messages holds all of them, so a block
-/// takes no more than [`MAX_BYTES`], or is one message that takes more by itself.
-pub(crate) type Block = Arc<[Cell]>;
+/// Cells in one allocation, filled from the front. Whoever holds one of their messages holds all of
+/// them, so they take no more than [`MAX_BYTES`], or are one cell whose message takes more by
+/// itself.
+pub(crate) type Cells = Arc<[Cell]>;
 
-/// The most bytes of a block: 64 messages of 450 characters. A view that is kept holds at most this
-/// much of what was evicted at either end.
+/// The most bytes of cells in one allocation: 64 messages of 450 characters. A view that is kept
+/// holds at most this much of what was evicted at either end.
 pub(crate) const MAX_BYTES: usize = 32 * 1024;
 
-/// Records that stand side by side in one block.
+/// Records that stand side by side in cells of one allocation.
 #[derive(Clone)]
 pub(crate) struct Run {
-    pub(crate) block: Block,
+    pub(crate) cells: Cells,
     /// The position of the first.
     pub(crate) seq: u64,
     /// The cell of the first.
@@ -48,23 +49,23 @@ pub(crate) struct Run {
 
 impl Run {
     #[inline]
-    pub(super) fn cells(&self) -> &[Cell] {
-        self.block.get(self.from..self.from + self.len).unwrap_or_default()
+    pub(super) fn filled(&self) -> &[Cell] {
+        self.cells.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
     /// Returns the `i`th record. A run covers filled cells only, so it is there for every `i` below
     /// `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
-        let entry = self.cells().get(i)?.get()?;
+        let entry = self.filled().get(i)?.get()?;
         Some(Record { seq: self.seq + i as u64, entry, run: self })
     }
 
     /// Returns the newest `n` records of it.
     pub(crate) fn newest(&self, n: usize) -> Self {
         let skip = self.len.saturating_sub(n);
-        let block = Arc::clone(&self.block);
-        Self { block, seq: self.seq + skip as u64, from: self.from + skip, len: self.len - skip }
+        let cells = Arc::clone(&self.cells);
+        Self { cells, seq: self.seq + skip as u64, from: self.from + skip, len: self.len - skip }
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
@@ -75,7 +76,7 @@ impl Run {
     pub(crate) fn split(self, i: usize) -> (Self, Self) {
         let i = i.min(self.len);
         let rest = Self {
-            block: Arc::clone(&self.block),
+            cells: Arc::clone(&self.cells),
             seq: self.seq + i as u64,
             from: self.from + i,
             len: self.len - i,

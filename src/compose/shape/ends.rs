@@ -27,7 +27,7 @@ pub(super) fn trimmed(
         return None;
     }
     let lasts = |origin| !matches!(origin, Origin::Temporary | Origin::Note);
-    let sent = pieces.walk(records).enumerate().filter(|(_, item)| match item.borrowed() {
+    let sent = pieces.items(records).enumerate().filter(|(_, item)| match item.borrowed() {
         Message::System(_) | Message::Custom(_) => false,
         message => (!lasting || lasts(item.origin())) && !blank::says_nothing(message, rules),
     });

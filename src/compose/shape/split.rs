@@ -20,7 +20,7 @@ pub(super) fn one_by_one(
     let mut out = Pieces::default();
     let mut settled = None;
     let mut waiting = Waiting::default();
-    for (i, item) in pieces.walk(records).enumerate() {
+    for (i, item) in pieces.items(records).enumerate() {
         let item: Sent<'_> = item.shared();
         if !item.message().is_tool() {
             waiting.flush(&mut out);

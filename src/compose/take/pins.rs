@@ -65,7 +65,7 @@ impl<'a> Taking<'a> {
         if position == 0 {
             return 0;
         }
-        let items = self.draft.pieces.walk(&self.snapshot.records);
+        let items = self.draft.pieces.items(&self.snapshot.records);
         let sent = items.filter_map(|item| item.origin().seq()).filter(|seq| *seq < position);
         let left_out = self.draft.report.left_out.iter().map(|it| it.seq);
         let dropped = left_out.filter(|seq| *seq < position);

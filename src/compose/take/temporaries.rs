@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::groups::Waiting;
 use super::{Halt, Taking};
 use crate::compose::Placement;
-use crate::composed::{Item, Origin, Pieces};
+use crate::composed::{Origin, Pieces};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolMessage};
 use crate::window::{Fate, ToolGroups};
@@ -98,7 +98,7 @@ impl<'a> Taking<'a> {
         if late.peek().is_none() {
             return;
         }
-        let sent = self.draft.pieces.walk(records).map(Item::borrowed);
+        let sent = self.draft.pieces.iter(records);
         let last = sent.filter(|message| !self.composer.never_sends(message)).last();
         if !last.is_some_and(|last| last.as_ai().is_some() && !last.has_tool_calls()) {
             return;
