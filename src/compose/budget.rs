@@ -235,8 +235,8 @@ impl Limit {
         let (units, budget) = (room.taken(), self.budget.available());
         let mut draft =
             composer.take(snapshot, beside, system.clone(), temporaries, choice, Some(cuts))?;
-        let pieces = draft.pieces.items(&snapshot.records);
-        let (tokens, message_tokens) = room.tokens(pieces, budget)?;
+        let items = draft.pieces.items(&snapshot.records);
+        let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
         draft.report.message_tokens = message_tokens;

@@ -27,9 +27,9 @@ enum Piece {
 }
 
 /// One message of [`Pieces`]: a record as it is, with its place among the records, or a message
-/// beside them.
+/// beside them; borrowed while somebody walks over them, and shared to be kept.
 #[derive(Clone, Copy)]
-pub(crate) enum Item<'a, M = &'a Arc<Message>> {
+pub(crate) enum Item<'a, M = Arc<Message>> {
     Record(usize, Record<'a>),
     Own(M, Origin),
 }
@@ -75,7 +75,7 @@ impl Pieces {
         self.list.push(Piece::One(message, origin));
     }
 
-    pub(crate) fn add(&mut self, item: Item<'_, Arc<Message>>) {
+    pub(crate) fn add(&mut self, item: Item<'_>) {
         match item {
             Item::Record(place, _) => self.share(place..place + 1),
             Item::Own(message, origin) => self.push(message, origin),
@@ -165,7 +165,10 @@ impl Pieces {
     }
 
     /// Returns the messages with their origins, given the same records.
-    pub(crate) fn items<'a>(&'a self, records: &'a Records) -> impl Iterator<Item = Item<'a>> {
+    pub(crate) fn items<'a>(
+        &'a self,
+        records: &'a Records,
+    ) -> impl Iterator<Item = Item<'a, &'a Arc<Message>>> {
         let mut iter = self.iter(records);
         std::iter::from_fn(move || iter.item())
     }
@@ -174,7 +177,7 @@ impl Pieces {
 impl<'a> Iter<'a> {
     /// Returns the next message, and passes it.
     #[inline]
-    fn item(&mut self) -> Option<Item<'a>> {
+    fn item(&mut self) -> Option<Item<'a, &'a Arc<Message>>> {
         self.left = self.left.checked_sub(1)?;
         // Apart from `own`, so that the way of most messages is short enough to stand in a loop.
         if self.in_piece == 0
@@ -189,7 +192,7 @@ impl<'a> Iter<'a> {
 
     /// Passes the next message and returns it, where that is no record; else sees to it that the
     /// cursor stands on the next record. Called where a piece begins.
-    fn own(&mut self) -> Option<Item<'a>> {
+    fn own(&mut self) -> Option<Item<'a, &'a Arc<Message>>> {
         let piece = self.pieces.get(self.next_piece)?;
         self.next_piece += 1;
         let places = match piece {
@@ -242,9 +245,9 @@ impl fmt::Debug for Iter<'_> {
     }
 }
 
-impl<'a> Item<'a> {
+impl<'a> Item<'a, &'a Arc<Message>> {
     /// Returns the same with a share in the message, which can be kept.
-    pub(crate) fn shared(self) -> Item<'a, Arc<Message>> {
+    pub(crate) fn shared(self) -> Item<'a> {
         match self {
             Self::Record(place, record) => Item::Record(place, record),
             Self::Own(message, origin) => Item::Own(Arc::clone(message), origin),

@@ -159,7 +159,7 @@ impl<'a> TokenRoom<'a> {
     /// Counts the whole prompt, and each of its messages.
     pub(super) fn tokens<'p>(
         &mut self,
-        pieces: impl Iterator<Item = Item<'p>>,
+        items: impl Iterator<Item = Item<'p, &'p Arc<Message>>>,
         budget: usize,
     ) -> Result<(Tokens, Vec<usize>)> {
         let counter = &*self.limit.counter;
@@ -167,7 +167,7 @@ impl<'a> TokenRoom<'a> {
         let reply = counter.overhead().reply;
         let mut total = reply.saturating_add(self.tools);
         let mut messages = Vec::new();
-        for item in pieces {
+        for item in items {
             let count = || counter.count(item.borrowed());
             let tokens = match item {
                 Item::Record(place, record) => {
