@@ -113,14 +113,23 @@ pub(crate) struct Temporaries<'a> {
     still_free: usize,
     /// The tools of a turn, in place of the composer's.
     tools: Option<&'a Arc<[Tool]>>,
-    /// What is cleared of the history beside them.
+}
+
+/// A prompt that is to be drafted: what it is made of.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    composer: &'a Composer,
+    snapshot: &'a Snapshot,
+    /// Pins and the summary, which are sent beside the window.
+    beside: &'a Beside,
+    /// What is cleared of the history.
     clearing: Clearing<'a>,
+    temporaries: Temporaries<'a>,
 }
 
 impl<'a> Temporaries<'a> {
     pub(crate) const fn last(messages: &'a [Arc<Message>]) -> Self {
-        let clearing = Clearing::none();
-        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None, clearing }
+        Self { messages, before: None, kept_free: 0, still_free: 0, tools: None }
     }
 
     /// Returns the same with tokens kept free in the budget, of which so many are used.
@@ -415,35 +424,24 @@ impl Composer {
         &self,
         snapshot: &Snapshot,
         temporaries: Temporaries<'_>,
-        cache: Option<&mut ComposerCache>,
+        mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        let is_plain = self.limit.is_none() && temporaries.messages.is_empty();
-        let mut cache = cache;
-        if is_plain
-            && !self.reads_slots()
-            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
-        {
-            return Ok(draft);
-        }
         let beside = self.beside(snapshot)?;
-        let clearing = self.clearing(snapshot, &beside)?;
-        let temporaries = Temporaries { clearing, ..temporaries };
-        if let Some(limit) = &self.limit {
-            let mut nothing = ComposerCache::default();
-            return limit.fit(self, snapshot, &beside, temporaries, cache.unwrap_or(&mut nothing));
-        }
-        if is_plain
-            && self.reads_slots()
+        if self.limit.is_none()
+            && temporaries.messages.is_empty()
             && beside.is_empty()
             && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
             return Ok(draft);
         }
-        let mut room = self.messages(&beside);
-        let choice = self.choose(snapshot, &beside, &mut room)?;
+        let clearing = self.clearing(snapshot, &beside)?;
+        let case = Case { composer: self, snapshot, beside: &beside, clearing, temporaries };
+        if let Some(limit) = &self.limit {
+            return limit.fit(case, cache.unwrap_or(&mut ComposerCache::default()));
+        }
+        let choice = case.choose(&mut self.messages(&beside))?;
         let system = self.system_message(snapshot, temporaries.messages);
-        let cuts = cache.map(|cache| &mut cache.cuts);
-        Ok(self.take(snapshot, &beside, system, temporaries, choice, cuts)?)
+        Ok(case.take(system, choice, cache.map(|cache| &mut cache.cuts))?)
     }
 
     /// Drafts most prompts the short way, which cuts nothing.
@@ -470,26 +468,25 @@ impl Composer {
     fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {
         System::choose(self.system.as_ref(), snapshot.system.as_ref(), temporaries)
     }
+}
 
+impl Case<'_> {
     /// Takes what was chosen, and shapes it for the provider.
     fn take(
-        &self,
-        snapshot: &Snapshot,
-        beside: &Beside,
+        self,
         system: System,
-        temporaries: Temporaries<'_>,
         choice: Choice<'_>,
         cuts: Option<&mut Cuts>,
     ) -> Result<Box<Draft>> {
+        let Case { composer, snapshot, temporaries, .. } = self;
         // A processor may decide otherwise the next time, so its copies are not remembered.
-        let remembers = match &self.truncate {
+        let remembers = match &composer.truncate {
             Some(truncate) => !truncate.has_processor(),
-            None => self.clear.is_some(),
+            None => composer.clear.is_some(),
         };
-        let cuts = cuts.filter(|_| remembers);
-        let mut draft = take::take(self, snapshot, beside, system, temporaries, choice, cuts)?;
-        if let Some(provider) = self.provider {
-            shape::shape(self, provider, &snapshot.records, temporaries.messages, &mut draft)?;
+        let mut draft = take::take(self, system, choice, cuts.filter(|_| remembers))?;
+        if let Some(provider) = composer.provider {
+            shape::shape(composer, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }
         Ok(draft.finished())
     }

@@ -194,6 +194,11 @@ impl Message {
         one.into_iter().chain(content).chain(ai.iter().filter_map(AiPart::as_text))
     }
 
+    /// Returns the bytes of all [texts](Self::texts).
+    pub(crate) fn text_bytes(&self) -> usize {
+        self.texts().map(str::len).sum()
+    }
+
     /// Returns all text of this message in one piece: borrowed where there is only one, else joined
     /// without a separator. Empty where there is none.
     #[inline]

@@ -424,15 +424,10 @@ impl PartialEq for Records {
 
 // What is printed goes to logs, which are no place for conversations: positions, roles and numbers.
 
-/// Returns the bytes of text that a message has.
-fn text_bytes(message: &Message) -> usize {
-    message.texts().map(str::len).sum()
-}
-
 impl fmt::Debug for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let message = self.message();
-        write!(f, "{} {} ({} bytes)", self.seq, message.role(), text_bytes(message))
+        write!(f, "{} {} ({} bytes)", self.seq, message.role(), message.text_bytes())
     }
 }
 
@@ -447,7 +442,7 @@ impl fmt::Debug for Snapshot {
         let mut shown = f.debug_struct("Snapshot");
         shown
             .field("positions", &(self.start..self.end))
-            .field("system_bytes", &self.system.as_deref().map(text_bytes))
+            .field("system_bytes", &self.system.as_deref().map(Message::text_bytes))
             .field("records", &self.records)
             .field("unreadable", &self.unreadable)
             .field("incarnation", &self.incarnation);

@@ -8,7 +8,7 @@ mod turns;
 pub use groups::ToolGroups;
 pub(crate) use groups::whole_groups;
 pub(crate) use matches::{Fate, Matches};
-pub(crate) use turns::{Row, last_row};
+pub(crate) use turns::last_question;
 
 use crate::error::{Error, Result};
 use crate::record::{Snapshot, places};

@@ -6,14 +6,13 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
+use super::Case;
 use super::beside::Beside;
 use super::cache::ComposerCache;
 use super::system::System;
-use super::{Composer, Temporaries};
 use crate::composed::{Draft, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
-use crate::record::Snapshot;
 use crate::token::TokenCounter;
 use crate::truncate::Truncate;
 use crate::window::NotReady;
@@ -133,27 +132,15 @@ impl fmt::Debug for Limit {
     }
 }
 
-/// A prompt that is to be drafted.
-#[derive(Clone, Copy)]
-struct Case<'a> {
-    composer: &'a Composer,
-    snapshot: &'a Snapshot,
-    beside: &'a Beside,
-    temporaries: Temporaries<'a>,
-}
-
 impl Limit {
     /// Drafts the prompt that fits.
     pub(super) fn fit(
         &self,
-        composer: &Composer,
-        snapshot: &Snapshot,
-        beside: &Beside,
-        temporaries: Temporaries<'_>,
+        case: Case<'_>,
         cache: &mut ComposerCache,
     ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
-        let case = Case { composer, snapshot, beside, temporaries };
+        let Case { composer, beside, .. } = case;
         let first = self.fit_units(case, cache)?;
         cache.counts.forget_unasked();
         let (needed, mut best) = match first {
@@ -228,19 +215,17 @@ impl Limit {
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, NotReady> {
-        let Case { composer, snapshot, beside, temporaries } = case;
         let ComposerCache { counts, cuts, .. } = cache;
         let mut room = TokenRoom::new(self, case, system, counts, most)?;
-        let choice = composer.choose(snapshot, beside, &mut room)?;
+        let choice = case.choose(&mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut draft =
-            composer.take(snapshot, beside, system.clone(), temporaries, choice, Some(cuts))?;
-        let items = draft.pieces.items(&snapshot.records);
+        let mut draft = case.take(system.clone(), choice, Some(cuts))?;
+        let items = draft.pieces.items(&case.snapshot.records);
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
         draft.report.message_tokens = message_tokens;
-        Ok(if total.saturating_add(temporaries.still_free) <= budget {
+        Ok(if total.saturating_add(case.temporaries.still_free) <= budget {
             Tried::Fits(draft)
         } else {
             Tried::TooMuch { tokens: total, units }

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use super::Composer;
 use super::beside::Beside;
 use super::shape::says_nothing;
+use super::{Case, Composer};
 use crate::composed::Why;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Opens, Provider};
 use crate::record::{Records, Snapshot};
 use crate::window::{
-    Fate, Matches, NotReady, Row, ToolGroups, WindowStart, last_row, more, whole_groups,
+    Fate, Matches, NotReady, ToolGroups, WindowStart, last_question, more, whole_groups,
 };
 
 /// The part of the history that is sent. Places count among the records that were read.
@@ -27,7 +27,7 @@ pub(super) struct Choice<'a> {
     /// result takes along, by their calls.
     pub(super) front: Vec<usize>,
     /// Those of `front` that are questions.
-    pub(super) questions: Row,
+    pub(super) questions: Vec<usize>,
     /// Tool groups, by their calls, and messages in the window that are left out.
     pub(super) omitted: BTreeMap<usize, Why>,
     pub(super) matches: Matches<'a>,
@@ -78,7 +78,7 @@ pub(super) trait Room {
     }
 
     /// Returns how many messages of a question in several pieces are sent.
-    fn pieces(&mut self, records: &Records, row: &[usize]) -> Result<usize>;
+    fn pieces(&mut self, records: &Records, question: &[usize]) -> Result<usize>;
 
     /// Returns whether the room is a budget, which may be full long before the window is.
     fn is_budget(&self) -> bool;
@@ -120,8 +120,8 @@ impl Room for Messages {
         Ok(if is_full && !is_newest { Fit::Ends } else { Fit::Taken })
     }
 
-    fn pieces(&mut self, _: &Records, row: &[usize]) -> Result<usize> {
-        Ok(row.len().min(self.half))
+    fn pieces(&mut self, _: &Records, question: &[usize]) -> Result<usize> {
+        Ok(question.len().min(self.half))
     }
 
     fn is_budget(&self) -> bool {
@@ -133,7 +133,7 @@ impl Room for Messages {
 struct Choosing<'a, 'r> {
     composer: &'a Composer,
     snapshot: &'a Snapshot,
-    beside: &'r Beside,
+    beside: &'a Beside,
     room: &'r mut dyn Room,
     choice: Choice<'a>,
     /// True where tool groups are looked at.
@@ -154,24 +154,20 @@ struct Choosing<'a, 'r> {
     reached: usize,
 }
 
-impl Composer {
+impl<'a> Case<'a> {
     /// Chooses what of the history is sent.
-    pub(super) fn choose<'a>(
-        &'a self,
-        snapshot: &'a Snapshot,
-        beside: &Beside,
-        room: &mut dyn Room,
-    ) -> Result<Choice<'a>, NotReady> {
-        let bound = self.search();
+    pub(super) fn choose(self, room: &mut dyn Room) -> Result<Choice<'a>, NotReady> {
+        let Case { composer, snapshot, beside, .. } = self;
+        let bound = composer.search();
         let have = snapshot.records.len();
-        let (window, unread) = match self.window_start(snapshot, beside, bound) {
+        let (window, unread) = match composer.window_start(snapshot, beside, bound) {
             Ok(window) => (window, None),
             // The window starts before what was read; or, where it counts turns, at the first one
             // that was read or before it. Only what is full by then is settled.
             Err(NotReady::ReadMore(n)) if room.is_budget() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
-                let start = if self.effective_window().is_turns() { turn } else { 0 };
+                let start = if composer.effective_window().is_turns() { turn } else { 0 };
                 (WindowStart { covers: start, start, ended: false }, Some(n))
             }
             Err(stop) => return Err(stop),
@@ -183,12 +179,12 @@ impl Composer {
         }
         let base = (!room.is_budget()).then_some(start);
         Choosing {
-            composer: self,
+            composer,
             snapshot,
             beside,
             room,
             choice,
-            checks: self.checks_groups(),
+            checks: composer.checks_groups(),
             window,
             unread,
             bound,
@@ -198,7 +194,9 @@ impl Composer {
         }
         .run()
     }
+}
 
+impl Composer {
     /// Returns the number of records before the window in which the question and the calls of late
     /// results are looked for.
     pub(super) fn search(&self) -> usize {
@@ -321,15 +319,15 @@ impl<'a> Choosing<'a, '_> {
         if counts_messages && !has_work() {
             return Ok(());
         }
-        let (row, is_whole) = last_row(records, self.searched(), self.choice.start);
-        if row.is_empty() {
+        let (question, is_whole) = last_question(records, self.searched(), self.choice.start);
+        if question.is_empty() {
             return self.missed();
         }
         if !is_whole {
             self.search_before()?;
         }
-        let row = self.newest_pieces(row)?;
-        self.fill(&row)
+        let question = self.newest_pieces(question)?;
+        self.fill(&question)
     }
 
     /// Adds the question of the turn in which the window starts, for a model that wants the user
@@ -345,21 +343,21 @@ impl<'a> Choosing<'a, '_> {
         }
         let next = records.cursor(first).position(|record| record.message().begins_turn());
         let next = next.map(|passed| first + passed);
-        let (row, is_whole) = last_row(records, self.searched(), first);
-        if row.is_empty() {
+        let (question, is_whole) = last_question(records, self.searched(), first);
+        if question.is_empty() {
             self.missed()?;
         } else {
             if !is_whole {
                 self.search_before()?;
             }
-            let row = self.newest_pieces(row)?;
-            let asked = row.last().copied().unwrap_or(0);
+            let question = self.newest_pieces(question)?;
+            let asked = question.last().copied().unwrap_or(0);
             let asked_before = self.choice.questions.clone();
             // The newest question stays too, where the window holds it.
             let mut newest = records.messages().rev().take(records.len() - self.choice.start);
             let newest = newest.position(Message::begins_turn).map(|i| records.len() - 1 - i);
             let newest = newest.filter(|_| asked_before.is_empty());
-            let questions = row.iter().chain(&asked_before).copied().chain(newest);
+            let questions = question.iter().chain(&asked_before).copied().chain(newest);
             self.fill(&questions.collect::<Vec<_>>())?;
             let turn = asked + 1..next.unwrap_or(records.len());
             if self.sent_units().any(|unit| turn.contains(&unit.head)) {
@@ -455,9 +453,9 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Returns the newest messages of a question in several pieces, as far as there is room.
-    fn newest_pieces(&mut self, mut row: Row) -> Result<Row> {
-        let pieces = self.room.pieces(&self.snapshot.records, &row)?;
-        Ok(row.split_off(row.len() - pieces))
+    fn newest_pieces(&mut self, mut question: Vec<usize>) -> Result<Vec<usize>> {
+        let pieces = self.room.pieces(&self.snapshot.records, &question)?;
+        Ok(question.split_off(question.len() - pieces))
     }
 
     fn base(&self) -> usize {

@@ -14,13 +14,13 @@ use super::counts::Form;
 use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
-use super::{Composer, Cuts, Temporaries};
-use crate::composed::{Cleared, Draft, Gap, LeftOut, Origin, SystemSource, Truncated, Why};
+use super::{Case, Composer, Cuts};
+use crate::composed::{Draft, LeftOut, Origin, SystemSource, Why};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
-use crate::truncate::{Cutting, Truncate};
-use crate::window::{Fate, Row, last_row};
+use crate::truncate::Truncate;
+use crate::window::{Fate, last_question};
 use groups::LastGroup;
 pub(super) use groups::no_result;
 
@@ -45,7 +45,7 @@ struct Taking<'a> {
     /// In a turn that has gone on behind its temporaries: the places where they stand for good.
     halted: Option<Halt>,
     /// The places of the question that is not cut.
-    spared: Row,
+    spared: Vec<usize>,
     /// The number of records from before the window that are sent, or dropped.
     earlier: u64,
     /// The group that was sent last, while nothing stands behind it: its missing results may yet be
@@ -72,18 +72,14 @@ struct Member<'a> {
 
 /// Takes the system message, what was chosen of the history, and the temporaries.
 pub(super) fn take<'a>(
-    composer: &'a Composer,
-    snapshot: &'a Snapshot,
-    beside: &'a Beside,
+    case: Case<'a>,
     system: System,
-    temporaries: Temporaries<'a>,
     choice: Choice<'a>,
     cuts: Option<&'a mut Cuts>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(composer, snapshot, beside, system, choice, cuts);
-    taking.clearing = temporaries.clearing;
-    taking.history(temporaries.before)?;
-    taking.temporaries(temporaries.messages)?;
+    let mut taking = Taking::new(case, system, choice, cuts);
+    taking.history(case.temporaries.before)?;
+    taking.temporaries(case.temporaries.messages)?;
     if let Some(cuts) = taking.cuts {
         cuts.end();
     }
@@ -92,13 +88,12 @@ pub(super) fn take<'a>(
 
 impl<'a> Taking<'a> {
     fn new(
-        composer: &'a Composer,
-        snapshot: &'a Snapshot,
-        beside: &'a Beside,
+        case: Case<'a>,
         system: System,
         choice: Choice<'a>,
         mut cuts: Option<&'a mut Cuts>,
     ) -> Self {
+        let Case { composer, snapshot, beside, clearing, .. } = case;
         if let Some(cuts) = &mut cuts {
             cuts.begin();
         }
@@ -106,7 +101,8 @@ impl<'a> Taking<'a> {
         let history_at = draft.pieces.len();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         let have = snapshot.records.len();
-        let question = if spares { last_row(&snapshot.records, 0, have).0 } else { Row::new() };
+        let question =
+            if spares { last_question(&snapshot.records, 0, have).0 } else { Vec::new() };
         Self {
             composer,
             snapshot,
@@ -114,7 +110,7 @@ impl<'a> Taking<'a> {
             has_summed: beside.summary.is_none(),
             passed: Vec::new(),
             choice,
-            clearing: Clearing::none(),
+            clearing,
             cuts,
             draft,
             history_at,
@@ -333,23 +329,10 @@ impl<'a> Taking<'a> {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
         }
-        let (seq, message) = (record.seq(), record.message());
-        let (role, from) = (message.role(), text_bytes(message));
         let copy = match self.composer.verdict(&self.clearing, &record, form)? {
             Sent::AsItIs => None,
+            Sent::Copy(copy, change) => Some((copy, change)),
             Sent::Nothing => return Ok(None),
-            Sent::Cut(copy, cutting) => {
-                let to = text_bytes(&copy);
-                let gap = cutting.map(|Cutting { head, marker }| {
-                    let (text, at) = (head.piece, head.byte);
-                    Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
-                });
-                Some((copy, Change::Cut(Truncated { seq, role, from, to, gap })))
-            }
-            Sent::Cleared(copy) => {
-                let to = text_bytes(&copy);
-                Some((copy, Change::Cleared(Cleared { seq, role, from, to })))
-            }
         };
         if let (Some((copy, change)), Some(cuts), true) = (&copy, &mut self.cuts, remembers) {
             cuts.keep(&record, form.cleared, copy, *change);
@@ -381,10 +364,6 @@ impl<'a> Taking<'a> {
         let (seq, role) = (record.seq(), record.message().role());
         self.draft.report.left_out.push(LeftOut { seq, role, why });
     }
-}
-
-fn text_bytes(message: &Message) -> usize {
-    message.texts().map(str::len).sum()
 }
 
 impl Draft {

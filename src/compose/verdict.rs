@@ -5,6 +5,8 @@ use std::sync::Arc;
 use super::Composer;
 use super::clear::{Clearing, What};
 use super::counts::Form;
+use super::cuts::Change;
+use crate::composed::{Cleared, Gap, Truncated};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
@@ -13,10 +15,8 @@ use crate::truncate::{Cutting, Truncate, Verdict};
 /// What is sent for a record.
 pub(super) enum Sent {
     AsItIs,
-    /// A copy that is shortened, with the place of the cut, or that the processor made.
-    Cut(Arc<Message>, Option<Cutting>),
-    /// A copy in which something is cleared, and the rest may be cut.
-    Cleared(Arc<Message>),
+    /// A copy that is shortened, that the processor made, or in which something is cleared.
+    Copy(Arc<Message>, Change),
     /// The processor dropped it.
     Nothing,
 }
@@ -37,7 +37,7 @@ impl Composer {
         let Some(what) = form.cleared else {
             return Ok(match judge(record.message())? {
                 (Verdict::Keep, _) => Sent::AsItIs,
-                (Verdict::Replace(copy), cutting) => Sent::Cut(Arc::new(copy), cutting),
+                (Verdict::Replace(copy), cutting) => cut(record, copy, cutting),
                 (Verdict::Drop, _) => Sent::Nothing,
             });
         };
@@ -46,12 +46,30 @@ impl Composer {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
             let drops = truncate.is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;
-            return Ok(if drops { Sent::Nothing } else { Sent::Cleared(copy) });
+            return Ok(if drops { Sent::Nothing } else { cleared(record, copy) });
         }
         Ok(match judge(&copy)?.0 {
-            Verdict::Keep => Sent::Cleared(copy),
-            Verdict::Replace(copy) => Sent::Cleared(Arc::new(copy)),
+            Verdict::Keep => cleared(record, copy),
+            Verdict::Replace(copy) => cleared(record, Arc::new(copy)),
             Verdict::Drop => Sent::Nothing,
         })
     }
+}
+
+/// Sends a copy that is shortened, with the place of the cut, or that the processor made.
+fn cut(record: &Record<'_>, copy: Message, cutting: Option<Cutting>) -> Sent {
+    let (seq, role) = (record.seq(), record.message().role());
+    let (from, to) = (record.message().text_bytes(), copy.text_bytes());
+    let gap = cutting.map(|Cutting { head, marker }| {
+        let (text, at) = (head.piece, head.byte);
+        Gap { text, at, marker, left_out: (from + marker).saturating_sub(to) }
+    });
+    Sent::Copy(Arc::new(copy), Change::Cut(Truncated { seq, role, from, to, gap }))
+}
+
+/// Sends a copy in which something is cleared, and the rest may be cut.
+fn cleared(record: &Record<'_>, copy: Arc<Message>) -> Sent {
+    let (seq, role) = (record.seq(), record.message().role());
+    let (from, to) = (record.message().text_bytes(), copy.text_bytes());
+    Sent::Copy(copy, Change::Cleared(Cleared { seq, role, from, to }))
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::message::{Message, Part, ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
-use crate::window::{Matches, last_row};
+use crate::window::{Matches, last_question};
 
 /// The messages that are due to be summarised.
 ///
@@ -228,8 +228,8 @@ fn boundary(
         return Ok(Boundary::TooLittle);
     }
     // The newest question stays, and so does whatever may still be answered.
-    let (row, _) = last_row(records, 0, records.len());
-    let question = row.first().copied().filter(|_| !asked_later).unwrap_or(records.len());
+    let (question, _) = last_question(records, 0, records.len());
+    let question = question.first().copied().filter(|_| !asked_later).unwrap_or(records.len());
     let matches = Matches::among(records, 0);
     let stands_in = |place: usize| {
         let result = records.get(place).and_then(|record| record.message().as_tool());

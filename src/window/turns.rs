@@ -5,66 +5,63 @@ use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, Snapshot, places};
 
-/// The user messages that begin a turn: their places, in order.
-///
-/// They stand in a row where nothing was answered between them.
-pub(crate) type Row = Vec<usize>;
-
-/// The beginnings of turns, from the newest back.
-struct Rows<'a, I> {
+/// The questions that begin turns, from the newest back.
+struct Questions<I> {
     /// The records before this place are yet to come.
     place: usize,
     messages: I,
-    row: &'a mut Row,
+    /// The question that was taken last: the places of its messages, in order.
+    question: Vec<usize>,
 }
 
-impl<'a, I: Iterator<Item = &'a Message>> Rows<'_, I> {
-    /// Takes the next row; false where the records end before it does.
+impl<'a, I: Iterator<Item = &'a Message>> Questions<I> {
+    /// Takes the next question: user messages with no answer between them. False where the records
+    /// end before it does.
     fn next(&mut self) -> bool {
-        self.row.clear();
+        self.question.clear();
         for message in self.messages.by_ref() {
             self.place -= 1;
             if message.begins_turn() {
-                self.row.push(self.place);
-            } else if message.as_ai().is_some() && !self.row.is_empty() {
-                self.row.reverse();
+                self.question.push(self.place);
+            } else if message.as_ai().is_some() && !self.question.is_empty() {
+                self.question.reverse();
                 return true;
             }
         }
-        self.row.reverse();
+        self.question.reverse();
         false
     }
 }
 
-/// Returns the newest row among the records from the place `from` up to `before`, and whether it is
-/// known to be whole: an answer stands before it.
-pub(crate) fn last_row(records: &Records, from: usize, before: usize) -> (Row, bool) {
-    let mut row = Row::new();
+/// Returns the places of the newest question among the records from the place `from` up to
+/// `before`, and whether it is known to be whole: an answer stands before it.
+pub(crate) fn last_question(records: &Records, from: usize, before: usize) -> (Vec<usize>, bool) {
     let messages = records.messages().rev().skip(records.len() - before).take(before - from);
-    let is_whole = Rows { place: before, messages, row: &mut row }.next();
-    (row, is_whole)
+    let mut questions = Questions { place: before, messages, question: Vec::new() };
+    let is_whole = questions.next();
+    (questions.question, is_whole)
 }
 
 /// Returns the place where the last `n` turns begin.
 pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<WindowStart, NotReady> {
     let Snapshot { records, .. } = snapshot;
-    let mut row = Row::new();
-    let mut rows = Rows { place: records.len(), messages: records.messages().rev(), row: &mut row };
+    let messages = records.messages().rev();
+    let mut questions = Questions { place: records.len(), messages, question: Vec::new() };
     for i in 1..=n {
-        if rows.next() {
+        if questions.next() {
             continue;
         }
         if !snapshot.is_complete() {
             return Err(NotReady::ReadMore(more(records.len())));
         }
-        if i == 1 && rows.row.is_empty() {
+        if i == 1 && questions.question.is_empty() {
             return Ok(WindowStart::at(nth_newest_unit(records, n)));
         }
-        if i < n || rows.row.is_empty() {
+        if i < n || questions.question.is_empty() {
             return Ok(WindowStart::at(0)); // there are no more turns
         }
     }
-    let start = row.first().copied().unwrap_or(0);
+    let start = questions.question.first().copied().unwrap_or(0);
     let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
         Ok(WindowStart::at(start))

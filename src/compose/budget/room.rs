@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use super::{Case, Limit};
+use super::Limit;
 use crate::compose::choose::{Fit, Messages, Room, Unit};
 use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
 use crate::compose::system::System;
 use crate::compose::take::no_result;
 use crate::compose::verdict::Sent;
-use crate::compose::{Composer, Temporaries};
+use crate::compose::{Case, Composer, Temporaries};
 use crate::composed::{Item, Origin, Tokens};
 use crate::error::Result;
 use crate::message::Message;
 use crate::pins::Pinned;
 use crate::record::{Record, Records, Snapshot};
 use crate::truncate::Truncate;
-use crate::window::{Matches, Row, last_row};
+use crate::window::{Matches, last_question};
 
 /// The room that a budget leaves for the history.
 pub(super) struct TokenRoom<'a> {
@@ -39,7 +39,7 @@ pub(super) struct TokenRoom<'a> {
     newest: usize,
     /// The newest turn's question, which is never left out, and the places of what is not cut.
     question: Option<usize>,
-    spared: Row,
+    spared: Vec<usize>,
     /// A window that counts messages holds too.
     messages: Messages,
     /// The most units that may be taken.
@@ -70,14 +70,13 @@ impl<'a> TokenRoom<'a> {
         counts: &'a mut Counts,
         most: usize,
     ) -> Result<Self> {
-        let Case { composer, snapshot, beside, temporaries } = case;
+        let Case { composer, snapshot, beside, clearing, temporaries } = case;
         let counter = &*limit.counter;
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
         let tools = tools.map_or(Ok(0), |tools| counts.tools(tools, counter))?;
-        let Temporaries { messages: temporaries, kept_free, still_free, clearing, .. } =
-            temporaries;
+        let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
@@ -93,8 +92,8 @@ impl<'a> TokenRoom<'a> {
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
         let records = &snapshot.records;
-        let (row, _) = last_row(records, 0, records.len());
-        let question = row.last().copied();
+        let (asked, _) = last_question(records, 0, records.len());
+        let question = asked.last().copied();
         let spares = composer.truncate.as_ref().is_some_and(Truncate::spares_question);
         let mut room = Self {
             limit,
@@ -109,7 +108,7 @@ impl<'a> TokenRoom<'a> {
             left: available.saturating_sub(fixed),
             newest: 0,
             question,
-            spared: if spares { row } else { Row::new() },
+            spared: if spares { asked } else { Vec::new() },
             messages: composer.messages(beside),
             most,
             taken: Taken::default(),
@@ -267,7 +266,7 @@ impl<'a> TokenRoom<'a> {
         let (composer, clearing, counter) = (self.composer, self.clearing, &*self.limit.counter);
         move || match composer.verdict(&clearing, &record, form)? {
             Sent::AsItIs => counter.count(record.message()),
-            Sent::Cut(copy, _) | Sent::Cleared(copy) => counter.count(&copy),
+            Sent::Copy(copy, _) => counter.count(&copy),
             Sent::Nothing => Ok(0),
         }
     }
@@ -357,10 +356,10 @@ impl Room for TokenRoom<'_> {
         place.map_or(end, |(_, place)| place)
     }
 
-    fn pieces(&mut self, records: &Records, row: &[usize]) -> Result<usize> {
-        let most = self.messages.pieces(records, row)?;
+    fn pieces(&mut self, records: &Records, question: &[usize]) -> Result<usize> {
+        let most = self.messages.pieces(records, question)?;
         let mut sum = 0_usize;
-        for (i, place) in row.iter().rev().take(most).enumerate() {
+        for (i, place) in question.iter().rev().take(most).enumerate() {
             sum = sum.saturating_add(self.record(records, *place)?);
             let beside = sum.saturating_add(self.newest);
             if i > 0 && (sum > self.whole / 2 || beside > self.left) {
