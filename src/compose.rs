@@ -122,7 +122,7 @@ struct Case<'a> {
     snapshot: &'a Snapshot,
     /// Pins and the summary, which are sent beside the window.
     beside: &'a Beside,
-    /// What is cleared of the history.
+    /// The rule by which the history is cleared, where it is.
     clearing: Clearing<'a>,
     temporaries: Temporaries<'a>,
 }
@@ -426,18 +426,21 @@ impl Composer {
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        let beside = self.beside(snapshot)?;
+        // Most prompts ask for none of it, and go the short way.
+        let beside = if self.reads_slots() { Some(self.beside(snapshot)?) } else { None };
         if self.limit.is_none()
             && temporaries.messages.is_empty()
-            && beside.is_empty()
+            && beside.as_ref().is_none_or(Beside::is_empty)
             && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
             return Ok(draft);
         }
+        let beside = beside.unwrap_or_default();
         let clearing = self.clearing(snapshot, &beside)?;
         let case = Case { composer: self, snapshot, beside: &beside, clearing, temporaries };
         if let Some(limit) = &self.limit {
-            return limit.fit(case, cache.unwrap_or(&mut ComposerCache::default()));
+            let mut nothing = ComposerCache::default();
+            return limit.fit(case, cache.unwrap_or(&mut nothing));
         }
         let choice = case.choose(&mut self.messages(&beside))?;
         let system = self.system_message(snapshot, temporaries.messages);

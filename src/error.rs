@@ -28,7 +28,7 @@ struct Repr {
     remains: Option<Remains>,
 }
 
-/// What is left of a turn that failed: [`Error::remains`].
+/// The rest of a turn that failed: [`Error::remains`].
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -106,7 +106,7 @@ pub enum ErrorKind {
         /// The HTTP status that the body names, whatever the response itself had: only a transport
         /// knows that, and says it here.
         status: Option<u16>,
-        /// Whether the same request may be answered later: the provider is overloaded or failed, a
+        /// True where the same request may be answered later: the provider is overloaded or failed, a
         /// limit of the rate is reached, the model wrote a call that could not be read.
         retryable: bool,
     },
@@ -117,7 +117,7 @@ pub enum ErrorKind {
     /// A model's server could not be reached, or nothing of an answer came: the connection broke,
     /// or the time was up.
     Unanswered {
-        /// Whether the server may have had the request: then it may have answered it, and charged
+        /// True where the server may have had the request: then it may have answered it, and charged
         /// for it.
         sent: bool,
     },
@@ -137,7 +137,7 @@ pub enum ErrorKind {
     Adopted,
     /// There is such a conversation already. Nothing was changed.
     Exists,
-    /// What the wire format in question can't express, or what the memory or store does not do; the
+    /// The wire format in question can't express it, or the memory or store does not do it; the
     /// error then names the method that is to be written for it. Nothing was changed.
     Unsupported,
     /// The place where the memory is kept failed, or could not be reached. The operation changed

@@ -134,7 +134,8 @@ impl<C: Candidates + ?Sized> Candidates for Arc<C> {
     }
 }
 
-/// What was found already, for this question alone: by an async search, before the prompt is built.
+/// Candidates that were found already, for this question alone: by an async search, before the
+/// prompt is built.
 #[deny(clippy::missing_trait_methods)]
 impl Candidates for Vec<Candidate> {
     fn candidates(&self, _: &MemoryId, _: &str, _: usize) -> Result<Vec<Candidate>> {
@@ -147,7 +148,7 @@ impl Candidates for Vec<Candidate> {
 pub struct Candidate {
     /// Its position.
     pub seq: u64,
-    /// How well it fits, from 0 to 1. The best hit by words counts 1; where both find a message,
+    /// Its fit, from 0 to 1. The best hit by words counts 1; where both find a message,
     /// the sum decides. One that is offered twice counts as it fits best.
     pub fit: f32,
 }

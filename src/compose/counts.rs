@@ -49,7 +49,7 @@ struct Counted {
 pub(super) struct Form {
     /// True where it is not cut, though others of its length are.
     pub(super) whole: bool,
-    /// What of it is cleared.
+    /// The part of it that is cleared.
     pub(super) cleared: Option<What>,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct CutCopy {
     record: Mark,
     pub(super) copy: Arc<Message>,
     pub(super) change: Change,
-    /// What of it is cleared.
+    /// The part of it that is cleared.
     cleared: Option<What>,
     /// True where the prompt that is being composed has asked for it.
     asked: bool,

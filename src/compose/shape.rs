@@ -93,7 +93,8 @@ pub(super) fn shape(
         }
         has_system |= item.borrowed().is_system();
         let item = item.shared();
-        let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
+        let copy = if trimmed == Some(i) { blank::trimmed(item.message()) } else { None };
+        let item = shaping.replaced(item, copy, How::Trimmed)?;
         shaping.take(item)?;
     }
     if durable >= pieces.len() && unsettled.is_none() {
@@ -123,9 +124,12 @@ impl<'a> Shaping<'a> {
         }
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
-        let item = self.with_ids(item)?;
-        let item = self.with_names(item)?;
-        let item = self.with_arguments(item)?;
+        let copy = self.ids.renamed(item.message());
+        let item = self.replaced(item, copy, How::CallIds)?;
+        let copy = names::renamed(item.message(), self.rules.tool_names);
+        let item = self.replaced(item, copy, How::ToolNames)?;
+        let copy = arguments::readable(item.message(), &self.rules);
+        let item = self.replaced(item, copy, How::Arguments)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
             Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
@@ -281,30 +285,10 @@ impl<'a> Shaping<'a> {
         report.sent -= 1;
     }
 
-    /// Returns the message with arguments that can be read again.
-    fn with_arguments(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        if !self.rules.parses_arguments {
-            return Ok(item);
-        }
-        let copy = item.message().as_ai().and_then(arguments::readable);
+    /// Returns this copy in the place of a message, where there is one, and reports it.
+    fn replaced(&mut self, item: Item<'a>, copy: Option<Message>, how: How) -> Result<Item<'a>> {
         let Some(copy) = copy else { return Ok(item) };
-        self.adapt(&item, How::Arguments)?;
-        Ok(changed(&item, copy.into()))
-    }
-
-    /// Returns the message with call ids that the provider takes.
-    fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
-        self.adapt(&item, How::CallIds)?;
-        Ok(changed(&item, copy))
-    }
-
-    /// Returns the message with names of tools that the provider takes.
-    fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
-            return Ok(item);
-        };
-        self.adapt(&item, How::ToolNames)?;
+        self.adapt(&item, how)?;
         Ok(changed(&item, copy))
     }
 

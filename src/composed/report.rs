@@ -141,7 +141,7 @@ pub enum NothingRecalled {
     NoQuestion,
     /// No message that is not sent anyway fits the question well enough.
     NothingFits,
-    /// What fits is longer than the window leaves of the budget, or than recall may send: see
+    /// All that fits is longer than the window leaves of the budget, or than recall may send: see
     /// [`Recall::keep_free`](crate::Recall::keep_free).
     NoRoom,
     /// The window would have had to give something up for it.

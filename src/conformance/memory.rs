@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use super::Fixture;
-use super::model::{self, Model};
+use super::model;
 use super::support::{Done, ID, append, holds, hostile_ids, hostile_texts, later, numbered, rows};
 use crate::error::ErrorKind;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
@@ -629,19 +629,6 @@ pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
 
 /// Whatever is done, in whatever order: a memory is a list.
 pub fn any_list_of_operations_gives_what_a_list_gives<F: Fixture>(fixture: &F) {
-    let case = AtomicU64::new(0);
-    model::try_all::<F, _>(
-        "any_list_of_operations_gives_what_a_list_gives",
-        &proptest::collection::vec(model::op(), 0..40),
-        |ops| {
-            let case = case.fetch_add(1, Ordering::Relaxed);
-            let memory: Arc<dyn ChatMemory> = fixture.memory(&format!("{ID}:{case}"));
-            model::fresh(&*memory);
-            let mut list = Model::default();
-            for op in ops {
-                list.step(&*memory, op, false)?;
-            }
-            list.compare_all(&*memory)
-        },
-    );
+    let law = "any_list_of_operations_gives_what_a_list_gives";
+    model::try_lists(law, fixture, model::op(), |list, memory| list.compare_all(memory));
 }

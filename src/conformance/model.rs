@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
-use super::support::rows;
+use super::support::{ID, rows};
 use super::{Fixture, setting};
 use crate::error::ErrorKind;
 use crate::memory::{self, Append, ChatMemory, ChatMemoryExt, Read};
@@ -407,8 +408,24 @@ pub(super) fn try_all<F: Fixture, S: Strategy>(
     }
 }
 
-/// Begins a case with a conversation that no other case has touched.
+/// Tries lists of operations, each on a conversation that no other one has touched, and compares
+/// what they give with what the model gives.
 #[track_caller]
-pub(super) fn fresh(memory: &dyn ChatMemory) {
-    assert_eq!(memory.next_position().expect("a read succeeds"), 0);
+pub(super) fn try_lists<F: Fixture>(
+    law: &str,
+    fixture: &F,
+    op: impl Strategy<Value = Op>,
+    compare: impl Fn(&Model, &dyn ChatMemory) -> Result<(), TestCaseError>,
+) {
+    let case = AtomicU64::new(0);
+    try_all::<F, _>(law, &proptest::collection::vec(op, 0..40), |ops| {
+        let case = case.fetch_add(1, Ordering::Relaxed);
+        let memory = fixture.memory(&format!("{ID}:{case}"));
+        assert_eq!(memory.next_position().expect("a read succeeds"), 0);
+        let mut list = Model::default();
+        for op in ops {
+            list.step(&*memory, op, false)?;
+        }
+        compare(&list, &*memory)
+    });
 }

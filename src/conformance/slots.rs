@@ -1,13 +1,13 @@
 //! The laws of slots, of single records, and of what an append may expect beside the end.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::Duration;
 
 use super::Fixture;
-use super::model::{self, Model};
+use super::model;
 use super::support::{Done, ID, append, holds, hostile_names, no_names, numbered, rows, untouched};
 use crate::error::ErrorKind;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
@@ -515,20 +515,9 @@ pub fn an_incarnation_stays_while_the_conversation_exists<F: Fixture>(fixture: &
 /// Whatever is done, in whatever order: slots are a map, ids a list, and single records those of
 /// the list.
 pub fn any_list_of_changes_gives_what_a_map_gives<F: Fixture>(fixture: &F) {
-    let case = AtomicU64::new(0);
-    model::try_all::<F, _>(
-        "any_list_of_changes_gives_what_a_map_gives",
-        &proptest::collection::vec(model::change(), 0..40),
-        |ops| {
-            let case = case.fetch_add(1, Ordering::Relaxed);
-            let memory: Arc<dyn ChatMemory> = fixture.memory(&format!("{ID}:{case}"));
-            model::fresh(&*memory);
-            let mut list = Model::default();
-            for op in ops {
-                list.step(&*memory, op, false)?;
-            }
-            list.compare_all(&*memory)?;
-            list.compare_slots(&*memory)
-        },
-    );
+    let law = "any_list_of_changes_gives_what_a_map_gives";
+    model::try_lists(law, fixture, model::change(), |list, memory| {
+        list.compare_all(memory)?;
+        list.compare_slots(memory)
+    });
 }

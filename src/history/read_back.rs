@@ -20,7 +20,7 @@ pub struct ReadBack {
     piece: usize,
 }
 
-/// What a model asks for.
+/// The piece that a model asks for.
 #[derive(Clone, Copy)]
 struct Asked {
     message: u64,

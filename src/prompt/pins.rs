@@ -66,7 +66,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 }
 
-/// What is to be done to the pins of a conversation.
+/// A change to the pins of a conversation.
 #[derive(Clone, Copy)]
 pub(super) enum Change {
     Pin(u64),

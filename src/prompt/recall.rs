@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{MemoryPrompt, whole};
+use super::MemoryPrompt;
+use super::reading::whole;
 use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Prompt, Why};
 use crate::error::Result;

@@ -22,7 +22,7 @@ pub(super) struct Line {
 /// Lines of which either all are quoted or none.
 pub(super) type Unit = Vec<Line>;
 
-/// What is quoted so far.
+/// The quotes so far.
 pub(super) struct Quotes {
     room: Space,
     lines: BTreeMap<u64, (Option<u64>, String)>,

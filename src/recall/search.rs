@@ -73,7 +73,7 @@ pub(crate) struct Search<'a> {
     told: Told,
 }
 
-/// What a search tells of itself when it is done.
+/// The words of a search about itself, when it is done.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     /// The reason why it found nothing.

@@ -125,7 +125,7 @@ fn shortened(text: &str) -> Cow<'_, str> {
 /// The most characters of one text in a transcript.
 const MOST: usize = 8_000;
 
-/// What a look at a conversation has shown.
+/// The outcome of a look at a conversation.
 pub(crate) enum Looked {
     /// Nothing is due.
     Nothing,

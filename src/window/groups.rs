@@ -41,7 +41,7 @@ pub enum ToolGroups {
     /// an error result that says that none was recorded. The report tells.
     #[default]
     Repair,
-    /// Where something would be repaired, the build fails: an error of kind
+    /// A build that would repair something fails: an error of kind
     /// [`ToolGroup`](crate::ErrorKind::ToolGroup) that names the message. Where a
     /// [`Provider`](crate::Provider) is named, what it refuses is an error too.
     #[doc(alias = "Strict")]

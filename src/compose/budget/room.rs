@@ -23,7 +23,7 @@ pub(super) struct TokenRoom<'a> {
     limit: &'a Limit,
     composer: &'a Composer,
     snapshot: &'a Snapshot,
-    /// What is always sent, and paid for before anything else.
+    /// The pins, which are always sent, and paid for before anything else.
     pinned: &'a Pinned,
     temporaries: &'a [Arc<Message>],
     clearing: Clearing<'a>,

@@ -2,23 +2,24 @@
 
 use serde::de::IgnoredAny;
 
-use crate::message::{AiMessage, AiPart, Attributes, Body, ToolCall};
+use crate::message::{Attributes, Message, ToolCall};
+use crate::provider::Row;
 
 /// Returns the answer with arguments that are JSON objects, or `None` where they are.
 ///
 /// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
 /// model sees what it wrote: `{"arguments": ".."}`.
-pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
+pub(super) fn readable(message: &Message, rules: &Row) -> Option<Message> {
+    let ai = message.as_ai().filter(|_| rules.parses_arguments)?;
     if ai.tool_calls().all(is_readable) {
         return None;
     }
-    let parts = ai.parts().iter().map(|part| match part {
-        AiPart::ToolCall(call) if !is_readable(call) => {
-            AiPart::ToolCall(ToolCall { arguments: stopgap(&call.arguments), ..call.clone() })
+    let copy = ai.with_calls(|call| {
+        if !is_readable(call) {
+            call.arguments = stopgap(&call.arguments);
         }
-        other => other.clone(),
     });
-    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+    Some(copy.into())
 }
 
 fn is_readable(call: &ToolCall) -> bool {
@@ -28,7 +29,7 @@ fn is_readable(call: &ToolCall) -> bool {
     json.is_empty() || is_free_text(&call.extra) || is_object()
 }
 
-/// Whether it is a call of a tool that takes text and no JSON.
+/// Returns whether it is a call of a tool that takes text and no JSON.
 fn is_free_text(extra: &Attributes) -> bool {
     let kind = |format: &str| extra.get(format)?.get("type")?.as_str();
     kind("openai") == Some("custom") || kind("responses") == Some("custom_tool_call")

@@ -67,10 +67,10 @@ pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
 /// calls.
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
-    let body = match &ai.body {
+    let parts = match &ai.body {
         Body::Text(text) => {
             let end = text.trim_end();
-            (end.len() < text.len()).then(|| Body::Text(end.to_owned()))?
+            (end.len() < text.len()).then(|| vec![end.into()])?
         }
         Body::Parts(parts) => {
             let at = parts.iter().rposition(|part| matches!(part, AiPart::Content(_)))?;
@@ -82,10 +82,10 @@ pub(super) fn trimmed(message: &Message) -> Option<Message> {
             let mut parts = parts.to_vec();
             let cut = TextPart { text: end.to_owned(), extra: last.extra.clone() };
             *parts.get_mut(at)? = AiPart::Content(Part::Text(cut));
-            Body::normal(parts)
+            parts
         }
     };
-    Some(AiMessage { body, details: ai.details.clone() }.into())
+    Some(ai.with_parts(parts).into())
 }
 
 fn checked_content(
@@ -136,10 +136,7 @@ fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
     match how {
         _ if kept.is_empty() => Checked::Nothing,
         None => Checked::Fine,
-        Some(how) => {
-            let body = Body::normal(kept.into_iter().cloned().collect());
-            Checked::Without(Message::Ai(AiMessage { body, details: ai.details.clone() }), how)
-        }
+        Some(how) => Checked::Without(ai.with_parts(kept.into_iter().cloned()).into(), how),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Last, Shaping, blank, changed, is_temporary, join, split};
+use super::{Last, Shaping, blank, is_temporary, join, split};
 use crate::composed::{Adapted, How, Item, Origin, Pieces};
 use crate::error::Result;
 use crate::message::{Message, Role};
@@ -62,12 +62,6 @@ impl<'a> Shaping<'a> {
     fn as_user(&mut self, system: &Item<'_>) -> Message {
         self.draft.report.system_joined = true;
         Message::user(system.message().text().into_owned())
-    }
-
-    pub(super) fn trim(&mut self, item: Item<'a>) -> Result<Item<'a>> {
-        let Some(copy) = blank::trimmed(item.message()) else { return Ok(item) };
-        self.adapt(&item, How::Trimmed)?;
-        Ok(changed(&item, copy))
     }
 
     /// Puts a user message behind an answer that the provider would not continue, but refuse.

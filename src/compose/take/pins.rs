@@ -1,5 +1,5 @@
-//! What is sent before the window: pinned messages that it has passed, in the order of their
-//! positions, and the summary where those stand that it covers.
+//! Pinned messages that the window has passed are sent before it, in the order of their positions,
+//! and the summary where those stand that it covers.
 
 use std::sync::Arc;
 
