@@ -22,7 +22,7 @@ use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
 pub(crate) use extra::Extra;
 pub(crate) use few::Few;
-pub(crate) use run::{Cell, Cells, Entry, MAX_BYTES, Run};
+pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
 pub use slot::Slot;
 pub use stamp::{Incarnation, SlotVersion};
 
@@ -32,7 +32,7 @@ pub use stamp::{Incarnation, SlotVersion};
 #[derive(Clone, Copy)]
 pub struct Record<'a> {
     seq: u64,
-    entry: &'a Entry,
+    cell: &'a Cell,
     run: &'a Run,
 }
 
@@ -85,7 +85,7 @@ impl<'a> Record<'a> {
 
     /// Returns the message.
     pub fn message(&self) -> &'a Message {
-        &self.entry.message
+        &self.cell.message
     }
 
     /// Returns the time when the message was appended, to the millisecond.
@@ -95,23 +95,23 @@ impl<'a> Record<'a> {
 
     /// Returns the time of append in milliseconds since 1970.
     pub(crate) fn millis(&self) -> u64 {
-        self.entry.at
+        self.cell.at
     }
 
     /// Returns whether this is the record behind `mark`: the same one, not an equal one.
     pub(crate) fn is(&self, mark: &Mark) -> bool {
-        let (cells, cell) = self.cell();
-        mark.cell == cell && std::ptr::addr_eq(mark.cells.as_ptr(), Arc::as_ptr(cells))
+        let (cells, place) = self.lies();
+        mark.place == place && std::ptr::addr_eq(mark.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
     /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
     pub(crate) fn mark(self) -> Mark {
-        let (cells, cell) = self.cell();
-        Mark { cells: Arc::downgrade(cells), cell }
+        let (cells, place) = self.lies();
+        Mark { cells: Arc::downgrade(cells), place }
     }
 
     /// Returns the cells among which it lies, and where.
-    fn cell(&self) -> (&'a Cells, usize) {
+    fn lies(&self) -> (&'a Cells, usize) {
         (&self.run.cells, self.run.from + places(self.seq - self.run.seq))
     }
 }
@@ -119,8 +119,8 @@ impl<'a> Record<'a> {
 /// The identity of a record. As long as it is held, the address of its cells is used for nothing
 /// else, though the messages may be gone.
 pub(crate) struct Mark {
-    cells: Weak<[Cell]>,
-    cell: usize,
+    cells: Weak<[OnceLock<Cell>]>,
+    place: usize,
 }
 
 impl Records {
@@ -151,7 +151,7 @@ impl Records {
             let cells: Cells = rows
                 .by_ref()
                 .take(n)
-                .map(|(_, at, message)| OnceLock::from(Entry { at: millis(at), message }))
+                .map(|(_, at, message)| OnceLock::from(Cell { at: millis(at), message }))
                 .collect();
             for (from, seq) in seqs.into_iter().enumerate() {
                 match records.runs.last_mut() {

@@ -2,12 +2,12 @@
 
 use std::iter::FusedIterator;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::{fmt, mem};
 
 use super::Origin;
 use crate::message::Message;
-use crate::record::{Cell, Cursor, Few, Record, Records};
+use crate::record::{Cursor, Few, Record, Records};
 
 /// The pieces of a prompt: stretches of the records that were read, and messages beside them.
 ///
@@ -149,7 +149,8 @@ impl Pieces {
             let (mut cursor, mut left) = (records.cursor(places.start), places.len());
             while left > 0 {
                 let cells = cursor.cells(left);
-                cells.iter().filter_map(Cell::get).try_for_each(|entry| each(&entry.message))?;
+                let filled = cells.iter().filter_map(OnceLock::get);
+                filled.map(|cell| &cell.message).try_for_each(&mut each)?;
                 // Never beyond the last record, whatever the piece says.
                 left = if cells.is_empty() { 0 } else { left - cells.len() };
             }

@@ -16,7 +16,7 @@ use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{
-    Cells, Entry, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
+    Cell, Cells, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
 };
 
 /// A conversation in this process: nothing is ever forgotten unless asked for.
@@ -197,7 +197,7 @@ impl State {
         if message.is_system() {
             self.set_system(message);
         } else {
-            self.push(Entry { at, message });
+            self.push(Cell { at, message });
         }
     }
 
@@ -207,8 +207,8 @@ impl State {
         }
     }
 
-    fn push(&mut self, entry: Entry) {
-        let bytes = entry.bytes();
+    fn push(&mut self, cell: Cell) {
+        let bytes = cell.bytes();
         let fits = self.bytes.saturating_add(bytes) <= MAX_BYTES;
         if !self.runs.back().is_some_and(|run| fits && used(run) < run.cells.len()) {
             let size = if bytes > MAX_BYTES { 1 } else { self.next_size() };
@@ -218,7 +218,7 @@ impl State {
         }
         if let Some(run) = self.runs.back_mut() {
             // The cell is empty: only this lock's holder fills cells, and each once.
-            let filled = run.cells[used(run)].set(entry);
+            let filled = run.cells[used(run)].set(cell);
             debug_assert!(filled.is_ok());
             run.len += 1;
             self.end += 1;

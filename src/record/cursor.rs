@@ -1,5 +1,7 @@
 //! Walking over records, from one run into the next.
 
+use std::sync::OnceLock;
+
 use super::{Cell, Few, Record, Records, Run};
 use crate::message::Message;
 
@@ -8,7 +10,7 @@ use crate::message::Message;
 pub(crate) struct Cursor<'a> {
     /// The run of the next record, and the cells from it on: none only at the end.
     run: Option<&'a Run>,
-    cells: &'a [Cell],
+    cells: &'a [OnceLock<Cell>],
     runs: &'a Few<Run>,
     next_run: usize,
     /// The place of the next among all records.
@@ -40,14 +42,15 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
         let (run, cells) = (self.run?, self.cells);
-        let entry = cells.first()?.get()?;
-        Some(Record { seq: run.seq + (run.len - cells.len()) as u64, entry, run })
+        let cell = cells.first()?.get()?;
+        Some(Record { seq: run.seq + (run.len - cells.len()) as u64, cell, run })
     }
 
     /// Passes the next records as far as they are wanted.
     #[inline]
     pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
-        let mut unwanted = |cell: &Cell| cell.get().is_none_or(|entry| !wanted(&entry.message));
+        let mut unwanted =
+            |cell: &OnceLock<Cell>| cell.get().is_none_or(|cell| !wanted(&cell.message));
         while self.run.is_some() {
             let cells = self.cells;
             let passed = cells.iter().position(&mut unwanted);
@@ -60,7 +63,7 @@ impl<'a> Cursor<'a> {
 
     /// Passes the next records of one run, at most `n`, and returns their cells: none only at the
     /// end.
-    pub(crate) fn cells(&mut self, n: usize) -> &'a [Cell] {
+    pub(crate) fn cells(&mut self, n: usize) -> &'a [OnceLock<Cell>] {
         let cells = self.cells.get(..n).unwrap_or(self.cells);
         self.advance(cells.len());
         cells

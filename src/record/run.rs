@@ -6,14 +6,14 @@ use std::sync::{Arc, OnceLock};
 use super::Record;
 use crate::message::Message;
 
-/// A message with its time of append in milliseconds since 1970.
-pub(crate) struct Entry {
+/// A message with its time of append in milliseconds since 1970, written once.
+pub(crate) struct Cell {
     pub(crate) at: u64,
     pub(crate) message: Message,
 }
 
-impl Entry {
-    /// Returns about the bytes that it takes in its cell.
+impl Cell {
+    /// Returns about the bytes that it takes.
     pub(crate) fn bytes(&self) -> usize {
         cell_bytes(&self.message)
     }
@@ -21,16 +21,13 @@ impl Entry {
 
 /// Returns about the bytes that this message takes in a cell.
 pub(super) fn cell_bytes(message: &Message) -> usize {
-    size_of::<Cell>().saturating_add(message.heap_bytes())
+    size_of::<OnceLock<Cell>>().saturating_add(message.heap_bytes())
 }
-
-/// A place into which an entry is written once.
-pub(crate) type Cell = OnceLock<Entry>;
 
 /// Cells in one allocation, filled from the front. Whoever holds one of their messages holds all of
 /// them, so they take no more than [`MAX_BYTES`], or are one cell whose message takes more by
 /// itself.
-pub(crate) type Cells = Arc<[Cell]>;
+pub(crate) type Cells = Arc<[OnceLock<Cell>]>;
 
 /// The most bytes of cells in one allocation: 64 messages of 450 characters. A view that is kept
 /// holds at most this much of what was evicted at either end.
@@ -49,7 +46,7 @@ pub(crate) struct Run {
 
 impl Run {
     #[inline]
-    pub(super) fn filled(&self) -> &[Cell] {
+    pub(super) fn filled(&self) -> &[OnceLock<Cell>] {
         self.cells.get(self.from..self.from + self.len).unwrap_or_default()
     }
 
@@ -57,8 +54,8 @@ impl Run {
     /// `len`.
     #[inline]
     pub(super) fn record(&self, i: usize) -> Option<Record<'_>> {
-        let entry = self.filled().get(i)?.get()?;
-        Some(Record { seq: self.seq + i as u64, entry, run: self })
+        let cell = self.filled().get(i)?.get()?;
+        Some(Record { seq: self.seq + i as u64, cell, run: self })
     }
 
     /// Returns the newest `n` records of it.
