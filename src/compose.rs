@@ -426,16 +426,21 @@ impl Composer {
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        // Most prompts ask for none of it, and go the short way.
-        let beside = if self.reads_slots() { Some(self.beside(snapshot)?) } else { None };
-        if self.limit.is_none()
-            && temporaries.messages.is_empty()
-            && beside.as_ref().is_none_or(Beside::is_empty)
+        let may_be_as_is = self.limit.is_none() && temporaries.messages.is_empty();
+        if may_be_as_is
+            && !self.reads_slots()
+            && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
+        {
+            return Ok(draft); // most prompts: to find out that nothing is pinned would take longer
+        }
+        let beside = self.beside(snapshot)?;
+        if may_be_as_is
+            && self.reads_slots()
+            && beside.is_empty()
             && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
             return Ok(draft);
         }
-        let beside = beside.unwrap_or_default();
         let clearing = self.clearing(snapshot, &beside)?;
         let case = Case { composer: self, snapshot, beside: &beside, clearing, temporaries };
         if let Some(limit) = &self.limit {

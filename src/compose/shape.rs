@@ -29,6 +29,9 @@ use ids::CallIds;
 /// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
 
+/// A message that may be kept aside.
+type Sent<'a> = Item<'a, Arc<Message>>;
+
 /// A pass over the messages of a draft, which are put back one by one.
 struct Shaping<'a> {
     provider: Provider,
@@ -38,14 +41,14 @@ struct Shaping<'a> {
     ids: CallIds,
     draft: &'a mut Draft,
     /// The newest messages of one side, which are joined to one with those that follow.
-    side: Vec<Item<'a>>,
+    side: Vec<Sent<'a>>,
     /// Custom messages that came behind or among them, and that no provider is sent.
-    aside: Vec<Item<'a>>,
+    aside: Vec<Sent<'a>>,
     /// The system message, where the provider has none: the first user message takes it along.
-    head: Option<Item<'a>>,
+    head: Option<Sent<'a>>,
     last: Last,
     /// The answer that was sent last.
-    answer: Option<Item<'a>>,
+    answer: Option<Sent<'a>>,
 }
 
 /// The kind of message that was sent last.
@@ -93,8 +96,7 @@ pub(super) fn shape(
         }
         has_system |= item.borrowed().is_system();
         let item = item.shared();
-        let copy = if trimmed == Some(i) { blank::trimmed(item.message()) } else { None };
-        let item = shaping.replaced(item, copy, How::Trimmed)?;
+        let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
         shaping.take(item)?;
     }
     if durable >= pieces.len() && unsettled.is_none() {
@@ -106,7 +108,7 @@ pub(super) fn shape(
 }
 
 impl<'a> Shaping<'a> {
-    fn take(&mut self, item: Item<'a>) -> Result<()> {
+    fn take(&mut self, item: Sent<'a>) -> Result<()> {
         match item.message() {
             Message::Custom(_) if !self.side.is_empty() => {
                 self.aside.push(item);
@@ -124,12 +126,9 @@ impl<'a> Shaping<'a> {
         }
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
-        let copy = self.ids.renamed(item.message());
-        let item = self.replaced(item, copy, How::CallIds)?;
-        let copy = names::renamed(item.message(), self.rules.tool_names);
-        let item = self.replaced(item, copy, How::ToolNames)?;
-        let copy = arguments::readable(item.message(), &self.rules);
-        let item = self.replaced(item, copy, How::Arguments)?;
+        let item = self.with_ids(item)?;
+        let item = self.with_names(item)?;
+        let item = self.with_arguments(item)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
             Message::Ai(ai) if ai.has_tool_calls() => Last::Calls,
@@ -160,7 +159,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Takes a message where user and model take turns.
-    fn turn(&mut self, item: Item<'a>, now: Last) -> Result<()> {
+    fn turn(&mut self, item: Sent<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
                 // What is said beside it speaks for itself.
@@ -233,7 +232,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns the message without blank text, or `None` where nothing is left of it.
-    fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
+    fn without_blanks(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
             Checked::Nothing if self.strict || is_temporary(&item) => {
@@ -265,7 +264,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without the parts that are another provider's own, or `None` where
     /// nothing is left of it.
-    fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
+    fn without_foreign(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
         if blank::is_empty(&left) && !is_temporary(&item) {
@@ -277,7 +276,7 @@ impl<'a> Shaping<'a> {
         Ok(Some(changed(&item, left.into())))
     }
 
-    fn leave_out(&mut self, item: &Item<'_>, why: Why) {
+    fn leave_out(&mut self, item: &Sent<'_>, why: Why) {
         let Some(seq) = item.origin().seq() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
         report.left_out.push(LeftOut { seq, role, why });
@@ -285,26 +284,46 @@ impl<'a> Shaping<'a> {
         report.sent -= 1;
     }
 
-    /// Returns this copy in the place of a message, where there is one, and reports it.
-    fn replaced(&mut self, item: Item<'a>, copy: Option<Message>, how: How) -> Result<Item<'a>> {
+    /// Returns the message with arguments that can be read again.
+    fn with_arguments(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        if !self.rules.parses_arguments {
+            return Ok(item);
+        }
+        let copy = item.message().as_ai().and_then(arguments::readable);
         let Some(copy) = copy else { return Ok(item) };
-        self.adapt(&item, how)?;
+        self.adapt(&item, How::Arguments)?;
+        Ok(changed(&item, copy.into()))
+    }
+
+    /// Returns the message with call ids that the provider takes.
+    fn with_ids(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
+        self.adapt(&item, How::CallIds)?;
+        Ok(changed(&item, copy))
+    }
+
+    /// Returns the message with names of tools that the provider takes.
+    fn with_names(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+        let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
+            return Ok(item);
+        };
+        self.adapt(&item, How::ToolNames)?;
         Ok(changed(&item, copy))
     }
 
     /// Reports a repair, or refuses it where only an error is allowed.
-    fn adapt(&mut self, item: &Item<'_>, how: How) -> Result<()> {
+    fn adapt(&mut self, item: &Sent<'_>, how: How) -> Result<()> {
         self.refuse(item, how)?;
         self.report(item, how);
         Ok(())
     }
 
-    fn report(&mut self, item: &Item<'_>, how: How) {
+    fn report(&mut self, item: &Sent<'_>, how: How) {
         let (seq, role) = (item.origin().seq(), item.message().role());
         self.draft.report.adapted.push(Adapted { seq, role, how });
     }
 
-    fn refuse(&self, item: &Item<'_>, how: How) -> Result<()> {
+    fn refuse(&self, item: &Sent<'_>, how: How) -> Result<()> {
         if !self.strict {
             return Ok(());
         }
@@ -326,7 +345,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns whether a message was put where it is, and did not come to stand there.
-    fn is_put(&self, item: &Item<'_>) -> bool {
+    fn is_put(&self, item: &Sent<'_>) -> bool {
         let is_pin = |seq| self.draft.report.pinned_before.contains(&seq);
         is_temporary(item)
             || item.origin() == Origin::Summary
@@ -338,7 +357,7 @@ impl<'a> Shaping<'a> {
         Error::new(ErrorKind::Provider, "compose", text)
     }
 
-    fn describe(&self, item: &Item<'_>) -> String {
+    fn describe(&self, item: &Sent<'_>) -> String {
         let role = item.message().role();
         if let Some(seq) = item.origin().seq() {
             return format!("message {seq} ({role})");
@@ -354,12 +373,12 @@ impl<'a> Shaping<'a> {
     }
 }
 
-fn is_temporary(item: &Item<'_>) -> bool {
+fn is_temporary(item: &Sent<'_>) -> bool {
     item.origin() == Origin::Temporary
 }
 
 /// Returns a changed copy in the place of a message.
-fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
+fn changed<'a>(item: &Sent<'_>, copy: Message) -> Sent<'a> {
     let origin = item.origin();
     Item::Own(Arc::new(copy), origin.seq().map_or(origin, Origin::Adapted))
 }

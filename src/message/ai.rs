@@ -117,22 +117,6 @@ impl AiMessage {
         self
     }
 
-    /// Returns a copy with these parts in the place of its own.
-    pub(crate) fn with_parts(&self, parts: impl IntoIterator<Item = AiPart>) -> Self {
-        Self { body: Body::normal(parts.into_iter().collect()), details: self.details.clone() }
-    }
-
-    /// Returns a copy in which each call is changed so.
-    pub(crate) fn with_calls(&self, mut change: impl FnMut(&mut ToolCall)) -> Self {
-        let mut parts = self.parts().to_vec();
-        for part in &mut parts {
-            if let AiPart::ToolCall(call) = part {
-                change(call);
-            }
-        }
-        self.with_parts(parts)
-    }
-
     /// Returns each text, in order; reasoning is not text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))

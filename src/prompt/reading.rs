@@ -21,6 +21,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// Returns the prompt of what was read, with the snapshot where something is recalled for it;
     /// or lets the read ask for what is missing.
+    #[inline]
     pub(super) fn composed(
         &self,
         read: &mut Read,

@@ -386,5 +386,5 @@ pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessa
         return None;
     }
     let parts = ai.parts().iter().filter(|part| !is_left_out(part)).cloned();
-    Some(ai.with_parts(parts))
+    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
 }

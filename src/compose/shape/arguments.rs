@@ -2,24 +2,23 @@
 
 use serde::de::IgnoredAny;
 
-use crate::message::{Attributes, Message, ToolCall};
-use crate::provider::Row;
+use crate::message::{AiMessage, AiPart, Attributes, Body, ToolCall};
 
 /// Returns the answer with arguments that are JSON objects, or `None` where they are.
 ///
 /// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
 /// model sees what it wrote: `{"arguments": ".."}`.
-pub(super) fn readable(message: &Message, rules: &Row) -> Option<Message> {
-    let ai = message.as_ai().filter(|_| rules.parses_arguments)?;
+pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
     if ai.tool_calls().all(is_readable) {
         return None;
     }
-    let copy = ai.with_calls(|call| {
-        if !is_readable(call) {
-            call.arguments = stopgap(&call.arguments);
+    let parts = ai.parts().iter().map(|part| match part {
+        AiPart::ToolCall(call) if !is_readable(call) => {
+            AiPart::ToolCall(ToolCall { arguments: stopgap(&call.arguments), ..call.clone() })
         }
+        other => other.clone(),
     });
-    Some(copy.into())
+    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
 }
 
 fn is_readable(call: &ToolCall) -> bool {

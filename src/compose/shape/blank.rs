@@ -1,6 +1,7 @@
 //! Blank texts, which some providers refuse.
 
-use crate::composed::{How, Item, Origin};
+use super::Sent;
+use crate::composed::{How, Origin};
 use crate::message::{
     AiMessage, AiPart, Body, Content, Message, Part, TextPart, ToolMessage, UserMessage,
 };
@@ -58,7 +59,7 @@ pub(super) fn is_empty(ai: &AiMessage) -> bool {
 }
 
 /// Returns whether this stands for a message of the user that was blank.
-pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
+pub(super) fn is_placeholder(item: &Sent<'_>) -> bool {
     let message = item.message();
     matches!(item.origin(), Origin::Adapted(_)) && message.is_user() && message.texts().eq([EMPTY])
 }
@@ -67,10 +68,10 @@ pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
 /// calls.
 pub(super) fn trimmed(message: &Message) -> Option<Message> {
     let ai = message.as_ai().filter(|ai| !ai.has_tool_calls())?;
-    let parts = match &ai.body {
+    let body = match &ai.body {
         Body::Text(text) => {
             let end = text.trim_end();
-            (end.len() < text.len()).then(|| vec![end.into()])?
+            (end.len() < text.len()).then(|| Body::Text(end.to_owned()))?
         }
         Body::Parts(parts) => {
             let at = parts.iter().rposition(|part| matches!(part, AiPart::Content(_)))?;
@@ -82,10 +83,10 @@ pub(super) fn trimmed(message: &Message) -> Option<Message> {
             let mut parts = parts.to_vec();
             let cut = TextPart { text: end.to_owned(), extra: last.extra.clone() };
             *parts.get_mut(at)? = AiPart::Content(Part::Text(cut));
-            parts
+            Body::normal(parts)
         }
     };
-    Some(ai.with_parts(parts).into())
+    Some(AiMessage { body, details: ai.details.clone() }.into())
 }
 
 fn checked_content(
@@ -136,7 +137,10 @@ fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
     match how {
         _ if kept.is_empty() => Checked::Nothing,
         None => Checked::Fine,
-        Some(how) => Checked::Without(ai.with_parts(kept.into_iter().cloned()).into(), how),
+        Some(how) => {
+            let body = Body::normal(kept.into_iter().cloned().collect());
+            Checked::Without(Message::Ai(AiMessage { body, details: ai.details.clone() }), how)
+        }
     }
 }
 

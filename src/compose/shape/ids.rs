@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::message::{AiMessage, Message};
+use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
 use crate::provider::Ids;
 
 /// The ids that were given so far.
@@ -78,12 +78,15 @@ impl CallIds {
 /// Returns the answer with these new ids for its calls.
 fn copy(ai: &AiMessage, names: &[(String, String)]) -> Message {
     let mut names = names.iter().map(|(_, new)| new);
-    let copy = ai.with_calls(|call| {
-        if let Some(new) = names.next() {
-            call.id.clone_from(new);
+    let parts = ai.parts().iter().map(|part| match part {
+        AiPart::ToolCall(call) => {
+            let id = names.next().unwrap_or(&call.id).clone();
+            AiPart::ToolCall(ToolCall { id, ..call.clone() })
         }
+        other => other.clone(),
     });
-    copy.into()
+    let body = Body::normal(parts.collect());
+    Message::Ai(AiMessage { body, details: ai.details.clone() })
 }
 
 fn written(id: &str) -> String {

@@ -1,13 +1,13 @@
 //! Neighbours of one side as one message.
 
-use crate::composed::Item;
+use super::Sent;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 use crate::provider::{given_by, is_private, mark_as_of_several, origin};
 
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
-pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
+pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
         Message::User(first) => {

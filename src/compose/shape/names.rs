@@ -1,7 +1,7 @@
 //! Names of tools as a provider takes them.
 
 use super::ids::nine;
-use crate::message::Message;
+use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
 use crate::provider::ToolNames;
 
 /// The most characters of a name that is given.
@@ -18,12 +18,14 @@ pub(super) fn renamed(message: &Message, rule: ToolNames) -> Option<Message> {
             Some(Message::Tool(copy))
         }
         Message::Ai(ai) if !ai.tool_calls().all(|call| is_allowed(&call.name)) => {
-            let copy = ai.with_calls(|call| {
-                if !is_allowed(&call.name) {
-                    call.name = allowed(&call.name, rule);
+            let parts = ai.parts().iter().map(|part| match part {
+                AiPart::ToolCall(call) if !is_allowed(&call.name) => {
+                    AiPart::ToolCall(ToolCall { name: allowed(&call.name, rule), ..call.clone() })
                 }
+                other => other.clone(),
             });
-            Some(copy.into())
+            let body = Body::normal(parts.collect());
+            Some(Message::Ai(AiMessage { body, details: ai.details.clone() }))
         }
         _ => None,
     }

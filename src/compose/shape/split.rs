@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::Sent;
 use crate::composed::{Origin, Pieces};
-use crate::message::{AiMessage, AiPart, Message};
+use crate::message::{AiMessage, AiPart, Body, Message};
 use crate::record::Records;
 
 /// Returns the pieces with each call in an answer of its own, directly before its result, and how
@@ -18,11 +19,11 @@ pub(super) fn one_by_one(
 ) -> (Pieces, usize) {
     let mut out = Pieces::default();
     let mut settled = None;
-    let mut unsent = Unsent::default();
+    let mut waiting = Waiting::default();
     for (i, item) in pieces.items(records).enumerate() {
-        let item = item.shared();
+        let item: Sent<'_> = item.shared();
         if !item.message().is_tool() {
-            unsent.flush(&mut out);
+            waiting.flush(&mut out);
         }
         if i == durable {
             settled = Some(out.len());
@@ -32,28 +33,28 @@ pub(super) fn one_by_one(
                 let origin = item.origin();
                 told(origin.seq());
                 let origin = origin.seq().map_or(origin, Origin::Adapted);
-                unsent = Unsent { answers: alone(ai), origin: Some(origin) };
+                waiting = Waiting { answers: alone(ai), origin: Some(origin) };
             }
             Message::Tool(tool) => {
-                unsent.send(tool.call_id(), &mut out);
+                waiting.send(tool.call_id(), &mut out);
                 out.add(item);
             }
             _ => out.add(item),
         }
     }
-    unsent.flush(&mut out);
+    waiting.flush(&mut out);
     let len = out.len();
     (out, settled.unwrap_or(len))
 }
 
 /// The answers of one call each whose results have not come yet.
 #[derive(Default)]
-struct Unsent {
+struct Waiting {
     answers: VecDeque<(String, AiMessage)>,
     origin: Option<Origin>,
 }
 
-impl Unsent {
+impl Waiting {
     fn send(&mut self, id: &str, out: &mut Pieces) {
         let at = self.answers.iter().position(|(waiting, _)| waiting == id);
         if let (Some((_, answer)), Some(origin)) =
@@ -81,7 +82,7 @@ fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
                 Some((_, first)) => {
                     let mut parts = std::mem::replace(first, AiMessage::new("")).into_parts();
                     parts.insert(parts.len().saturating_sub(1), part.clone());
-                    *first = ai.with_parts(parts);
+                    *first = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
                 }
                 None => said.push(part.clone()),
             }
@@ -89,7 +90,8 @@ fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
         };
         let mut parts = std::mem::take(&mut said);
         parts.push(part.clone());
-        answers.push_back((call.id.clone(), ai.with_parts(parts)));
+        let answer = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
+        answers.push_back((call.id.clone(), answer));
     }
     answers
 }

@@ -29,7 +29,7 @@ impl<'a> Taking<'a> {
         if temporaries.is_empty() {
             return self.close_calls();
         }
-        let mut block = Pieces::default();
+        let mut together = Pieces::default();
         let mut asked = Waiting::default();
         for (index, temporary) in temporaries.iter().enumerate() {
             match temporary.as_ref() {
@@ -49,17 +49,17 @@ impl<'a> Taking<'a> {
                     }
                 }
                 message => {
-                    self.close(mem::take(&mut asked), &mut block)?;
+                    self.close(mem::take(&mut asked), &mut together)?;
                     if self.checks_groups() {
                         asked.0.extend(message.tool_calls().map(|call| (None, call)));
                     }
                 }
             }
-            block.push(Arc::clone(temporary), Origin::Temporary);
+            together.push(Arc::clone(temporary), Origin::Temporary);
         }
-        self.close(asked, &mut block)?;
+        self.close(asked, &mut together)?;
         self.close_calls()?;
-        if block.len() > 0 {
+        if together.len() > 0 {
             let now = Halt { end: self.draft.pieces.len(), last_user: self.last_user };
             let Halt { end, last_user } = self.halted.unwrap_or(now);
             let at = match self.composer.placement {
@@ -68,7 +68,7 @@ impl<'a> Taking<'a> {
                 Placement::End => end,
             };
             self.draft.durable = self.draft.durable.min(at);
-            self.draft.pieces.insert(at, block);
+            self.draft.pieces.insert(at, together);
         }
         Ok(())
     }
