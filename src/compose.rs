@@ -24,6 +24,7 @@ mod budget;
 mod cache;
 mod choose;
 mod clear;
+mod compacted;
 mod counts;
 mod cuts;
 mod notice;

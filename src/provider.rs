@@ -28,8 +28,8 @@ use serde::de::{
 use serde::ser::{Serialize, Serializer};
 
 pub(crate) use origin::{
-    given_by, is_private, mark, mark_all, mark_as_of_several, may_be_private, origin, outgoing,
-    without_foreign_parts,
+    given_by, holds_compaction, is_private, mark, mark_all, mark_as_of_several, may_be_private,
+    origin, outgoing, without_compaction, without_foreign_parts,
 };
 pub use private::PrivateFields;
 pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames};

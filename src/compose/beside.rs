@@ -9,7 +9,7 @@ use crate::message::Message;
 use crate::pins::{self, Pinned, PinnedGroup, Pins};
 use crate::record::{Snapshot, places};
 use crate::summary::{self, Summaries};
-use crate::window::{NotReady, WindowStart, whole_groups};
+use crate::window::{NotReady, WindowStart};
 
 /// What of a snapshot is sent whatever the window holds.
 #[derive(Default)]
@@ -184,13 +184,14 @@ impl Composer {
         (end - reach).div_ceil(step).saturating_mul(step).clamp(covers, end)
     }
 
-    /// Returns the place where a window starts that has a summary before it.
+    /// Returns the place where a window starts that has a summary before it, and whether that is
+    /// not where the summary ends.
     pub(super) fn start_behind(
         &self,
         snapshot: &Snapshot,
         summary: &Summed,
         bound: usize,
-    ) -> Result<WindowStart, NotReady> {
+    ) -> Result<(WindowStart, bool), NotReady> {
         let window = self.effective_window();
         let by_itself = window.is_exact() || window.sends_nothing();
         let behind = |snapshot: &Snapshot, start: &WindowStart| {
@@ -212,13 +213,7 @@ impl Composer {
         }
         let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
         (start.covers, start.start) = (place, place);
-        if !self.checks_groups() {
-            return Ok(start);
-        }
-        let whole = whole_groups(snapshot, start, from > summary.covers && window.is_stable())?;
-        // What is covered is not sent again for results of nobody that stand behind it.
-        let first = snapshot.records.get(whole.start).map_or(snapshot.end, |record| record.seq());
-        Ok(if first < summary.covers { start } else { whole })
+        Ok((start, from > summary.covers))
     }
 
     /// Returns whether the choice leaves this pinned group to be sent before the window.

@@ -33,6 +33,8 @@ pub(super) struct Choice<'a> {
     pub(super) matches: Matches<'a>,
     /// The position before which nothing was looked for, where something was missed.
     pub(super) search_ended: Option<u64>,
+    /// True where the history begins with the provider's own compaction of what was before it.
+    pub(super) is_compacted: bool,
     /// True where the room and not the window decided where the history begins.
     pub(super) is_full: bool,
 }
@@ -209,15 +211,23 @@ impl Composer {
         beside: &Beside,
         bound: usize,
     ) -> Result<WindowStart, NotReady> {
-        if let Some(summary) = &beside.summary {
-            return self.start_behind(snapshot, summary, bound);
-        }
         let window = self.effective_window();
-        let start = window.start(snapshot, bound)?;
+        let by_itself = match &beside.summary {
+            Some(summary) => self.start_behind(snapshot, summary, bound),
+            None => window.start(snapshot, bound).map(|start| (start, true)),
+        };
+        if let Some(compacted) = self.compacted(&snapshot.records, &by_itself) {
+            return Ok(compacted);
+        }
+        let (start, is_free) = by_itself?;
         if !self.checks_groups() {
             return Ok(start);
         }
-        whole_groups(snapshot, start, window.is_stable())
+        let whole = whole_groups(snapshot, start, is_free && window.is_stable())?;
+        // What is covered is not sent again for results of nobody that stand behind it.
+        let first = snapshot.records.get(whole.start).map_or(snapshot.end, |record| record.seq());
+        let covered = beside.summary.as_ref().map_or(0, |summary| summary.covers);
+        Ok(if first < covered { start } else { whole })
     }
 
     pub(super) fn checks_groups(&self) -> bool {
@@ -248,11 +258,13 @@ impl<'a> Choosing<'a, '_> {
         let window = self.composer.effective_window();
         if self.checks && !window.is_exact() && !window.sends_nothing() {
             self.question()?;
-            // A summary is a message of the user.
-            if self.beside.summary.is_none() && self.composer.wants_user_first() {
+            // A summary is a message of the user, and a compaction opens a prompt as it is.
+            let is_opened = self.is_compaction(self.choice.start);
+            if self.beside.summary.is_none() && !is_opened && self.composer.wants_user_first() {
                 self.user_first()?;
             }
         }
+        self.choice.is_compacted = self.is_compaction(self.choice.start);
         self.choice.front = self.front();
         Ok(self.choice)
     }
@@ -406,8 +418,9 @@ impl<'a> Choosing<'a, '_> {
                 if questions.binary_search(&unit.head).is_err() {
                     match self.room.fit(records, &unit, i == 0, matches)? {
                         Fit::Taken => {}
-                        Fit::Omitted => omitted.push(unit),
-                        Fit::Ends => {
+                        // Without it nothing would stand for what is before.
+                        Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
+                        Fit::Omitted | Fit::Ends => {
                             // Results of a newer group may stand before its newest member.
                             self.reached = unit.newest + 1;
                             start = Some(self.room.start(end).max(self.reached));
@@ -426,6 +439,12 @@ impl<'a> Choosing<'a, '_> {
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();
         choice.is_full = start.is_some() && self.room.is_budget();
         Ok(())
+    }
+
+    /// Returns whether the history may begin with this record, a compaction.
+    fn is_compaction(&self, place: usize) -> bool {
+        let record = self.snapshot.records.get(place);
+        record.is_some_and(|record| self.composer.is_compaction(record.message()))
     }
 
     /// Returns the units that are sent so far, newest first.

@@ -19,7 +19,7 @@ use super::Composer;
 use crate::composed::{Adapted, Draft, How, Item, LeftOut, Origin, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
-use crate::provider::{Opens, Provider, Row, without_foreign_parts};
+use crate::provider::{Opens, Provider, Row, without_compaction, without_foreign_parts};
 use crate::record::Records;
 use crate::window::ToolGroups;
 use blank::Checked;
@@ -124,6 +124,7 @@ impl<'a> Shaping<'a> {
             }
             Message::User(_) | Message::Ai(_) | Message::Tool(_) => {}
         }
+        let Some(item) = self.with_one_compaction(item) else { return Ok(()) };
         let Some(item) = self.without_foreign(item)? else { return Ok(()) };
         let Some(item) = self.without_blanks(item)? else { return Ok(()) };
         let item = self.with_ids(item)?;
@@ -276,6 +277,21 @@ impl<'a> Shaping<'a> {
         Ok(Some(changed(&item, left.into())))
     }
 
+    /// Returns the message without the provider's own compaction, unless it opens the history: what
+    /// is pinned would else stand for everything before it. `None` where nothing is left of it.
+    fn with_one_compaction(&mut self, item: Sent<'a>) -> Option<Sent<'a>> {
+        if is_temporary(&item) || item.origin().seq() == self.draft.report.compaction {
+            return Some(item);
+        }
+        let Some(left) = without_compaction(item.message(), &self.rules) else { return Some(item) };
+        if blank::is_empty(&left) {
+            self.leave_out(&item, Why::Compaction);
+            return None;
+        }
+        self.report(&item, How::Compaction);
+        Some(changed(&item, left.into()))
+    }
+
     fn leave_out(&mut self, item: &Sent<'_>, why: Why) {
         let Some(seq) = item.origin().seq() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
@@ -336,6 +352,7 @@ impl<'a> Shaping<'a> {
             How::CallIds => "has a call id that is taken or malformed",
             How::ToolNames => "has a tool's name that is malformed",
             How::Foreign => "holds what only another provider understands",
+            How::Compaction => "holds a compaction that does not come first",
             How::Arguments => "calls with arguments that are no JSON object",
             How::Trimmed => "ends the prompt in white space",
             How::Closed => "is an answer at the end",

@@ -31,6 +31,8 @@ struct Taking<'a> {
     beside: &'a Beside,
     /// True once the summary is sent, or where there is none.
     has_summed: bool,
+    /// The position of the provider's own compaction, with which the history begins.
+    compacted: Option<u64>,
     /// The positions of pinned records that are sent before the window, ascending.
     passed: Vec<u64>,
     choice: Choice<'a>,
@@ -108,6 +110,7 @@ impl<'a> Taking<'a> {
             snapshot,
             beside,
             has_summed: beside.summary.is_none(),
+            compacted: None,
             passed: Vec::new(),
             choice,
             clearing,
@@ -129,7 +132,7 @@ impl<'a> Taking<'a> {
     fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
-        let Choice { covers, start, is_full, search_ended, .. } = self.choice;
+        let Choice { covers, start, is_full, is_compacted, search_ended, .. } = self.choice;
         // A window that takes more than there is covers the rows before the first record too. A
         // budget reads less than that at first, and what was not read is not covered.
         let most = self.composer.effective_window().first_read();
@@ -140,6 +143,7 @@ impl<'a> Taking<'a> {
             None => snapshot.end,
         };
         let mut pins = self.passed_pins();
+        let start = if is_compacted { self.compaction(start)? } else { start };
         let front = mem::take(&mut self.choice.front);
         let opening = front.first().and_then(|place| records.get(*place));
         self.beside_before(&mut pins, opening.map_or(u64::MAX, |record| record.seq()))?;
@@ -171,7 +175,7 @@ impl<'a> Taking<'a> {
         report.search_ended = search_ended;
         let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
         report.unreadable.extend(lost.map(|row| row.seq));
-        let mut rest = records.cursor(covers);
+        let mut rest = records.cursor(if is_compacted { start } else { covers });
         while rest.at() < start
             && let Some(record) = rest.next()
         {
@@ -204,6 +208,38 @@ impl<'a> Taking<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Sends the provider's own compaction, with which the history begins, and its results. What is
+    /// sent of before it stands behind it, temporaries at the top too. Returns the next place.
+    fn compaction(&mut self, place: usize) -> Result<usize> {
+        let Some(record) = self.snapshot.records.get(place) else { return Ok(place) };
+        let group = self.choice.matches.group_at(place).filter(|_| self.checks_groups());
+        if group.is_some_and(|group| self.waits(group)) {
+            // Its results may be among the temporaries: nothing is put between.
+            self.compacted = Some(record.seq());
+            self.draft.report.compaction = self.compacted;
+            return Ok(place);
+        }
+        match group {
+            Some(group) => self.group(group)?,
+            None => drop(self.message(place, record)?),
+        }
+        self.close_calls()?;
+        let is_sent = self.draft.pieces.len() > self.history_at;
+        // What a processor dropped stands for nothing.
+        self.compacted = is_sent.then_some(record.seq());
+        self.draft.report.compaction = self.compacted;
+        self.history_at = self.draft.pieces.len();
+        Ok(place + 1)
+    }
+
+    /// Returns whether a group waits for results at the end of the history.
+    fn waits(&self, group: usize) -> bool {
+        let Some(group_of) = self.choice.matches.groups().get(group) else { return false };
+        let mut behind = self.snapshot.records.cursor(group_of.head + 1);
+        behind.pass(|message| message.is_tool() || message.is_private());
+        behind.peek().is_none() && self.choice.matches.unanswered(group).next().is_some()
     }
 
     /// Says how much before the window, which opens at this position, is not shown.

@@ -39,7 +39,10 @@ pub struct Report {
     pub sent: usize,
     /// The position before which the summary that is sent stands for everything.
     pub summary: Option<u64>,
-    /// The number of records for which a summary stands, and that are not sent.
+    /// The position of the answer that opens the history with the provider's own compaction, which
+    /// stands for everything before it: see [`Row::compacts`](crate::provider::Row::compacts).
+    pub compaction: Option<u64>,
+    /// The number of records for which a summary or a compaction stands, and that are not sent.
     pub covered: u64,
     /// The number of records older than the window; with a summary, those that it does not cover
     /// and that the window does not reach back to.
@@ -244,6 +247,9 @@ pub enum Why {
     Blank,
     /// An answer of which nothing but another provider's own parts was there.
     Foreign,
+    /// An answer of nothing but the provider's own compaction, where another one, or the window,
+    /// decides what stands for what is before it: it is pinned.
+    Compaction,
 }
 
 /// A message that was shortened, or replaced by a truncation processor.
@@ -350,6 +356,9 @@ pub enum How {
     /// Its parts that only another provider understands were left out: a search, a call of a hosted
     /// tool.
     Foreign,
+    /// The provider's own compaction in it was left out, for it does not open the history: it is
+    /// pinned.
+    Compaction,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.
     Arguments,
@@ -428,6 +437,10 @@ impl Report {
         if let Some(position) = self.summary {
             let covered = Grouped(self.covered);
             writeln!(f, "  summary    in place of {covered} before {position}")?;
+        }
+        if let Some(position) = self.compaction {
+            let covered = Grouped(self.covered);
+            writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
         }
         Ok(())
     }
@@ -533,6 +546,7 @@ impl fmt::Display for Why {
             Self::SecondSystem => "a second system message",
             Self::Blank => "it says nothing",
             Self::Foreign => "only another provider understands it",
+            Self::Compaction => "a compaction that does not open the history",
         })
     }
 }
@@ -548,6 +562,7 @@ impl fmt::Display for How {
             Self::CallIds => "with other call ids",
             Self::ToolNames => "with other names of tools",
             Self::Foreign => "without what only another provider understands",
+            Self::Compaction => "without the provider's own compaction",
             Self::Arguments => "with its arguments as a text",
             Self::Trimmed => "without the white space at its end",
             Self::Closed => "with a user message put behind it",

@@ -267,6 +267,16 @@ impl<'a> Taken<'a> {
         }
     }
 
+    /// Whether a part is the provider's compaction, and one that holds something.
+    fn is_compaction(&self, part: &AiPart) -> bool {
+        let AiPart::Content(Part::Other(other)) = part else { return false };
+        let Some(kept) = other.fields().get(self.mark) else { return false };
+        let item = kept.get("item").unwrap_or(kept); // Responses keeps it as an item
+        let text = |key: &str| item.get(key)?.as_str();
+        let holds = |key: &str| text(key).is_some_and(|text| !text.is_empty());
+        text("type") == Some("compaction") && (holds("encrypted_content") || holds("content"))
+    }
+
     /// Whether a part of an answer is another provider's own: a search, a call of a hosted tool.
     fn leaves_out(&self, part: &Part) -> bool {
         let Part::Other(other) = part else { return false };
@@ -342,6 +352,25 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
         }
         Message::Custom(_) => None,
     }
+}
+
+/// Returns whether an answer holds the provider's own compaction of all that was said before. One
+/// that failed is empty, and stands for nothing.
+pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
+    let Message::Ai(ai) = message else { return false };
+    if !row.compacts || ai.parts().is_empty() {
+        return false;
+    }
+    let taken = Taken::of(of(message), row);
+    taken.own && ai.parts().iter().any(|part| taken.is_compaction(part))
+}
+
+/// Returns the answer without the provider's own compaction; `None` where it holds none.
+pub(crate) fn without_compaction(message: &Message, row: &Row) -> Option<AiMessage> {
+    let ai = message.as_ai().filter(|_| holds_compaction(message, row))?;
+    let taken = Taken::of(origin(ai), row);
+    let parts = ai.parts().iter().filter(|part| !taken.is_compaction(part)).cloned();
+    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
 }
 
 /// Returns whether the message holds anything that only one provider could understand: nearly none

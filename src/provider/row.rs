@@ -144,6 +144,11 @@ pub struct Row {
     /// True where a server of OpenAI's format takes cache marks.
     #[serde(default)]
     pub cache_marks: bool,
+    /// True where the server compacts a long conversation by itself: an answer of it or its family
+    /// that holds an item (a block) of type `compaction` stands for everything before it, which is
+    /// then not sent to it. Where not, such an item is one like others.
+    #[serde(default)]
+    pub compacts: bool,
     /// The private fields that it takes back.
     #[serde(default = "nothing")]
     pub private: PrivateFields,

@@ -41,6 +41,7 @@ pub(super) const COMPATIBLE: Row = Row {
     max_tokens: MaxTokens::MaxTokens,
     asks_for_usage: true,
     cache_marks: false,
+    compacts: false,
     private: PrivateFields::NONE,
 };
 
@@ -65,6 +66,8 @@ pub(super) const RESPONSES: Row = Row {
     opens: Opens::WithMessage,
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
+    // "You can drop items that came before the most recent compaction item."
+    compacts: true,
     private: PrivateFields::ALL,
     ..named("openai_responses", COMPATIBLE)
 };
@@ -85,6 +88,8 @@ pub(super) const ANTHROPIC: Row = Row {
     signed_reasoning: true,
     // "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
     tool_names: ToolNames::AtMost128,
+    // What stands before a `compaction` block is ignored, whether or not it is sent.
+    compacts: true,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     ..named("anthropic", COMPATIBLE)
 };

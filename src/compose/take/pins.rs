@@ -40,14 +40,14 @@ impl<'a> Taking<'a> {
         pins: &mut Vec<&'a PinnedGroup>,
         position: u64,
     ) -> Result<()> {
-        if !self.has_summed && self.covered() <= position {
+        if let Some(summary) = self.beside.summary.as_ref().filter(|it| it.covers <= position)
+            && !self.has_summed
+        {
             self.has_summed = true;
-            self.beside_before(pins, self.covered())?;
+            self.beside_before(pins, summary.covers)?;
             self.close_calls()?;
-            if let Some(summary) = &self.beside.summary {
-                self.draft.report.summary = Some(summary.covers);
-                self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
-            }
+            self.draft.report.summary = Some(summary.covers);
+            self.draft.pieces.push(Arc::clone(&summary.message), Origin::Summary);
         }
         while let Some(group) = pins.pop_if(|group| group.head() < position) {
             self.pin(group)?;
@@ -55,9 +55,11 @@ impl<'a> Taking<'a> {
         Ok(())
     }
 
-    /// Returns the position before which a summary stands for everything; 0 where there is none.
+    /// Returns the position before which a summary or a compaction stands for everything; 0 where
+    /// there is none.
     pub(super) fn covered(&self) -> u64 {
-        self.beside.summary.as_ref().map_or(0, |summary| summary.covers)
+        let summed = self.beside.summary.as_ref().map_or(0, |summary| summary.covers);
+        self.compacted.map_or(summed, |position| position.max(summed))
     }
 
     /// Returns how many records before this position are sent, or dropped though they are chosen.
