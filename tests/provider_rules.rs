@@ -807,6 +807,15 @@ fn the_gemini_validator_can_fail() {
 }
 
 #[test]
+fn the_validator_of_googles_twin_can_fail() {
+    let check = |messages: Value, why| refuses(&validators::google(&messages), why);
+    let asks = json!({"role": "assistant", "tool_calls": [openai_call("c1")]});
+    check(json!([said_by("system")]), "contents is not specified");
+    check(json!([said_by("user"), asks]), "a call without signature");
+    check(json!([said_by("system"), asks]), "follows no user turn");
+}
+
+#[test]
 fn the_mistral_validator_can_fail() {
     let check = |messages: Value, why| refuses(&validators::mistral(&messages), why);
     let (user, answer) = (said_by("user"), said_by("assistant"));
@@ -873,6 +882,20 @@ fn calls_of_others_are_marked_for_gemini_3() {
         assert_eq!(older[0].get("thoughtSignature"), None);
         assert_eq!(parts(provider, Some("gemini-2.5-pro"))[0].get("thoughtSignature"), None);
     }
+    // In Google's server for OpenAI's format another place is for it, and none was written there.
+    let calls = |provider: Provider, model: &'static str| {
+        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let request = memory_prompt::wire::Request::new(&prompt).model(model);
+        json!(request)["messages"][1]["tool_calls"].clone()
+    };
+    let google = Provider::GoogleOpenAi;
+    let signed = calls(google, "gemini-3.1-flash");
+    assert_eq!(signed[0]["extra_content"], json!({"google": {"thought_signature": skipped}}));
+    assert_eq!(signed[1].get("extra_content"), None);
+    assert_eq!(calls(google, "gemini-2.5-pro")[0].get("extra_content"), None);
+    let older = calls(google.model("models/gemini-2.5-pro"), "m");
+    assert_eq!(older[0].get("extra_content"), None);
+    assert_eq!(calls(Provider::OpenAi, "gemini-3.1-flash")[0].get("extra_content"), None);
 }
 
 /// A call of `my tool/é` went as it was to providers that answer 400 to such a name: Gemini allows

@@ -114,7 +114,8 @@ pub struct Row {
     #[serde(default)]
     pub signed_reasoning: bool,
     /// True where the first call of an answer is refused without a signature: those that another
-    /// model made are marked with the one that the reference names for them.
+    /// model made are marked with the one that the reference names for them. In OpenAI's format it
+    /// stands in `extra_content`, as Google's server has it.
     #[serde(default)]
     pub signed_calls: bool,
     /// The names that a tool may have.
@@ -178,9 +179,7 @@ impl Row {
 
     /// Returns the same row as this model of the provider needs it.
     pub(super) fn for_model(mut self, model: &str) -> Self {
-        if self.format == Format::Gemini
-            && table::version("gemini", model).is_some_and(|version| version < (3, 0))
-        {
+        if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
             self.signed_calls = false;
         }
         if self.format == Format::Anthropic

@@ -517,6 +517,9 @@ pub(super) fn input(call: &ToolCall, is_custom: bool) -> &str {
     if !is_custom && call.arguments.is_empty() { "{}" } else { &call.arguments }
 }
 
+/// Google's word for a signature that was never there.
+pub(super) const NO_SIGNATURE: &str = "skip_thought_signature_validator";
+
 /// The field with which OpenAI ends a cached prefix.
 pub(super) const MARK: &str = "prompt_cache_breakpoint";
 

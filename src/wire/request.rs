@@ -20,7 +20,8 @@ use crate::error::{Error, Result};
 use crate::message::Attributes;
 use crate::provider::{Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
-use crate::wire::{self, Loss, view::Cache};
+use crate::wire::view::{Cache, Sent, View};
+use crate::wire::{self, Loss};
 use body::{Body, Failed};
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
@@ -103,7 +104,37 @@ pub struct Request<'a> {
     max_tokens: Option<u64>,
     stream: bool,
     cache: Option<Cache>,
+    names_in_text: bool,
     extra: Attributes,
+}
+
+/// Does the same with the messages of each format, as the request sends them.
+macro_rules! viewed {
+    ($request:expr, $view:ident => $do:expr) => {{
+        let prompt = $request.prompt;
+        match $request.format() {
+            Format::OpenAi => {
+                let $view = $request.sent(wire::openai::messages(prompt));
+                $do
+            }
+            Format::Responses => {
+                let $view = $request.sent(wire::responses::input(prompt));
+                $do
+            }
+            Format::Anthropic => {
+                let $view = $request.sent(wire::anthropic::messages(prompt));
+                $do
+            }
+            Format::Gemini => {
+                let $view = $request.sent(wire::gemini::contents(prompt));
+                $do
+            }
+            Format::Ollama => {
+                let $view = $request.sent(wire::ollama::messages(prompt));
+                $do
+            }
+        }
+    }};
 }
 
 /// A choice that the model has, or has not, about the tools that it is given.
@@ -132,6 +163,7 @@ impl<'a> Request<'a> {
             max_tokens: None,
             stream: false,
             cache: None,
+            names_in_text: false,
             extra: Attributes::new(),
         }
     }
@@ -189,6 +221,34 @@ impl<'a> Request<'a> {
     #[must_use]
     pub fn cache_prefix_1h(mut self) -> Self {
         self.cache = Some(Cache::Hour);
+        self
+    }
+
+    /// Writes the name of each user in front of the text where the provider has no place for it, as
+    /// Anthropic, Gemini, Mistral and Ollama: by default it is left out there, and one of the
+    /// [`losses`](Self::losses).
+    ///
+    /// ```
+    /// use memory_prompt::message::UserMessage;
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Provider};
+    ///
+    /// let asks = UserMessage::new("Who is here?").with_name("Klaus");
+    /// let composer = Composer::new().for_provider(Provider::Gemini);
+    /// let prompt = composer.compose_all(&Snapshot::from_messages([asks.into()]), &[])?;
+    ///
+    /// let request = Request::new(&prompt);
+    /// assert_eq!(request.losses()[0].to_string(), "message 0: the name of the user");
+    /// let request = request.names_in_text();
+    /// assert_eq!(request.losses(), []);
+    /// let body = serde_json::to_value(&request)?;
+    /// assert_eq!(body["contents"][0]["parts"][0]["text"], "Klaus: Who is here?");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn names_in_text(mut self) -> Self {
+        self.names_in_text = true;
         self
     }
 
@@ -251,13 +311,7 @@ impl<'a> Request<'a> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn losses(&self) -> Vec<Loss> {
-        match self.format() {
-            Format::OpenAi => wire::openai::messages(self.prompt).losses(),
-            Format::Responses => wire::responses::input(self.prompt).losses(),
-            Format::Anthropic => wire::anthropic::messages(self.prompt).losses(),
-            Format::Gemini => wire::gemini::contents(self.prompt).losses(),
-            Format::Ollama => wire::ollama::messages(self.prompt).losses(),
-        }
+        viewed!(self, view => view.losses())
     }
 
     /// Returns the same request, if its format can express all of the messages.
@@ -267,13 +321,7 @@ impl<'a> Request<'a> {
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
     /// for which a placeholder would stand, or the message that would be left out.
     pub fn strict(self) -> Result<Self> {
-        match self.format() {
-            Format::OpenAi => wire::openai::messages(self.prompt).strict().map(drop),
-            Format::Responses => wire::responses::input(self.prompt).strict().map(drop),
-            Format::Anthropic => wire::anthropic::messages(self.prompt).strict().map(drop),
-            Format::Gemini => wire::gemini::contents(self.prompt).strict().map(drop),
-            Format::Ollama => wire::ollama::messages(self.prompt).strict().map(drop),
-        }?;
+        viewed!(&self, view => view.strict().map(drop))?;
         Ok(self)
     }
 
@@ -281,7 +329,7 @@ impl<'a> Request<'a> {
     /// cache looks at them. Given to [`Prompt::sent_as`] it lets the report of the next prompt say
     /// that *they* broke the cached prefix.
     ///
-    /// Options are the model, what [`extra`](Self::extra) holds but for sampling, and for
+    /// Options are the model, [names in the text](Self::names_in_text), what [`extra`](Self::extra) holds but for sampling, and for
     /// Anthropic the choice of tools.
     ///
     /// ```
@@ -310,7 +358,20 @@ impl<'a> Request<'a> {
         let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
         let mut hasher = DefaultHasher::new();
         options.hash(&mut hasher);
+        if self.names_in_text {
+            self.names_in_text.hash(&mut hasher);
+        }
         Fingerprint::new(tool::fingerprint(&self.tools), hasher.finish().max(1))
+    }
+
+    /// Returns a format's view of the messages as this request sends them: for its model, with its
+    /// options.
+    fn sent<'v, F: Sent>(&self, mut view: View<'v, F>) -> View<'v, F> {
+        if let (Some(provider), Some(model)) = (self.provider(), &self.model) {
+            view.terms.row = provider.model(model).row();
+        }
+        view.terms.names_in_text = self.names_in_text && !view.options.names(&view.terms.row);
+        view
     }
 
     fn provider(&self) -> Option<Provider> {

@@ -343,6 +343,28 @@ pub fn signed_calls(contents: &Value) -> Wrong {
     unsigned.map(|(i, _)| format!("{i}: a call without signature")).collect()
 }
 
+/// Google's server for OpenAI's format. Reference: its guide to thought signatures, which shows them
+/// in `extra_content` of the first call of an answer; "contents is not specified" of a system message
+/// alone; "function call turn comes immediately after a user turn or after a function response turn".
+pub fn google(messages: &Value) -> Wrong {
+    let mut wrong = Vec::new();
+    let said: Vec<_> =
+        list(messages).iter().filter(|message| text(message, "role") != "system").collect();
+    if said.is_empty() {
+        wrong.push("contents is not specified".to_owned());
+    }
+    for (i, message) in said.iter().enumerate() {
+        let Some(first) = list(&message["tool_calls"]).first() else { continue };
+        if text(&first["extra_content"]["google"], "thought_signature").is_empty() {
+            wrong.push(format!("{i}: a call without signature"));
+        }
+        if i == 0 {
+            wrong.push(format!("{i}: a call that follows no user turn"));
+        }
+    }
+    wrong
+}
+
 /// The names of the tools that are called and answered, wherever they stand in a body.
 pub fn tool_names(body: &Value) -> Vec<String> {
     const HOLDERS: [&str; 3] = ["function", "functionCall", "functionResponse"];

@@ -21,6 +21,10 @@ pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
         Provider::Gemini | Provider::Vertex => {
             both(validators::gemini(&body["contents"]), validators::signed_calls(&body["contents"]))
         }
+        Provider::GoogleOpenAi => {
+            let arguments = validators::readable_arguments(messages);
+            [validators::openai(messages), validators::google(messages), arguments].concat()
+        }
         Provider::Mistral => {
             both(validators::mistral(messages), validators::mistral_fields(messages))
         }

@@ -13,16 +13,13 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
+    DataUrl, NO_SIGNATURE, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
 };
 use crate::wire::shape::{Entry, Object, write};
 use crate::wire::view::{Sent, Shape, Speaker};
 
 /// What is written for a user message that says nothing.
 const EMPTY: &str = "(empty message)";
-
-/// Google's word for a signature that was never there.
-const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 impl Serialize for SystemInstruction<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

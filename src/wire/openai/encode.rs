@@ -11,7 +11,7 @@ use crate::message::{
 };
 use crate::provider::{Files, Provider, ReasoningField, Row};
 use crate::wire::common::{
-    MARK, as_other_part, entry, inline, input, kept, placeholder, write_kept, write_mark,
+    MARK, NO_SIGNATURE, as_other_part, entry, inline, input, kept, placeholder, write_kept, write_mark,
 };
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::view::{Marks, Sent, Shape, Speaker};
@@ -199,7 +199,9 @@ impl One<'_> {
         }
         self.reasoning(map, m, calls)?;
         if calls {
-            entry(map, "tool_calls", &Seq(m.tool_calls().map(Call)))?;
+            let signs = |i| self.row.signed_calls && i == 0;
+            let calls = m.tool_calls().enumerate();
+            entry(map, "tool_calls", &Seq(calls.map(|(i, call)| Call { call, signed: signs(i) })))?;
         }
         if let Some(id) = audio {
             entry(map, "audio", &Object { own: [("id", id.into())], kept: None })?;
@@ -591,19 +593,28 @@ fn file(media: &Media) -> Object<'_, 3> {
     Object { own, kept: inner(kept(FORMAT, &media.extra), "file") }
 }
 
-struct Call<'a>(&'a ToolCall);
+struct Call<'a> {
+    call: &'a ToolCall,
+    /// Whether it is refused without the signature of a thought.
+    signed: bool,
+}
 
 impl Serialize for Call<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let kept = kept(FORMAT, &self.0.extra);
+        let kept = kept(FORMAT, &self.call.extra);
         let kind = kept.and_then(|kept| kept.get("type")?.as_str()).unwrap_or("function");
         let custom = kind == "custom";
         let mut map = serializer.serialize_map(None)?;
-        entry(&mut map, "id", &self.0.id)?;
+        entry(&mut map, "id", &self.call.id)?;
         entry(&mut map, "type", kind)?;
         let key = if custom { "custom" } else { "function" };
-        entry(&mut map, key, &Function { call: self.0, custom, kept })?;
+        entry(&mut map, key, &Function { call: self.call, custom, kept })?;
+        if self.signed && kept.is_none_or(|kept| !kept.contains_key("extra_content")) {
+            let google = [("thought_signature", NO_SIGNATURE.into())];
+            let own = [("google", Entry::Fields(&google))];
+            map.serialize_entry("extra_content", &Entry::Fields(&own))?;
+        }
         write_kept(&mut map, kept, &["id", "type", "function", "custom"])?;
         map.end()
     }

@@ -6,7 +6,6 @@ use serde::ser::{Error, SerializeMap, SerializeSeq, Serializer};
 use super::body::Body;
 use super::schema::{Schema, Taken};
 use super::{Choice, Request};
-use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::wire::gemini;
 
@@ -15,10 +14,7 @@ pub(super) fn write<M: SerializeMap>(
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("systemInstruction", gemini::system_instruction(request.prompt))?;
-    let contents = gemini::contents(request.prompt);
-    let provider = request.provider().unwrap_or(Provider::Gemini);
-    let of_model = request.model.as_deref().map_or(provider, |model| provider.model(model));
-    body.field("contents", &contents.for_provider(of_model))?;
+    body.field("contents", &request.sent(gemini::contents(request.prompt)))?;
     if !request.tools.is_empty() {
         let declarations = Declarations { function_declarations: Tools(&request.tools) };
         body.list("tools", std::iter::once(&declarations))?;
