@@ -576,8 +576,13 @@ counted! {
         };
         let text = options(Messages::of(&messages));
         let value: Value = serde_json::from_str(&text).unwrap();
-        let sent = messages.iter().filter(|m| !matches!(m, Message::Custom(_))).count();
-        prop_assert_eq!(value.as_array().unwrap().len(), sent);
+        // An answer of which only what others understand is left out is none.
+        let is_sent = |m: &&Message| options(Messages::of([*m])) != "[]";
+        prop_assert_eq!(value.as_array().unwrap().len(), messages.iter().filter(is_sent).count());
+        for message in messages.iter().filter(|m| !is_sent(m)) {
+            let says = message.as_ai().is_some_and(|ai| !ai.text().is_empty() || ai.has_tool_calls());
+            prop_assert!(!says && (message.as_ai().is_some() || matches!(message, Message::Custom(_))));
+        }
         for message in value.as_array().unwrap() {
             let content = &message["content"];
             prop_assert!(content.is_string() || content.as_array().is_some_and(|l| !l.is_empty())

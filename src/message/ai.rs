@@ -117,6 +117,31 @@ impl AiMessage {
         self
     }
 
+    /// Returns an answer of other parts, with all that stands beside the parts of this one.
+    pub(crate) fn with_other_parts(&self, parts: Vec<AiPart>) -> Self {
+        Self { body: Body::normal(parts), details: self.details.clone() }
+    }
+
+    /// Returns the answer with those of its calls changed that this function changes; `None` where
+    /// it changes none.
+    pub(crate) fn with_calls(
+        &self,
+        mut change: impl FnMut(&ToolCall) -> Option<ToolCall>,
+    ) -> Option<Self> {
+        let changed: Vec<_> = self.tool_calls().map(&mut change).collect();
+        if changed.iter().all(Option::is_none) {
+            return None;
+        }
+        let mut changed = changed.into_iter();
+        let parts = self.parts().iter().map(|part| match part {
+            AiPart::ToolCall(_) => {
+                changed.next().flatten().map_or_else(|| part.clone(), Into::into)
+            }
+            _ => part.clone(),
+        });
+        Some(self.with_other_parts(parts.collect()))
+    }
+
     /// Returns each text, in order; reasoning is not text.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))

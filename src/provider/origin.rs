@@ -214,7 +214,8 @@ impl<'a> Taken<'a> {
                 let kept = media.extra.get("openai").and_then(|kept| kept.get("transcript"));
                 match kept.and_then(Value::as_str) {
                     Some(text) => Said::So(text.into()),
-                    None if is_here => Said::Nothing,
+                    // Of an id that only another one knows, nothing is left.
+                    None if is_here || !self.own => Said::Nothing,
                     None => Said::AsItIs,
                 }
             }
@@ -407,13 +408,12 @@ pub(crate) fn without_foreign_parts(ai: &AiMessage, row: &Row) -> Option<AiMessa
         return None;
     }
     let taken = Taken::of(origin(ai), row);
-    let is_left_out = |part: &AiPart| match part {
-        AiPart::Content(part) => taken.leaves_out(part),
-        _ => false,
+    let is_left_out = |part: &AiPart| {
+        matches!(part, AiPart::Content(_)) && matches!(taken.said(part), Said::Nothing)
     };
     if !ai.parts().iter().any(is_left_out) {
         return None;
     }
     let parts = ai.parts().iter().filter(|part| !is_left_out(part)).cloned();
-    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+    Some(ai.with_other_parts(parts.collect()))
 }

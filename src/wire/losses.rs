@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-use super::common::{Arguments, kind};
+use serde::Serialize;
+
+use super::common::{Arguments, Sequence, kind};
 use super::terms::Terms;
-use super::view::{Shape, Speaker};
-use crate::message::{AiMessage, AiPart, Message, Part};
-use crate::provider::Row;
+use super::view::{Shape, Speaker, View};
+use crate::message::{AiPart, Message, Part, Reasoning};
 
 /// Something of a message that is left out, or that a placeholder stands for, because the format
 /// has no place for it.
@@ -37,37 +38,39 @@ impl fmt::Display for Loss {
 /// The name of arguments that a format can't hold as the object that they are not.
 pub(super) const ARGUMENTS: &str = "arguments that are no JSON object";
 
-const REASONING: &str = "reasoning";
-
-/// Tells what of a message would be left out or replaced, and where.
+/// Tells what of a message would be left out or replaced, and where, that is no private matter of
+/// another provider's.
 pub(super) fn refused<F: Shape>(
     options: &F,
     message: &Message,
     calls: &[&str],
-    row: &Row,
+    terms: &Terms,
     mut tell: impl FnMut(Option<usize>, &'static str),
 ) {
     if let Some(what) = options.refuses(message, calls) {
         tell(None, what);
     }
-    let refused = |part: &Part, by| {
-        let is_taken = part.as_text().is_some() || options.takes(part, by, row);
-        (!is_taken).then(|| kind(part))
-    };
+    let takes = |part: &Part, by| part.as_text().is_some() || options.takes(part, by, &terms.row);
     let (content, by) = match message {
         Message::System(_) | Message::Custom(_) => return,
         Message::User(user) => (user.content().parts(), Speaker::User),
         Message::Tool(tool) => (tool.content().parts(), Speaker::Tool),
         Message::Ai(_) => (&[] as &[Part], Speaker::Ai),
     };
-    for (i, part) in content.iter().enumerate() {
-        if let Some(what) = refused(part, by) {
-            tell(Some(i), what);
-        }
+    for (i, part) in content.iter().enumerate().filter(|(_, part)| !takes(part, by)) {
+        tell(Some(i), kind(part));
     }
-    for (i, part) in message.as_ai().into_iter().flat_map(AiMessage::parts).enumerate() {
+    let Some(ai) = message.as_ai() else { return };
+    for (i, part) in ai.parts().iter().enumerate() {
         let what = match part {
-            AiPart::Content(content) => refused(content, by),
+            AiPart::Content(content) => {
+                let is_taken = content.as_text().is_some()
+                    || terms.sent_part(ai, part).is_some_and(|sent| match sent {
+                        AiPart::Content(sent) => takes(&sent, by),
+                        _ => true,
+                    });
+                (!is_taken).then(|| kind(content))
+            }
             AiPart::ToolCall(call) if F::OBJECTS && !Arguments(&call.arguments).is_object() => {
                 Some(ARGUMENTS)
             }
@@ -79,50 +82,41 @@ pub(super) fn refused<F: Shape>(
     }
 }
 
-/// Tells what of a message is lost without an error of a strict view: what only another provider
-/// understands, reasoning that the provider takes from nobody, and the name of the user.
+/// Tells what of a message is lost without an error of a strict view: the name of the user, and
+/// reasoning. Whether that is written is asked of the encoder itself.
 pub(super) fn silent<F: Shape>(
-    options: &F,
+    view: &View<'_, F>,
     message: &Message,
-    terms: &Terms,
     mut tell: impl FnMut(Option<usize>, &'static str),
-) {
+) where
+    for<'v> View<'v, F>: Serialize,
+{
+    let Terms { row, names_in_text, .. } = &view.terms;
     if let Message::User(user) = message
         && user.name().is_some_and(|name| !name.is_empty())
-        && !(options.names(&terms.row) || terms.names_in_text)
+        && !(view.options.names(row) || *names_in_text)
     {
         tell(None, "the name of the user");
     }
-    let Some(ai) = message.as_ai() else { return };
-    let copy = terms.copy(message);
-    let mut left = copy.as_deref().unwrap_or(message).as_ai().map_or(&[][..], AiMessage::parts);
+    let Some(ai) = message.as_ai().filter(|ai| ai.reasoning().next().is_some()) else { return };
+    // Beside a text, for an answer of which nothing is left is not sent.
+    let written = |part: Option<&AiPart>| {
+        let parts = part.cloned().into_iter().chain([Part::text("a").into()]);
+        let messages = [ai.with_other_parts(parts.collect()).into()];
+        let messages = Sequence::of(&messages);
+        let view = View { messages, terms: view.terms, cache: None, options: view.options };
+        // A view is always written.
+        serde_json::to_vec(&view).unwrap_or_default()
+    };
+    let nothing = written(None);
     for (i, part) in ai.parts().iter().enumerate() {
-        let is_left = match left.split_first() {
-            Some((first, rest)) if is_same(first, part) => {
-                left = rest;
-                true
-            }
-            _ => false,
-        };
-        match part {
-            AiPart::Reasoning(thought)
-                if !(thought.text.is_empty()
-                    || is_left && options.takes_thought(thought, &terms.row)) =>
-            {
-                tell(Some(i), REASONING);
-            }
-            AiPart::Content(part @ Part::Other(_)) if !is_left => tell(Some(i), kind(part)),
-            _ => {}
+        if says_reasoning(part) && written(Some(part)) == nothing {
+            tell(Some(i), "reasoning");
         }
     }
 }
 
-/// Returns whether a part is what was left of another.
-fn is_same(left: &AiPart, part: &AiPart) -> bool {
-    match (left, part) {
-        (AiPart::Reasoning(a), AiPart::Reasoning(b)) => a.text == b.text,
-        (AiPart::ToolCall(a), AiPart::ToolCall(b)) => a.id == b.id,
-        (AiPart::Content(a), AiPart::Content(b)) => kind(a) == kind(b),
-        _ => false,
-    }
+fn says_reasoning(part: &AiPart) -> bool {
+    let AiPart::Reasoning(Reasoning { text, signature, extra }) = part else { return false };
+    !text.is_empty() || signature.is_some() || !extra.is_empty()
 }

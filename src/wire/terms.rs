@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::common::Sequence;
 use crate::composed::Prompt;
-use crate::message::{Content, Message, Part};
+use crate::message::{AiMessage, AiPart, Content, Message, Part};
 use crate::provider::{Provider, Row, may_be_private, outgoing};
 
 /// The terms on which a view sends messages.
@@ -50,6 +50,24 @@ impl Terms {
         let left = if self.verbatim { None } else { outgoing(message, &self.row) };
         let named = if self.names_in_text { named(left.as_ref().unwrap_or(message)) } else { None };
         named.or(left).map(Box::new)
+    }
+
+    /// Returns whether nothing of an answer is left in the copy of it that is sent.
+    pub(super) fn is_emptied(message: &Message, copy: &Message) -> bool {
+        let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
+        !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
+    }
+
+    /// Returns what is sent of a part of an answer, as far as it is not a text; `None` where nothing
+    /// is.
+    pub(super) fn sent_part(&self, ai: &AiMessage, part: &AiPart) -> Option<AiPart> {
+        let alone = Message::Ai(ai.with_other_parts(vec![part.clone()]));
+        let Some(copy) = self.copy(&alone) else { return Some(part.clone()) };
+        if Self::is_emptied(&alone, &copy) {
+            return None;
+        }
+        let left = copy.as_ai().and_then(|left| left.parts().first().cloned());
+        Some(left.unwrap_or_else(|| Part::text("").into()))
     }
 
     /// Returns all messages as they are sent, where one of them is written with a look at others.

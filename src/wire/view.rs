@@ -9,7 +9,7 @@ use super::losses::{self, Loss};
 use super::terms::Terms;
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::message::{AiPart, Message, Part, Reasoning};
+use crate::message::{AiPart, Message, Part};
 use crate::provider::{Provider, Row};
 
 /// A view of messages that serialises as the list of them that a format's request holds.
@@ -58,12 +58,6 @@ pub trait Shape: Copy + Default + fmt::Debug {
     /// Returns what would be left out or replaced of reasoning or a call, as an error names it.
     fn refuses_part(&self, _part: &AiPart) -> Option<&'static str> {
         None
-    }
-
-    /// Returns whether reasoning is written that [`refuses_part`](Self::refuses_part) does not
-    /// name.
-    fn takes_thought(&self, _thought: &Reasoning, _row: &Row) -> bool {
-        true
     }
 
     /// Returns whether the name of a user has a place.
@@ -135,13 +129,29 @@ impl<'a, F: Shape> View<'a, F> {
     pub fn strict(self) -> Result<Self> {
         let mut calls = Vec::new();
         self.messages.check(F::OPERATION, |message, at| {
-            check(&self.options, message, &calls, &self.terms.row, at)?;
+            self.check(message, &calls, at)?;
             if !message.is_tool() {
                 calls = message.tool_calls().map(|call| call.id.as_str()).collect();
             }
             Ok(())
         })?;
         Ok(self)
+    }
+
+    /// Refuses what of a message would be left out or replaced.
+    fn check(&self, message: &Message, calls: &[&str], at: &At<'_>) -> Result<()> {
+        let mut first = None;
+        losses::refused(&self.options, message, calls, &self.terms, |part, what| {
+            first = first.or(Some((part, what)));
+        });
+        let Some((part, what)) = first else { return Ok(()) };
+        let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
+        let inner = part.map(|part| list.index(part));
+        let at = inner.as_ref().unwrap_or(at);
+        Err(match what {
+            losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
+            what => at.unsupported(format_args!("{what} is not supported by this format")),
+        })
     }
 
     /// Returns all that would be left out or replaced, in the order of the messages: what
@@ -158,7 +168,10 @@ impl<'a, F: Shape> View<'a, F> {
     /// let told: Vec<_> = losses.iter().map(ToString::to_string).collect();
     /// assert_eq!(told, ["message 0, part 1: video", "message 0: the name of the user"]);
     /// ```
-    pub fn losses(&self) -> Vec<Loss> {
+    pub fn losses(&self) -> Vec<Loss>
+    where
+        for<'v> View<'v, F>: Serialize,
+    {
         let (mut losses, mut calls) = (Vec::<Loss>::new(), Vec::new());
         for (i, message) in self.messages.iter().enumerate() {
             let first = losses.len();
@@ -169,8 +182,8 @@ impl<'a, F: Shape> View<'a, F> {
                     losses.push(Loss { message: i, part, what });
                 }
             };
-            losses::refused(&self.options, message, &calls, &self.terms.row, &mut tell);
-            losses::silent(&self.options, message, &self.terms, &mut tell);
+            losses::refused(&self.options, message, &calls, &self.terms, &mut tell);
+            losses::silent(self, message, &mut tell);
             if !message.is_tool() {
                 calls = message.tool_calls().map(|call| call.id.as_str()).collect();
             }
@@ -250,26 +263,4 @@ impl Serialize for Cache {
         }
         map.end()
     }
-}
-
-/// Refuses what of a message would be left out or replaced.
-fn check<F: Shape>(
-    options: &F,
-    message: &Message,
-    calls: &[&str],
-    row: &Row,
-    at: &At<'_>,
-) -> Result<()> {
-    let mut first = None;
-    losses::refused(options, message, calls, row, |part, what| {
-        first = first.or(Some((part, what)));
-    });
-    let Some((part, what)) = first else { return Ok(()) };
-    let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });
-    let inner = part.map(|part| list.index(part));
-    let at = inner.as_ref().unwrap_or(at);
-    Err(match what {
-        losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
-        what => at.unsupported(format_args!("{what} is not supported by this format")),
-    })
 }

@@ -2,23 +2,17 @@
 
 use serde::de::IgnoredAny;
 
-use crate::message::{AiMessage, AiPart, Attributes, Body, ToolCall};
+use crate::message::{AiMessage, Attributes, ToolCall};
 
 /// Returns the answer with arguments that are JSON objects, or `None` where they are.
 ///
 /// A model that is cut off within a call leaves half of one. It is kept as a text, so that the
 /// model sees what it wrote: `{"arguments": ".."}`.
 pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
-    if ai.tool_calls().all(is_readable) {
-        return None;
-    }
-    let parts = ai.parts().iter().map(|part| match part {
-        AiPart::ToolCall(call) if !is_readable(call) => {
-            AiPart::ToolCall(ToolCall { arguments: stopgap(&call.arguments), ..call.clone() })
-        }
-        other => other.clone(),
-    });
-    Some(AiMessage { body: Body::normal(parts.collect()), details: ai.details.clone() })
+    ai.with_calls(|call| {
+        let arguments = || stopgap(&call.arguments);
+        (!is_readable(call)).then(|| ToolCall { arguments: arguments(), ..call.clone() })
+    })
 }
 
 fn is_readable(call: &ToolCall) -> bool {

@@ -138,8 +138,8 @@ fn checked_answer(ai: &AiMessage, rules: &Row) -> Checked {
         _ if kept.is_empty() => Checked::Nothing,
         None => Checked::Fine,
         Some(how) => {
-            let body = Body::normal(kept.into_iter().cloned().collect());
-            Checked::Without(Message::Ai(AiMessage { body, details: ai.details.clone() }), how)
+            let left = ai.with_other_parts(kept.into_iter().cloned().collect());
+            Checked::Without(left.into(), how)
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
+use crate::message::{Message, ToolCall};
 use crate::provider::Ids;
 
 /// The ids that were given so far.
@@ -46,8 +46,12 @@ impl CallIds {
             let new = self.name(&call.id);
             self.waiting.push((call.id.clone(), new));
         }
-        let names = &self.waiting[first..];
-        names.iter().any(|(old, new)| old != new).then(|| copy(ai, names))
+        let mut names = self.waiting[first..].iter();
+        let other = |call: &ToolCall| {
+            let (_, new) = names.next().filter(|(old, new)| old != new)?;
+            Some(ToolCall { id: new.clone(), ..call.clone() })
+        };
+        ai.with_calls(other).map(Message::Ai)
     }
 
     /// Returns an id that is not taken: the old one where that is possible.
@@ -73,20 +77,6 @@ impl CallIds {
             }
         }
     }
-}
-
-/// Returns the answer with these new ids for its calls.
-fn copy(ai: &AiMessage, names: &[(String, String)]) -> Message {
-    let mut names = names.iter().map(|(_, new)| new);
-    let parts = ai.parts().iter().map(|part| match part {
-        AiPart::ToolCall(call) => {
-            let id = names.next().unwrap_or(&call.id).clone();
-            AiPart::ToolCall(ToolCall { id, ..call.clone() })
-        }
-        other => other.clone(),
-    });
-    let body = Body::normal(parts.collect());
-    Message::Ai(AiMessage { body, details: ai.details.clone() })
 }
 
 fn written(id: &str) -> String {

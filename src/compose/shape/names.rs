@@ -1,7 +1,7 @@
 //! Names of tools as a provider takes them.
 
 use super::ids::nine;
-use crate::message::{AiMessage, AiPart, Body, Message, ToolCall};
+use crate::message::{Message, ToolCall};
 use crate::provider::ToolNames;
 
 /// The most characters of a name that is given.
@@ -17,15 +17,12 @@ pub(super) fn renamed(message: &Message, rule: ToolNames) -> Option<Message> {
             copy.answer.tool_name = allowed(tool.tool_name(), rule);
             Some(Message::Tool(copy))
         }
-        Message::Ai(ai) if !ai.tool_calls().all(|call| is_allowed(&call.name)) => {
-            let parts = ai.parts().iter().map(|part| match part {
-                AiPart::ToolCall(call) if !is_allowed(&call.name) => {
-                    AiPart::ToolCall(ToolCall { name: allowed(&call.name, rule), ..call.clone() })
-                }
-                other => other.clone(),
-            });
-            let body = Body::normal(parts.collect());
-            Some(Message::Ai(AiMessage { body, details: ai.details.clone() }))
+        Message::Ai(ai) => {
+            let other = |call: &ToolCall| {
+                let name = || allowed(&call.name, rule);
+                (!is_allowed(&call.name)).then(|| ToolCall { name: name(), ..call.clone() })
+            };
+            ai.with_calls(other).map(Message::Ai)
         }
         _ => None,
     }

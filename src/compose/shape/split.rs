@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Sent;
 use crate::composed::{Origin, Pieces};
-use crate::message::{AiMessage, AiPart, Body, Message};
+use crate::message::{AiMessage, AiPart, Message};
 use crate::record::Records;
 
 /// Returns the pieces with each call in an answer of its own, directly before its result, and how
@@ -82,7 +82,7 @@ fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
                 Some((_, first)) => {
                     let mut parts = std::mem::replace(first, AiMessage::new("")).into_parts();
                     parts.insert(parts.len().saturating_sub(1), part.clone());
-                    *first = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
+                    *first = ai.with_other_parts(parts);
                 }
                 None => said.push(part.clone()),
             }
@@ -90,8 +90,7 @@ fn alone(ai: &AiMessage) -> VecDeque<(String, AiMessage)> {
         };
         let mut parts = std::mem::take(&mut said);
         parts.push(part.clone());
-        let answer = AiMessage { body: Body::normal(parts), details: ai.details.clone() };
-        answers.push_back((call.id.clone(), answer));
+        answers.push_back((call.id.clone(), ai.with_other_parts(parts)));
     }
     answers
 }

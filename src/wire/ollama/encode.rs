@@ -7,14 +7,16 @@ use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
 use crate::provider::{Provider, Row};
 use crate::wire::common::{inline, kept, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::terms::Terms;
 use crate::wire::view::{Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut seq = serializer.serialize_seq(None)?;
         for message in self.messages.iter() {
-            if !matches!(message, Message::Custom(_)) {
-                let copy = self.terms.copy(message);
+            let copy = self.terms.copy(message);
+            let is_emptied = copy.as_ref().is_some_and(|copy| Terms::is_emptied(message, copy));
+            if !(is_emptied || matches!(message, Message::Custom(_))) {
                 seq.serialize_element(&One(copy.as_deref().unwrap_or(message)))?;
             }
         }

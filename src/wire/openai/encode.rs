@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
@@ -11,9 +12,11 @@ use crate::message::{
 };
 use crate::provider::{Files, Provider, ReasoningField, Row};
 use crate::wire::common::{
-    MARK, NO_SIGNATURE, as_other_part, entry, inline, input, kept, placeholder, write_kept, write_mark,
+    MARK, NO_SIGNATURE, as_other_part, entry, inline, input, kept, placeholder, write_kept,
+    write_mark,
 };
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::terms::Terms;
 use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
@@ -27,6 +30,7 @@ impl Serialize for Messages<'_> {
             match (message, self.terms.copy(message)) {
                 (Message::Custom(_), _) => Ok(()),
                 (_, None) => seq.serialize_element(&one),
+                (_, Some(copy)) if Terms::is_emptied(message, &copy) => Ok(()),
                 (_, Some(copy)) => seq.serialize_element(&One { message: &copy, ..one }),
             }
         })?;
@@ -67,10 +71,6 @@ impl Shape for Options {
             Speaker::Ai => Block::said(part),
         };
         !matches!(block, Block::Placeholder(_))
-    }
-
-    fn takes_thought(&self, thought: &Reasoning, row: &Row) -> bool {
-        row.reasoning.is_some() || is_block(thought)
     }
 
     fn names(&self, row: &Row) -> bool {
@@ -236,10 +236,17 @@ impl One<'_> {
                 if !silent {
                     map.serialize_entry("reasoning", &blocks)?;
                 }
-                let mut extras = m.reasoning().filter_map(|r| kept(FORMAT, &r.extra));
-                match extras.find_map(|extra| extra.get("reasoning_details")) {
-                    Some(details) => map.serialize_entry("reasoning_details", details),
-                    None => Ok(()),
+                let extras = m.reasoning().filter_map(|r| kept(FORMAT, &r.extra));
+                let mut lists = extras.filter_map(|extra| extra.get("reasoning_details"));
+                match (lists.next(), lists.next()) {
+                    (Some(details), None) => map.serialize_entry("reasoning_details", details),
+                    (Some(first), Some(second)) => {
+                        // Those of answers that were joined.
+                        let all = [first, second].into_iter().chain(lists);
+                        let all = all.filter_map(Value::as_array).flatten();
+                        map.serialize_entry("reasoning_details", &all.collect::<Vec<_>>())
+                    }
+                    (None, _) => Ok(()),
                 }
             }
         }

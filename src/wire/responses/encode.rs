@@ -13,6 +13,7 @@ use crate::wire::common::{
     MARK, as_content, as_other_part, inline, input, kept, placeholder, write_kept, write_mark,
 };
 use crate::wire::shape::{Entry, Object, Seq, write};
+use crate::wire::terms::Terms;
 use crate::wire::view::{Marks, Sent, Shape, Speaker};
 
 impl Serialize for Input<'_> {
@@ -21,8 +22,11 @@ impl Serialize for Input<'_> {
         let sent = self.terms.sent(&self.messages);
         let mut asked: Option<&AiMessage> = None;
         let mut seq = serializer.serialize_seq(None)?;
-        for (i, message) in sent.iter().enumerate() {
+        for (i, (message, whole)) in sent.iter().zip(self.messages.iter()).enumerate() {
             let mark = mark == Some(i);
+            if Terms::is_emptied(whole, message) {
+                continue;
+            }
             match &**message {
                 Message::System(_) if self.leaves_out(i) => {}
                 Message::System(m) => {
@@ -90,11 +94,6 @@ impl Shape for Options {
             Speaker::Ai => fields(part).is_some(),
             _ => !matches!(Block::of(part), Block::Placeholder(_)),
         }
-    }
-
-    fn takes_thought(&self, thought: &Reasoning, _: &Row) -> bool {
-        kept(FORMAT, &thought.extra)
-            .is_some_and(|kept| kept.get("id").is_some_and(Value::is_string))
     }
 }
 
