@@ -151,6 +151,83 @@ fn signed_parts_of_a_stream_stay_apart() {
     assert_eq!(written(&[stream.finish().expect("whole").into()])[0]["parts"], expected);
 }
 
+/// A stream of one answer, and what was shown of it.
+fn streamed(parts: &[Value], reason: Value) -> (Stream, Vec<Event>) {
+    let (mut stream, mut told) = (Stream::new(), Vec::new());
+    for (i, part) in parts.iter().enumerate() {
+        let reason = if i + 1 == parts.len() { reason.clone() } else { Value::Null };
+        let candidate =
+            json!({"content": {"role": "model", "parts": [part]}, "finishReason": reason});
+        let chunk = json!({"candidates": [candidate], "responseId": "r"});
+        told.extend(stream.push(&chunk.to_string()).expect("nothing is wrong"));
+    }
+    (stream, told)
+}
+
+/// Arguments that came in pieces could not be read: where a request asks for them, the whole answer
+/// was an error.
+#[test]
+fn arguments_that_come_in_pieces_are_one_object() {
+    let call = |call: Value| json!({"functionCall": call});
+    let piece = |path: &str, key: &str, value: Value, on: bool| {
+        let piece = json!({"jsonPath": path, key: value, "willContinue": on});
+        call(json!({"partialArgs": [piece], "willContinue": true}))
+    };
+    let parts = [
+        json!({"functionCall": {"name": "now"}, "thoughtSignature": "s"}),
+        call(json!({"name": "cook", "willContinue": true})),
+        piece("$.dish.steps[0]", "stringValue", json!("Boil"), true),
+        piece("$.dish.steps[0]", "stringValue", json!(" it."), true),
+        piece("$.dish.steps[0]", "stringValue", json!(""), false),
+        call(json!({"willContinue": true})),
+        piece("$.dish.steps[1]", "stringValue", json!("Eat."), false),
+        piece("$.dish['for a','x']", "numberValue", json!(null), false),
+        piece("$.dish['it\\'s [hot].']", "boolValue", json!(true), false),
+        piece("$.dish.of", "nullValue", json!("NULL_VALUE"), false),
+        call(json!({"partialArgs": [{"jsonPath": "$.price", "numberValue": 0.5}]})),
+        call(json!({})),
+        call(json!({"name": "look", "willContinue": true})),
+    ];
+    // The path of two names is none that leads to one value.
+    let broken = json!({"candidates": [{"content": {"parts": [parts[7]]}}]}).to_string();
+    let parts: Vec<_> =
+        parts.iter().enumerate().filter(|(i, _)| *i != 7).map(|(_, part)| part.clone()).collect();
+    let (stream, told) = streamed(&parts, json!("STOP"));
+    let answer = stream.finish().expect("whole");
+    shown::assert_shown(&told, &answer, "pieces");
+    let calls: Vec<_> = answer.message.tool_calls().collect();
+    let named: Vec<_> = calls.iter().map(|call| (&*call.id, &*call.name)).collect();
+    assert_eq!(named, [("call_r_0", "now"), ("call_r_1", "cook"), ("call_r_2", "look")]);
+    assert_eq!(calls[0].signature.as_deref(), Some("s"));
+    let cooked: Value = serde_json::from_str(&calls[1].arguments).expect("JSON");
+    let dish = json!({"steps": ["Boil it.", "Eat."], "it's [hot].": true, "of": null});
+    assert_eq!(cooked, json!({"dish": dish, "price": 0.5}));
+    assert_eq!(calls[2].arguments, "{}");
+
+    // A stream that breaks off within a call keeps what was whole before.
+    for cut in 2..parts.len() - 2 {
+        let (stream, _) = streamed(&parts[..cut], Value::Null);
+        let kept = stream.broken().message;
+        assert_eq!(kept.tool_calls().count(), if cut < 10 { 1 } else { 2 }, "{cut}");
+    }
+    let (mut stream, _) = streamed(&parts[..2], Value::Null);
+    assert!(stream.push(&broken).is_err());
+    let mut push = |path: &str| {
+        let piece = json!({"functionCall": {"partialArgs": [{"jsonPath": path, "stringValue": "x"}],
+            "willContinue": true}});
+        let chunk = json!({"candidates": [{"content": {"parts": [piece]}}]}).to_string();
+        stream.push(&chunk).map_err(|error| error.to_string())
+    };
+    let at =
+        "read gemini stream: candidates[0].content.parts[0].functionCall.partialArgs[0].jsonPath";
+    for path in ["", "$", "x", "$.a[", "$[?(@.x)]", "$..a[0]", "$.a[99999999999999999999]"] {
+        assert_eq!(push(path), Err(format!("{at}: not a path to an argument")), "{path}");
+    }
+    assert_eq!(push("$.a[1]"), Err(format!("{at}: it does not fit what came before")));
+    assert_eq!(push("$.b"), Ok(Vec::new()));
+    assert_eq!(push("$.b.c"), Err(format!("{at}: it does not fit what came before")));
+}
+
 // --- writing ---------------------------------------------------------------------------------
 
 #[test]
@@ -455,7 +532,7 @@ fn errors_say_where() {
         ),
         (
             r#"[{"role":"model","parts":[{"functionCall":{"name":"t","partialArgs":[{}]}}]}]"#,
-            "contents[0].parts[0].functionCall.partialArgs: arguments in pieces can't be read",
+            "contents[0].parts[0].functionCall.partialArgs: arguments come in pieces in a stream alone",
         ),
         (
             r#"[{"role":"model","parts":[{"text":"x","thought":"yes"}]}]"#,

@@ -562,3 +562,19 @@ fn calls_of_a_kind_of_their_own_are_shown() {
     assert_eq!(stored, ["c1", "c2", "c3"]);
     assert_eq!(shown.last(), Some(&Event::Done(answer.stop)));
 }
+
+/// A patch that was announced and of which the end never came was shown as a call when the response
+/// ended, and the answer that was stored held none: nobody could give it a result.
+#[test]
+fn a_call_that_was_never_done_is_neither_shown_nor_stored() {
+    let patch = json!({"type": "apply_patch_call", "id": "apc_1", "call_id": "c1",
+        "operation": {"type": "delete_file", "path": "a.txt"}});
+    let added = json!({"type": "response.output_item.added", "output_index": 0, "item": patch});
+    let end = json!({"type": "response.completed", "response": {"status": "completed"}});
+    let mut stream = Stream::new();
+    let mut shown = stream.push(&added.to_string()).unwrap();
+    shown.extend(stream.push(&end.to_string()).unwrap());
+    let answer = stream.finish().unwrap();
+    assert_eq!(answer.message.tool_calls().count(), 0);
+    assert_eq!(shown, [Event::Done(answer.stop)]);
+}

@@ -72,6 +72,7 @@
 
 mod decode;
 mod encode;
+mod pieces;
 mod stream;
 
 use crate::composed::Prompt;

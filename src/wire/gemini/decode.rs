@@ -141,14 +141,20 @@ pub(super) fn content(
     mut fields: Fields<'_>,
     calls: &mut Calls,
 ) -> Result<(Vec<AiPart>, Attributes)> {
-    if let Some(role) = fields.text("role")?.filter(|role| role != "model") {
-        let at = fields.at;
-        return Err(at
-            .key("role")
-            .error(format_args!("expected `model`, found `{}`", word(&role))));
-    }
+    check_role(&mut fields)?;
     let parts = ai_parts(&mut fields, calls)?;
     Ok((parts, fields.rest()))
+}
+
+/// Refuses the content of anybody but the model.
+pub(super) fn check_role(fields: &mut Fields<'_>) -> Result<()> {
+    match fields.text("role")?.filter(|role| role != "model") {
+        None => Ok(()),
+        Some(role) => {
+            let what = format_args!("expected `model`, found `{}`", word(&role));
+            Err(fields.at.key("role").error(what))
+        }
+    }
 }
 
 pub(super) fn with_beside(ai: AiMessage, beside: Attributes) -> AiMessage {
@@ -362,8 +368,16 @@ fn user(mut parts: Vec<Part>, rest: Attributes) -> Message {
 }
 
 /// One part of an answer; `None` where it is empty.
-fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> {
+pub(super) fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> {
     if let Some(value) = fields.take("functionCall") {
+        let at = fields.at;
+        let value = Fields::of(camel(value), at.key("functionCall"))?;
+        if value.has("partialArgs") || value.has("willContinue") {
+            return Err(value
+                .at
+                .key("partialArgs")
+                .error("arguments come in pieces in a stream alone"));
+        }
         return call(value, fields, calls).map(|call| Some(call.into()));
     }
     if !fields.has("text") {
@@ -379,14 +393,12 @@ fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Option<AiPart>> 
     Ok(Some(Reasoning { text, signature, extra }.into()))
 }
 
-fn call(value: Value, mut beside: Fields<'_>, calls: &mut Calls) -> Result<ToolCall> {
-    let at = beside.at;
-    let mut fields = Fields::of(camel(value), at.key("functionCall"))?;
-    let at = fields.at;
-    if fields.has("partialArgs") || fields.has("willContinue") {
-        // Only where a request asks for `streamFunctionCallArguments`.
-        return Err(at.key("partialArgs").error("arguments in pieces can't be read"));
-    }
+/// A call, and what stands beside it in its part.
+pub(super) fn call(
+    mut fields: Fields<'_>,
+    mut beside: Fields<'_>,
+    calls: &mut Calls,
+) -> Result<ToolCall> {
     let name = fields.required_text("name")?;
     let arguments = fields.object_text("args")?.unwrap_or_else(|| "{}".to_owned());
     let signature = beside.text(SIGNATURE)?;

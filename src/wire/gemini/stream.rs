@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::decode::{Calls, camel, candidate, content, usage, with_beside};
+use super::decode::{self, Calls, camel, candidate, check_role, usage, with_beside};
+use super::pieces::Arguments;
 use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Provider;
@@ -16,7 +17,8 @@ use crate::wire::stream::{End, FormatStream, Pieces};
 /// Each chunk's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the
 /// answer that [`answer`](super::answer) reads from a response in one piece. Texts that follow one
 /// another are one text, and thoughts one thought, unless they carry a signature: signed parts go
-/// back as they came.
+/// back as they came. Arguments that come in pieces, where the request asks for
+/// `streamFunctionCallArguments`, are shown when all of them are there.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, gemini};
@@ -48,6 +50,8 @@ pub struct Chunks {
     beside: Attributes,
     ids: Calls,
     calls: usize,
+    /// The call of which the arguments still come: its place among the parts, and those.
+    open: Option<(usize, Arguments)>,
 }
 
 impl Pieces for Chunks {
@@ -73,15 +77,17 @@ impl Pieces for Chunks {
         let word = stop_word(candidate.take("finishReason"));
         if let Some(value) = candidate.take("content") {
             let at = candidate.at;
-            let fields = Fields::of(camel(value), at.key("content"))?;
-            let (parts, beside) = content(fields, &mut self.ids)?;
-            self.beside.extend(beside);
-            for part in parts {
-                self.show(&part, events);
-                self.add(part);
+            let mut fields = Fields::of(camel(value), at.key("content"))?;
+            check_role(&mut fields)?;
+            let at = fields.at;
+            let at = at.key("parts");
+            for (i, part) in fields.list("parts")?.into_iter().enumerate() {
+                self.part(Fields::of(camel(part), at.index(i))?, events)?;
             }
+            self.beside.extend(fields.rest());
         }
         if word.is_some() {
+            self.close(events);
             end.comes(word, self.calls > 0, events);
         }
         Ok(())
@@ -91,21 +97,79 @@ impl Pieces for Chunks {
         Ok(self.kept())
     }
 
-    fn kept(self) -> AiMessage {
+    fn kept(mut self) -> AiMessage {
+        if let Some((half, _)) = self.open {
+            self.parts.remove(half);
+        }
         with_beside(AiMessage::from_parts(self.parts), self.beside)
     }
 }
 
 impl Chunks {
+    fn part(&mut self, mut part: Fields<'_>, events: &mut Events) -> Result<()> {
+        if let Some(call) = part.take("functionCall") {
+            let at = part.at;
+            return self.call(Fields::of(camel(call), at.key("functionCall"))?, part, events);
+        }
+        if let Some(part) = decode::ai_part(part, &mut self.ids)? {
+            self.show(&part, events);
+            self.add(part);
+        }
+        Ok(())
+    }
+
+    /// Takes a call, or a piece of one: only the first has the name, and only the last does not say
+    /// that it goes on.
+    fn call(
+        &mut self,
+        mut call: Fields<'_>,
+        beside: Fields<'_>,
+        events: &mut Events,
+    ) -> Result<()> {
+        let at = call.at;
+        let at = at.key("partialArgs");
+        let (pieces, goes_on) = (call.list("partialArgs")?, call.flag("willContinue")?);
+        let says_something = !pieces.is_empty() || goes_on || call.has("args");
+        if call.has("name") || (self.open.is_none() && says_something) {
+            self.close(events);
+            let is_whole = pieces.is_empty() && !goes_on;
+            let call = decode::call(call, beside, &mut self.ids)?;
+            events.call(self.calls, &call.id, &call.name);
+            if is_whole {
+                events.arguments(self.calls, &call.arguments);
+            } else {
+                self.open = Some((self.parts.len(), Arguments::default()));
+            }
+            self.calls += 1;
+            self.parts.push(call.into());
+        } else if call.has("args") {
+            return Err(call.at.key("args").error("the arguments of this call come in pieces"));
+        }
+        if let Some((_, arguments)) = &mut self.open {
+            for (i, piece) in pieces.into_iter().enumerate() {
+                arguments.add(Fields::of(camel(piece), at.index(i))?)?;
+            }
+        }
+        if !goes_on {
+            self.close(events);
+        }
+        Ok(())
+    }
+
+    /// The arguments of the call that is open have come: they are shown at once.
+    fn close(&mut self, events: &mut Events) {
+        let Some((at, arguments)) = self.open.take() else { return };
+        if let Some(AiPart::ToolCall(call)) = self.parts.get_mut(at) {
+            call.arguments = arguments.json();
+            events.arguments(self.calls.saturating_sub(1), &call.arguments);
+        }
+    }
+
     fn show(&mut self, part: &AiPart, events: &mut Events) {
         match part {
             AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),
             AiPart::Reasoning(thought) => events.reasoning(&thought.text),
-            AiPart::ToolCall(call) => {
-                events.call(self.calls, &call.id, &call.name);
-                events.arguments(self.calls, &call.arguments);
-                self.calls += 1;
-            }
+            AiPart::ToolCall(_) => {} // shown as it came
         }
     }
 

@@ -138,7 +138,8 @@ impl Items {
             }
         }
         let answered = kinds::answered(self.items.values().map(Item::value));
-        for item in self.items.values_mut() {
+        // What was never done is not stored.
+        for item in self.items.values_mut().filter(|item| item.is_done()) {
             item.asks(|call| !answered.contains(&call.id), &mut self.calls, events);
         }
         end.comes(word, self.calls > 0, events);
