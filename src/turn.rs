@@ -72,10 +72,12 @@
 
 mod document;
 mod history;
+mod lost;
 mod machine;
 mod owner;
 mod recall;
 mod reply;
+mod search;
 mod shell;
 mod tool;
 mod unfinished;
@@ -89,7 +91,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::compose::ComposerCache;
 use crate::composed::{Prompt, Recalled};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Limits;
+use crate::memory::{Appended, Limits};
 use crate::message::{AiMessage, Message, ToolCall};
 use crate::recall::Told;
 use crate::record::{Records, Snapshot};
@@ -97,6 +99,7 @@ use crate::record::{Records, Snapshot};
 pub use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 use document::{Document, Seen, own_id};
+use lost::Hold;
 pub use machine::Step;
 pub use reply::Reply;
 pub use tool::{Call, ToolError};
@@ -129,23 +132,13 @@ pub struct Turn {
     /// The outcome of the search for it, where there was one.
     told: Option<Told>,
     hold: Hold,
-    /// True once the whole turn was to be stored.
-    is_committing: bool,
-    /// True where what is to be stored now was to be stored before.
-    is_again: bool,
+    /// The number of times that the whole turn was to be stored.
+    tries: u32,
+    /// The append under the id of the turn that was made before, where one was.
+    stored: Option<Appended>,
     /// Why the newest answer ended, where its provider told.
     stop: Option<Stop>,
     done: Option<Done>,
-}
-
-/// The hold that an owner has on the slot of its turn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Hold {
-    Own,
-    /// Somebody else may have it: a look tells.
-    Lost,
-    /// The same, and the first note of the turn was found to have been written before.
-    Begun,
 }
 
 /// The next thing that a turn wants of its owner.
@@ -332,8 +325,8 @@ impl Turn {
             recalled: Vec::new(),
             told: None,
             hold: Hold::Own,
-            is_committing: false,
-            is_again: false,
+            tries: 0,
+            stored: None,
             stop: None,
             done: None,
         }
@@ -452,10 +445,6 @@ impl Turn {
         self.document.ended.is_some() || self.done.is_some()
     }
 
-    fn is_lost(&self) -> bool {
-        self.hold != Hold::Own
-    }
-
     /// The calls that wait for results, with their places among the newest calls.
     fn open(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
         self.document.waiting().into_iter()
@@ -483,6 +472,11 @@ impl Turn {
 
     fn seen(&self) -> Option<Seen> {
         self.document.seen
+    }
+
+    /// Returns the position behind which whatever is stored of the turn stands.
+    pub(crate) fn began_at(&self) -> u64 {
+        self.seen().map_or(0, |seen| seen.end)
     }
 }
 
@@ -526,8 +520,8 @@ impl<'de> Deserialize<'de> for Turn {
         }
         document.calls_may_have_run();
         document.owner = own_id();
-        let is_committing = document.ended.is_some();
-        Ok(Self { is_committing, ..Self::of(document) })
+        let tries = u32::from(document.ended.is_some()); // nobody knows
+        Ok(Self { tries, ..Self::of(document) })
     }
 }
 

@@ -7,6 +7,8 @@
 mod counted;
 #[path = "turn/kept.rs"]
 mod kept;
+#[path = "turn/late.rs"]
+mod late;
 #[path = "common/odd.rs"]
 mod odd;
 #[path = "turn/twice.rs"]

@@ -170,6 +170,21 @@ impl Document {
         self.begun_before.extend(begun);
     }
 
+    /// Returns the bytes that this takes more, at most, once somebody has adopted it.
+    pub(super) fn growth(&self) -> usize {
+        let id = OWN_ID.saturating_sub(self.id.len());
+        let kept = if self.kept.is_none() { r#""kept":"","#.len() + OWN_ID } else { 0 };
+        let kept_messages = digits(self.messages.len()).saturating_sub(digits(self.kept_messages));
+        let waiting = self.waiting().into_iter().map(|(place, _)| place);
+        let begun: usize = waiting
+            .filter(|place| !self.begun_before.contains(place))
+            .map(|place| digits(place) + ",".len())
+            .sum();
+        let is_first = begun > 0 && self.begun_before.is_empty();
+        let begun_before = if is_first { r#""begun_before":[],"#.len() } else { 0 };
+        id + kept + kept_messages + begun_before + begun
+    }
+
     /// Notes that the calls that wait are handed out, but for those that nobody has approved of.
     pub(super) fn hand_out(&mut self) {
         self.is_called = true;
@@ -189,6 +204,13 @@ pub(super) fn calls_without_results(messages: &[Message]) -> Vec<(usize, &ToolCa
         }
     }
     calls
+}
+
+/// So many bytes has an id that no other turn has, and so many has a version.
+const OWN_ID: usize = 16;
+
+fn digits(number: usize) -> usize {
+    number.checked_ilog10().unwrap_or(0) as usize + 1
 }
 
 /// An id that no other turn has.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{Document, PREFIX, Seen, calls_without_results, own_id};
-use super::owner::outcome_unknown;
+use super::document::{PREFIX, Seen};
+use super::lost::Hold;
 use super::unfinished::{Unfinished, Unread, note_about};
-use super::{Ask, Call, Checkpoint, Done, Ended, Hold, OnConflict, Turn, adopted_error};
+use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn};
 use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
@@ -57,14 +57,14 @@ impl Turn {
         if let Some(done) = &self.done {
             return Ok(Step::Done(done.clone()));
         }
-        if self.is_lost() {
-            return Ok(self.late());
+        if self.document.is_saving && !self.is_lost() {
+            self.hold = Hold::Unsure; // nobody has said what came of it
         }
-        if self.document.is_saving {
-            return self.save_again();
+        if self.is_lost() {
+            return Ok(self.look());
         }
         if self.document.ended.is_some() {
-            (self.is_again, self.is_committing) = (self.is_committing, true);
+            self.tries = self.tries.saturating_add(1);
             return Ok(self.commit());
         }
         if self.open().next().is_some() {
@@ -94,7 +94,7 @@ impl Turn {
     /// [`ErrorKind::Adopted`] where somebody else runs the turn.
     pub fn read(&mut self, mut snapshot: Snapshot) -> Result<()> {
         if self.is_lost() {
-            return self.read_lost(&snapshot);
+            return self.looked(&snapshot);
         }
         if snapshot.rows() < self.wanted {
             // A memory that answers with less has no more, even where it does not list what it
@@ -117,42 +117,31 @@ impl Turn {
     /// Takes the outcome of a [`Step::Save`].
     pub fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
-            // By this owner, whose answer got lost, or by another of the same turn: a look tells.
-            self.lose();
-            self.hold = Hold::Begun;
-            return;
+            // By another owner of the same turn, or by another turn of its id: a look tells.
+            return self.lose();
         }
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
         (self.document.is_saving, self.document.is_stale) = (false, false);
-        self.is_again = false;
+        self.hold = Hold::Own;
     }
 
     /// Takes the outcome of a [`Step::Append`].
     pub fn appended(&mut self, appended: &Appended) {
-        let is_of_others = appended.repeated && !self.is_again && !self.is_lost();
-        if is_of_others && self.document.kept.is_some() {
-            // Whoever was given the same turn has stored it, with what it found out.
-            return self.lose();
+        let is_of_others = self.is_lost();
+        if appended.repeated && !is_of_others {
+            return self.was_stored(appended);
         }
-        let messages = self.document.messages.clone();
-        let is_of_others = is_of_others || self.is_lost();
-        let ended = if is_of_others { Some(Ended::Adopted) } else { self.document.ended };
-        self.done = Some(Done {
-            positions: appended.positions.clone(),
-            messages,
-            ended: ended.unwrap_or(Ended::Interrupted),
-            recognised: appended.recognised,
-            usage: self.document.usage,
-            stop: self.stop,
-        });
+        let own = self.document.ended.unwrap_or(Ended::Interrupted);
+        let mut done = self.outcome(if is_of_others { Ended::Adopted } else { own });
+        (done.positions, done.recognised) = (appended.positions.clone(), appended.recognised);
+        self.done = Some(done);
     }
 
     /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
     /// has the turn, or an earlier save was made though its answer got lost. The next step looks.
     pub fn lose(&mut self) {
         self.hold = Hold::Lost;
-        self.base = None;
     }
 
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
@@ -205,21 +194,8 @@ impl Turn {
     /// The step that writes the turn to its slot; `None` where the memory can't keep it.
     fn save(&mut self) -> Result<Option<Step>> {
         let save = self.checkpoint_append()?;
-        self.is_again = self.document.is_saving;
         self.document.is_saving = save.is_some();
         Ok(save.map(Step::Save))
-    }
-
-    /// The same once more, where the outcome is not known. If it was done this is a conflict, and a
-    /// look at the slot tells. A turn that was forgotten meanwhile is not written any more.
-    fn save_again(&mut self) -> Result<Step> {
-        let is_forgotten = self.document.messages.is_empty();
-        if !is_forgotten && let Some(save) = self.save()? {
-            return Ok(save);
-        }
-        self.document.is_saving = true;
-        self.lose();
-        Ok(self.late())
     }
 
     fn checkpoint_append(&self) -> Result<Option<Append>> {
@@ -232,7 +208,7 @@ impl Turn {
         let content = serde_json::to_vec(&document).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
         })?;
-        if content.len() > self.limits.slot {
+        if content.len().saturating_add(document.growth()) > self.limits.slot {
             return Ok(None);
         }
         let expected = self.document.kept.map_or(Expected::Absent, Expected::Is);
@@ -394,125 +370,11 @@ impl Turn {
     fn tell_under_way(&mut self, snapshot: &Snapshot) {
         self.document.note = note_about(snapshot.slots().iter().filter_map(turn_in));
     }
-
-    /// Returns what is left to do of a turn that somebody else has.
-    fn late(&self) -> Step {
-        if self.base.is_none() {
-            // The calls may stand far back by now.
-            let n = self.document.messages.len().saturating_mul(4).saturating_add(256);
-            return Step::Read(Read::newest(n).slots([self.document.slot.as_str()]));
-        }
-        let (written, new) = self
-            .document
-            .messages
-            .split_at(self.document.kept_messages.min(self.document.messages.len()));
-        // A call that the slot did not show is stored by nobody, and its result would stand alone.
-        let mut waiting = calls_without_results(written);
-        let mut answers = |result: &ToolMessage| {
-            let place = waiting.iter().position(|(_, call)| call.is_answered_by(result));
-            place.map(|place| waiting.remove(place)).is_some()
-        };
-        let came_late = |(place, message): &(usize, &Message)| {
-            let told_by_tool = !self.document.not_run.contains(place);
-            let result = message.as_tool().filter(|it| told_by_tool && !it.is_stand_in());
-            result.is_some_and(&mut answers)
-        };
-        let late = (written.len()..).zip(new).filter(came_late);
-        let late: Vec<_> = late.map(|(_, message)| message.clone()).collect();
-        if late.is_empty() {
-            return Step::Done(self.outcome(Ended::Adopted));
-        }
-        // Two turns may have been given one id, but not one slot.
-        let Document { slot, id, .. } = &self.document;
-        Step::Append(Append::new(late).with_id(format!("{slot}:{id}:late")))
-    }
-
-    fn wrote_it(&self, note: &Unfinished) -> bool {
-        note.document.owner == self.document.owner
-    }
-
-    /// Returns false where another owner of the same turn has gone another way with it.
-    fn goes_on_from(&self, note: &Unfinished) -> bool {
-        note.document.id == self.document.id
-            && self.document.messages.starts_with(&note.document.messages)
-    }
-
-    /// Goes on with the note that the slot holds.
-    fn take_up(&mut self, note: &Unfinished) {
-        if !self.wrote_it(note) {
-            self.document.hand_out();
-            self.document.calls_may_have_run();
-            self.doubt_closings(&note.document);
-        }
-        if self.document.ended.is_some() && self.document.kept == Some(note.version) {
-            // Another turn of this id was stored, when this one's was no longer known.
-            self.document.id = own_id();
-            self.is_committing = false;
-        }
-        self.document.kept = Some(note.version);
-        self.document.kept_messages = note.document.messages.len();
-        self.document.is_stale = note.document.unapproved != self.document.unapproved;
-        (self.document.is_saving, self.hold) = (false, Hold::Own);
-    }
-
-    /// What was closed here as not run, and handed out to the owner who wrote this, may have been
-    /// done.
-    fn doubt_closings(&mut self, written: &Document) {
-        let mut waiting = written.waiting();
-        waiting.retain(|(place, _)| written.is_handed_out(*place));
-        let closed: Vec<_> =
-            self.document.not_run.range(written.messages.len()..).copied().collect();
-        for at in closed {
-            let Some(message) = self.document.messages.get_mut(at) else { continue };
-            let answers = |result| waiting.iter().position(|(_, it)| it.is_answered_by(result));
-            if let Some(place) = message.as_tool().and_then(answers) {
-                *message = outcome_unknown(waiting.remove(place).1, "");
-                self.document.not_run.remove(&at);
-            }
-        }
-    }
-
-    fn read_lost(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let seen = self.seen();
-        if seen.is_some_and(|seen| !seen.goes_on_in(snapshot)) {
-            return Err(forgotten_error());
-        }
-        let found = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
-        // Of a turn that was forgotten only its own note is to be removed.
-        let is_wanted = |it: &Option<Unfinished>| {
-            !self.document.messages.is_empty() || it.as_ref().is_some_and(|it| self.wrote_it(it))
-        };
-        if let Some(found) = found.filter(is_wanted) {
-            let own = found.filter(|it| self.wrote_it(it) || self.goes_on_from(it));
-            self.take_up(&own.ok_or_else(adopted_error)?);
-            return Ok(());
-        }
-        if self.hold == Hold::Begun && !self.document.messages.is_empty() {
-            // It was ended before this owner was told that it may run the first call.
-            self.done = Some(self.outcome(Ended::Adopted));
-            return Ok(());
-        }
-        if self.document.kept.is_none() || self.document.messages.is_empty() {
-            // It was never done, or what was forgotten is gone.
-            self.document.kept = None;
-            (self.document.is_saving, self.hold) = (false, Hold::Own);
-            return Ok(());
-        }
-        // Whoever has ended the turn has stored what its slot showed.
-        let written = self.document.messages.get(..self.document.kept_messages).unwrap_or_default();
-        let call = written.iter().rev().flat_map(Message::tool_calls).next();
-        let mut calls = snapshot.records.messages().flat_map(Message::tool_calls);
-        if !calls.any(|it| Some(it) == call) {
-            return Err(forgotten_error());
-        }
-        self.base = Some(snapshot.clone());
-        Ok(())
-    }
 }
 
 impl Seen {
     /// Returns whether this snapshot can be of the conversation that was seen.
-    fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
+    pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
         let same = match (self.incarnation, snapshot.incarnation) {
             (Some(seen), now) => now == Some(seen),
             // There was none yet, or the memory does not tell.
@@ -534,7 +396,7 @@ pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
     slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
 }
 
-fn forgotten_error() -> Error {
+pub(super) fn forgotten_error() -> Error {
     let text = "the conversation was deleted, cleared, evicted or begun anew since the turn began";
     Error::new(ErrorKind::Forgotten, "turn", text)
 }

@@ -16,12 +16,28 @@ pub(crate) struct Odd {
     pub(crate) loses: AtomicBool,
     /// The next append is not made.
     pub(crate) fails: AtomicBool,
+    /// The next read fails.
+    pub(crate) is_unreadable: AtomicBool,
 }
 
 impl Odd {
     pub(crate) fn new(limits: Limits) -> Arc<Self> {
-        let inner = DefaultChatMemory::new();
-        Arc::new(Self { inner, limits, loses: AtomicBool::default(), fails: AtomicBool::default() })
+        Arc::new(Self {
+            inner: DefaultChatMemory::new(),
+            limits,
+            loses: AtomicBool::default(),
+            fails: AtomicBool::default(),
+            is_unreadable: AtomicBool::default(),
+        })
+    }
+}
+
+impl Odd {
+    fn must_be_readable(&self) -> Result<()> {
+        if self.is_unreadable.swap(false, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Storage, "read", "the disk is gone"));
+        }
+        Ok(())
     }
 }
 
@@ -37,6 +53,7 @@ impl ChatMemory for Odd {
         self.inner.append(batch, expected)
     }
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
+        self.must_be_readable()?;
         self.inner.read(before, n)
     }
     fn evict(&self, before: u64) -> Result<u64> {
@@ -56,6 +73,7 @@ impl ChatMemory for Odd {
         Ok(appended)
     }
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.must_be_readable()?;
         self.inner.read_with(read)
     }
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {

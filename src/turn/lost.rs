@@ -1,0 +1,273 @@
+//! The looks of an owner who does not know who has its turn.
+//!
+//! An append whose answer gets lost, a slot that was written by somebody else, an id that was used
+//! before: each leaves the owner in doubt, and it looks before it does anything else.
+//!
+//! | it knows that | it looks at | and finds |
+//! |---|---|---|
+//! | a note was to be written | the slot | a note, or none |
+//! | the first note is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
+//! | the slot was written to or removed | the slot | a note that it can go on from, one of others, or that the turn was ended |
+//! | the turn was stored, perhaps by itself | those records | that it is done, or that others have ended it |
+//! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
+
+use std::ops::Range;
+
+use super::document::{Document, own_id};
+use super::machine::forgotten_error;
+use super::owner::outcome_unknown;
+use super::search::{Search, Wanted};
+use super::unfinished::Unfinished;
+use super::{Ended, Step, Turn, adopted_error};
+use crate::error::Result;
+use crate::memory::{Append, Appended, Read};
+use crate::message::{Message, ToolCall};
+use crate::record::{Snapshot, places};
+
+/// The hold that an owner has on its turn, as far as it knows: the rows of the table above.
+pub(super) enum Hold {
+    Own,
+    /// A note was to be written.
+    Unsure,
+    /// The first note is not there.
+    Unwritten(Search),
+    /// The slot was written to or removed.
+    Lost,
+    /// The turn was stored, perhaps by this owner.
+    Stored(Range<u64>),
+    /// Others have ended the turn. The search is made of so many of its messages.
+    Ended(Search, usize),
+}
+
+impl Turn {
+    pub(super) fn is_lost(&self) -> bool {
+        !matches!(self.hold, Hold::Own)
+    }
+
+    /// Says what is to be read, or what is left to be done of a turn that others have ended.
+    pub(super) fn look(&mut self) -> Step {
+        // A result may have come since.
+        if matches!(self.hold, Hold::Ended(_, of) if of != self.document.messages.len()) {
+            self.hold = self.ended();
+        }
+        let read = match &self.hold {
+            Hold::Own | Hold::Unsure | Hold::Lost => {
+                Some(Read::newest(0).slots([self.document.slot.as_str()]))
+            }
+            Hold::Unwritten(search) | Hold::Ended(search, _) => search.next(),
+            Hold::Stored(at) => Some(Read::newest(places(at.end - at.start)).before(at.end)),
+        };
+        read.map_or_else(|| self.late(), Step::Read)
+    }
+
+    /// Takes what was read.
+    pub(super) fn looked(&mut self, snapshot: &Snapshot) -> Result<()> {
+        if self.seen().is_some_and(|seen| !seen.goes_on_in(snapshot)) {
+            return Err(forgotten_error());
+        }
+        match &mut self.hold {
+            Hold::Own => Ok(()),
+            Hold::Unsure | Hold::Lost => self.looked_at_slot(snapshot),
+            Hold::Unwritten(search) => {
+                search.take(snapshot);
+                self.settle_first_note();
+                Ok(())
+            }
+            Hold::Stored(at) => {
+                let at = at.clone();
+                self.compare(snapshot, &at);
+                Ok(())
+            }
+            Hold::Ended(search, _) => {
+                search.take(snapshot);
+                self.must_be_stored()
+            }
+        }
+    }
+
+    fn looked_at_slot(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let note = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
+        if self.document.messages.is_empty() {
+            // It was forgotten, so only its own note is to be removed.
+            let own = note.flatten().filter(|note| self.wrote_it(note));
+            self.document.kept = own.map(|note| note.version);
+            self.go_on();
+        } else if let Some(note) = note {
+            let own = note.filter(|note| self.wrote_it(note) || self.goes_on_from(note));
+            self.take_up(&own.ok_or_else(adopted_error)?);
+        } else if self.document.kept.is_none() && matches!(self.hold, Hold::Unsure) {
+            let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
+            let wanted = newest.map(Wanted::call).into_iter().collect();
+            self.hold = Hold::Unwritten(Search::new(wanted, self.began_at()));
+            if snapshot.end == self.began_at() {
+                self.go_on(); // nothing was stored since
+            }
+        } else {
+            // Its slot was there, so somebody has ended it; or it was this owner.
+            let tried = self.stored.as_ref().filter(|_| self.tries > 1);
+            self.hold = match tried {
+                Some(stored) => Hold::Stored(stored.positions.clone()),
+                None => self.ended(),
+            };
+        }
+        Ok(())
+    }
+
+    /// The turn is this owner's, and nothing is under way.
+    fn go_on(&mut self) {
+        (self.document.is_saving, self.hold) = (false, Hold::Own);
+    }
+
+    /// Returns true where this owner wrote the note.
+    fn wrote_it(&self, note: &Unfinished) -> bool {
+        note.document.owner == self.document.owner
+    }
+
+    /// Returns false where another owner of the same turn has gone another way with it.
+    fn goes_on_from(&self, note: &Unfinished) -> bool {
+        note.document.id == self.document.id
+            && self.document.messages.starts_with(&note.document.messages)
+    }
+
+    /// Goes on with the note that the slot holds.
+    fn take_up(&mut self, note: &Unfinished) {
+        if !self.wrote_it(note) {
+            self.document.hand_out();
+            self.document.calls_may_have_run();
+            self.doubt_what_was_handed_out(&note.document);
+        }
+        if self.stored.is_some() && self.document.kept == Some(note.version) {
+            // Another turn of this id was stored, when this one's was no longer known.
+            self.document.id = own_id();
+            (self.stored, self.tries) = (None, 0);
+        }
+        self.document.kept = Some(note.version);
+        self.document.kept_messages = note.document.messages.len();
+        self.document.is_stale = note.document.unapproved != self.document.unapproved;
+        self.go_on();
+    }
+
+    /// Notes that the owner who wrote this may have run what it was handed, though here it waits
+    /// for approval or was closed as not run.
+    fn doubt_what_was_handed_out(&mut self, written: &Document) {
+        let mut handed_out = written.waiting();
+        handed_out.retain(|(place, _)| written.is_handed_out(*place));
+        self.document.begun_before.extend(handed_out.iter().map(|(place, _)| *place));
+        let closed: Vec<_> =
+            self.document.not_run.range(written.messages.len()..).copied().collect();
+        for at in closed {
+            let Some(message) = self.document.messages.get_mut(at) else { continue };
+            let answers = |result| handed_out.iter().position(|(_, it)| it.is_answered_by(result));
+            if let Some(place) = message.as_tool().and_then(answers) {
+                *message = outcome_unknown(handed_out.remove(place).1, "");
+                self.document.not_run.remove(&at);
+            }
+        }
+    }
+
+    /// The first note is not there: it was never written, or whoever adopted the turn has ended it.
+    /// Where its newest call is stored that may be so, and its calls may have run.
+    fn settle_first_note(&mut self) {
+        let Hold::Unwritten(search) = &self.hold else { return };
+        if search.next().is_some() {
+            return;
+        }
+        if search.has_found(0) || search.is_in_doubt() {
+            self.document.hand_out();
+            let waiting = self.document.waiting().into_iter().map(|(place, _)| place);
+            let waiting: Vec<_> = waiting.collect();
+            self.document.begun_before.extend(waiting);
+        }
+        self.go_on();
+    }
+
+    /// Takes it that the whole turn was stored before, under its id.
+    pub(super) fn was_stored(&mut self, appended: &Appended) {
+        self.stored = Some(appended.clone());
+        if self.document.kept.is_some() {
+            self.lose(); // the slot tells whether it was this turn
+        } else if self.tries > 1 {
+            self.hold = Hold::Stored(appended.positions.clone());
+        } else {
+            self.hold = self.ended();
+        }
+    }
+
+    /// Compares the turn with what is stored under its id.
+    fn compare(&mut self, snapshot: &Snapshot, at: &Range<u64>) {
+        let records = snapshot.records.iter().filter(|it| at.contains(&it.seq()));
+        let stored: Vec<_> = records.map(|it| it.message()).collect();
+        // What is evicted can't be compared, and has no calls that could lack a result.
+        let is_own = snapshot.start > at.start || stored.into_iter().eq(&self.document.messages);
+        self.hold = self.ended();
+        if is_own {
+            let ended = self.document.ended.unwrap_or(Ended::Interrupted);
+            self.done = Some(self.stored_outcome(ended));
+        }
+    }
+
+    /// Others have ended the turn: what this owner found out since may be lacking.
+    fn ended(&self) -> Hold {
+        let Document { messages, not_run, repeatable, kept_messages, .. } = &self.document;
+        let mut wanted: Vec<_> = self.written_call().map(Wanted::call).into_iter().collect();
+        let mut open: Vec<&ToolCall> = Vec::new();
+        for (at, message) in messages.iter().enumerate() {
+            if message.has_tool_calls() {
+                open = message.tool_calls().collect();
+            }
+            let Some(result) = message.as_tool() else { continue };
+            let Some(place) = open.iter().position(|call| call.is_answered_by(result)) else {
+                continue;
+            };
+            let call = open.remove(place);
+            let is_new = at >= *kept_messages && !not_run.contains(&at) && !result.is_stand_in();
+            if is_new {
+                wanted.push(Wanted::result(call, message, repeatable.contains(&call.name)));
+            }
+        }
+        Hold::Ended(Search::new(wanted, self.began_at()), messages.len())
+    }
+
+    /// Returns the newest call that its slot showed: whoever has ended the turn has stored it.
+    fn written_call(&self) -> Option<&ToolCall> {
+        let Document { messages, kept, kept_messages, .. } = &self.document;
+        let written = messages.get(..*kept_messages).filter(|_| kept.is_some());
+        written.unwrap_or_default().iter().rev().flat_map(Message::tool_calls).next()
+    }
+
+    /// Refuses to go on where others have ended the turn, and nothing of it is there any more.
+    fn must_be_stored(&mut self) -> Result<()> {
+        let Hold::Ended(search, _) = &self.hold else { return Ok(()) };
+        let is_written = self.stored.is_none() && self.written_call().is_some();
+        if search.next().is_none() && is_written && !search.has_found(0) {
+            self.hold = self.ended(); // the next step looks again
+            return Err(forgotten_error());
+        }
+        Ok(())
+    }
+
+    /// Returns what is left to do of a turn that others have ended.
+    fn late(&mut self) -> Step {
+        let late = match &self.hold {
+            Hold::Ended(search, _) => search.lacking(&self.document.messages),
+            _ => Vec::new(),
+        };
+        if late.is_empty() {
+            return Step::Done(self.stored_outcome(Ended::Adopted));
+        }
+        // Of this owner, and of what it knows now: another one may know something else.
+        let Document { slot, owner, messages, .. } = &self.document;
+        let id = format!("{slot}:{owner}:{}", messages.len());
+        Step::Append(Append::new(late).with_id(id))
+    }
+
+    /// The outcome of a turn that is stored, as far as anybody knows, but not by an append of this
+    /// owner.
+    fn stored_outcome(&self, ended: Ended) -> super::Done {
+        let mut done = self.outcome(ended);
+        if let Some(stored) = &self.stored {
+            (done.positions, done.recognised) = (stored.positions.clone(), stored.recognised);
+        }
+        done
+    }
+}
