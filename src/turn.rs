@@ -102,6 +102,7 @@ use document::{Document, Seen, own_id};
 use lost::Hold;
 pub use machine::Step;
 pub use reply::Reply;
+pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};
 pub use unfinished::{Begun, Unfinished};
 
@@ -416,6 +417,11 @@ impl Turn {
     /// Returns the name of its slot, which it keeps in the hands of whoever adopts it.
     pub(crate) fn slot(&self) -> &str {
         &self.document.slot
+    }
+
+    /// Returns true where it was written to that slot, as far as its owner knows.
+    pub(crate) fn has_slot(&self) -> bool {
+        self.document.kept.is_some()
     }
 
     /// Returns what was said so far, the question first.

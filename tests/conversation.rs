@@ -16,6 +16,8 @@ mod folder;
 #[cfg(feature = "sqlite")]
 #[path = "conversation/kills.rs"]
 mod kills;
+#[path = "conversation/late.rs"]
+mod late;
 #[path = "conversation/many.rs"]
 mod many;
 #[path = "common/odd.rs"]

@@ -108,16 +108,18 @@ impl Conversation {
             let mut late = Vec::new();
             match self.drive(&mut begun.turn, on_event, &mut late) {
                 Ok(done) => {
-                    self.settle(begun.turn.slot(), late, &done);
+                    self.late.end(&begun.turn, self.prompt.memory(), late, &done);
                     Ok(begun.spend(done))
                 }
                 Err(error) => {
                     let was_over = begun.turn.is_over();
                     let next = begun.fail().next(&self.prompt);
-                    if let Ok(Next::Done(done)) = &next {
-                        self.settle(begun.turn.slot(), late, done);
+                    let (turn, memory) = (&begun.turn, self.prompt.memory());
+                    match &next {
+                        Ok(Next::Done(done)) => self.late.end(turn, memory, late, done),
+                        _ => self.late.fail(turn, memory, late, false),
                     }
-                    ended(was_over, &begun.turn, next, error)
+                    ended(was_over, turn, next, error)
                 }
             }
         })
@@ -135,26 +137,13 @@ impl Conversation {
             let _held = self.enter()?;
             let mut late = Vec::new();
             let done = self.drive(turn, on_event, &mut late);
+            let memory = self.prompt.memory();
             match &done {
-                Ok(done) => self.settle(turn.slot(), late, done),
-                // The turn can be run again.
-                Err(_) => self.late.put(turn.slot(), late),
+                Ok(done) => self.late.end(turn, memory, late, done),
+                Err(_) => self.late.fail(turn, memory, late, true),
             }
             done
         })
-    }
-
-    /// Appends the late results of a turn that is stored, when they come. Those of one that is
-    /// parked wait until it is.
-    fn settle(&self, slot: &str, mut late: Vec<Running>, done: &Done) {
-        self.late.send_again();
-        late.extend(self.late.take(slot));
-        if done.ended == Ended::Parked {
-            return self.late.put(slot, late);
-        }
-        for running in late.into_iter().filter(|it| it.is_of(&done.messages)) {
-            running.append_late(Arc::clone(self.prompt.memory()));
-        }
     }
 
     /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns

@@ -10,11 +10,11 @@ use parking_lot::{Condvar, Mutex};
 
 use super::observe::Span;
 use super::tools::{Handler, Outcome, run};
-use crate::error::{Error, ErrorKind};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
-use crate::turn::Call;
+use crate::turn::{Call, Done, Ended, Search, Turn, Wanted};
 
 /// A call that runs on a thread of its own.
 pub(super) struct Running {
@@ -39,6 +39,7 @@ enum State {
 }
 
 /// The conversation in which the call of a late result is stored.
+#[derive(Clone)]
 struct Place {
     memory: Arc<dyn ChatMemory>,
     seen: Snapshot,
@@ -84,16 +85,12 @@ impl Running {
     }
 
     /// Returns true where one of these messages has made the call.
-    pub(super) fn is_of(&self, messages: &[Message]) -> bool {
-        let mut calls = messages.iter().flat_map(Message::tool_calls);
-        calls.any(|it| it.id == self.call.id() && it.name == self.call.name())
+    fn is_of(&self, messages: &[Message]) -> bool {
+        messages.iter().flat_map(Message::tool_calls).any(|it| it == self.call.made())
     }
 
     /// Appends what comes of it when it comes, if the conversation is still there by then.
-    pub(super) fn append_late(self, memory: Arc<dyn ChatMemory>) {
-        // Where it can't be read its outcome stays unknown, as the memory says.
-        let Ok(seen) = memory.read(None, 0) else { return };
-        let place = Place { memory, seen };
+    fn append_late(self, place: Place) {
         let mut state = self.shared.state.lock();
         match replace(&mut *state, State::RunsOn(None)) {
             State::Ended(outcome) => {
@@ -184,12 +181,35 @@ fn may_be_sent_again(error: &Error, append: &Append) -> bool {
     }
 }
 
-/// The calls that took too long, of turns that are parked or may be run again, with the slots of
-/// those: a result is stored behind its call or not at all.
+/// The calls that took too long, while it is not known where their results belong: a result is
+/// stored behind its call or not at all.
 #[derive(Default)]
 pub struct Late {
-    waiting: Mutex<Vec<(String, Running)>>,
+    waiting: Mutex<Vec<Waiting>>,
+    /// Held by whoever looks where they belong.
+    settling: Mutex<()>,
     left: Arc<Left>,
+}
+
+/// The calls of one turn that took too long.
+struct Waiting {
+    slot: String,
+    memory: Arc<dyn ChatMemory>,
+    /// The position where the turn began.
+    began_at: u64,
+    until: Until,
+    late: Vec<Running>,
+}
+
+/// The thing for which the late results of a turn wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// A moment in which the memory can be read: the turn is stored.
+    Read,
+    /// The end of the turn, which is in its slot, or is no more: whoever ends it removes that.
+    Ended,
+    /// Its owner, who may run it again, and has all that there is of it.
+    RunAgain,
 }
 
 /// So many results are kept for turns that may be stored yet, and so many for another try. Nobody
@@ -199,29 +219,126 @@ const MOST_KEPT: usize = 256;
 /// While so many tools run on, no other one is begun that could: each has a thread.
 const MOST_RUNNING: usize = 32;
 
+impl Waiting {
+    fn new(turn: &Turn, memory: &Arc<dyn ChatMemory>, until: Until, late: Vec<Running>) -> Self {
+        let (slot, began_at) = (turn.slot().to_owned(), turn.began_at());
+        Self { slot, memory: Arc::clone(memory), began_at, until, late }
+    }
+
+    /// Appends the results whose calls are stored, and lets go of those whose calls are gone;
+    /// `Some` where nobody can tell yet.
+    fn settle(mut self) -> Option<Self> {
+        match self.find() {
+            Ok(true) => {}
+            Ok(false) | Err(_) => return Some(self),
+        }
+        if self.late.is_empty() {
+            return None;
+        }
+        // Where the rest can't be read now, that much is known.
+        self.until = Until::Read;
+        let Ok(seen) = self.memory.read(None, 0) else { return Some(self) };
+        let place = Place { memory: self.memory, seen };
+        self.late.into_iter().for_each(|running| running.append_late(place.clone()));
+        None
+    }
+
+    /// Looks for the calls, and keeps those that are stored. Returns false where the turn has not
+    /// ended.
+    fn find(&mut self) -> Result<bool> {
+        match self.until {
+            Until::Read => return Ok(true),
+            Until::RunAgain => return Ok(false),
+            Until::Ended => {}
+        }
+        if self.memory.limits().has_slots() {
+            let slots = self.memory.slots()?;
+            if slots.iter().any(|(name, _)| *name == self.slot) {
+                return Ok(false);
+            }
+        }
+        let wanted = self.late.iter().map(|it| Wanted::call(it.call.made())).collect();
+        let mut search = Search::new(wanted, self.began_at);
+        while let Some(page) = search.next() {
+            search.take(&self.memory.read_with(&page)?);
+        }
+        let mut place = 0..;
+        self.late.retain(|it| {
+            let is_found = place.next().is_some_and(|place| search.has_found(place));
+            if !is_found {
+                it.span.dropped();
+            }
+            is_found
+        });
+        Ok(true)
+    }
+}
+
 impl Late {
+    /// Takes the late results of a turn that has come to this.
+    pub(super) fn end(
+        &self,
+        turn: &Turn,
+        memory: &Arc<dyn ChatMemory>,
+        mut late: Vec<Running>,
+        done: &Done,
+    ) {
+        late.extend(self.take(turn.slot()));
+        let until = match done.ended {
+            Ended::Parked | Ended::Adopted => Until::Ended,
+            _ => {
+                late.retain(|running| running.is_of(&done.messages));
+                Until::Read
+            }
+        };
+        self.put(Waiting::new(turn, memory, until, late));
+        self.settle();
+    }
+
+    /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
+    /// owner runs it again.
+    pub(super) fn fail(
+        &self,
+        turn: &Turn,
+        memory: &Arc<dyn ChatMemory>,
+        late: Vec<Running>,
+        may_run_again: bool,
+    ) {
+        let until = if may_run_again && !turn.has_slot() { Until::RunAgain } else { Until::Ended };
+        self.put(Waiting::new(turn, memory, until, late));
+    }
+
     /// Keeps these; the oldest go where there are too many.
-    pub(super) fn put(&self, slot: &str, late: Vec<Running>) {
+    fn put(&self, waiting: Waiting) {
+        if waiting.late.is_empty() {
+            return;
+        }
         let mut kept = self.waiting.lock();
-        kept.extend(late.into_iter().map(|running| (slot.to_owned(), running)));
-        let too_many = kept.len().saturating_sub(MOST_KEPT);
-        kept.drain(..too_many);
+        kept.push(waiting);
+        let results = |kept: &[Waiting]| kept.iter().map(|it| it.late.len()).sum::<usize>();
+        while kept.len() > 1 && results(&kept) > MOST_KEPT {
+            kept.remove(0);
+        }
     }
 
     /// Takes out those of the turn with this slot.
-    pub(super) fn take(&self, slot: &str) -> Vec<Running> {
+    fn take(&self, slot: &str) -> Vec<Running> {
+        let _settling = self.settling.lock();
         let mut kept = self.waiting.lock();
-        kept.extract_if(.., |(it, _)| it == slot).map(|(_, running)| running).collect()
+        kept.extract_if(.., |it| it.slot == slot).flat_map(|it| it.late).collect()
+    }
+
+    /// Appends what can be, and tries once more what the memory has refused.
+    fn settle(&self) {
+        let _settling = self.settling.lock();
+        self.left.send_again();
+        let waiting = take(&mut *self.waiting.lock());
+        waiting.into_iter().filter_map(Waiting::settle).for_each(|it| self.put(it));
     }
 
     /// Returns true where no other tool may be begun that could run on.
     pub(super) fn is_full(&self) -> bool {
         self.left.0.lock().running >= MOST_RUNNING
-    }
-
-    /// Tries once more what the memory has refused.
-    pub(super) fn send_again(&self) {
-        self.left.send_again();
     }
 
     /// Waits so long for the tools that run on, and returns the number of results that are not
@@ -236,11 +353,11 @@ impl Late {
             }
         }
         drop(counted);
-        self.left.send_again();
+        self.settle();
         // Those of a turn that waits may run on too.
-        let ended =
-            |(_, it): &&(String, Running)| matches!(*it.shared.state.lock(), State::Ended(_));
-        let waiting = self.waiting.lock().iter().filter(ended).count();
+        let has_come = |it: &&Running| matches!(*it.shared.state.lock(), State::Ended(_));
+        let waiting = self.waiting.lock();
+        let waiting = waiting.iter().flat_map(|it| &it.late).filter(has_come).count();
         let counted = self.left.0.lock();
         counted.running + counted.refused.len() + waiting
     }

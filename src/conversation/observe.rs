@@ -151,6 +151,15 @@ mod told {
             }
         }
 
+        /// The late result of the call belongs nowhere any more.
+        pub(in super::super) fn dropped(&self) {
+            tracing::warn!(
+                target: TARGET,
+                parent: &self.span,
+                "a late result is not stored: its call is not in the memory"
+            );
+        }
+
         pub(super) fn failed(&self, kind: &str) {
             self.span.record("error.type", kind);
             self.span.record("otel.status_code", "ERROR");
@@ -276,6 +285,8 @@ impl Span {
     fn tell_outcome(&self, _: &Outcome) {}
 
     fn failed(&self, _: &str) {}
+
+    pub(super) fn dropped(&self) {}
 
     fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         work()

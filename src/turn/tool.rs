@@ -35,6 +35,11 @@ impl Call {
         &self.made.id
     }
 
+    /// Returns the call as the model made it.
+    pub(crate) fn made(&self) -> &ToolCall {
+        &self.made
+    }
+
     /// The name of the tool.
     pub fn name(&self) -> &str {
         &self.made.name

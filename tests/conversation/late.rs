@@ -1,0 +1,169 @@
+//! Late results of turns that are not stored where and when they should be.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
+use memory_prompt::error::Remains;
+use memory_prompt::turn::{Ended, OnInterrupt, Tool, Turn};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, ToolCall,
+};
+use serde_json::json;
+
+use crate::odd::Odd;
+use crate::{LONG, held, nothing, shared, texts};
+
+/// Others adopt what there is, and end it.
+fn end_all(prompt: &MemoryPrompt) {
+    for unfinished in prompt.unfinished().unwrap() {
+        let mut turn = prompt.adopt(&unfinished).unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+        turn.next(prompt).unwrap();
+    }
+}
+
+/// A request came twice. The second turn looked something up, which took too long, and was not to
+/// book: nothing of it was stored, and then the result of the look-up was, without its call.
+#[test]
+fn a_late_result_of_a_turn_that_is_not_stored_is_not_stored() {
+    let (memory, prompt) = shared();
+    let request = || Turn::from("Book.").with_id("request 9");
+    let first = Conversation::new(prompt, Scripted::new().calls("book", json!({})).says("Booked."))
+        .tool(Tool::new("book", "Books."), nothing);
+    first.say(request()).unwrap();
+    let (look, go) = held();
+    let model = Scripted::new().calls("look", json!({})).calls("book", json!({"again": true}));
+    let second = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("look", "Looks.").repeatable(), look)
+        .tool(Tool::new("book", "Books."), nothing)
+        .call_timeout(Duration::from_millis(50));
+    assert_eq!(second.say(request()).unwrap().ended, Ended::Adopted);
+    go.send(()).unwrap();
+    assert_eq!(second.finish(LONG), 0, "it has come");
+    assert_eq!(memory.next_position().unwrap(), 4);
+}
+
+/// A payment took too long, the model failed, and the memory too: what came of the payment was
+/// thrown away, though the turn waited in its slot and was ended later.
+#[test]
+fn a_late_result_outlives_the_failure_of_all() {
+    for is_ended_here in [true, false] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let (pay, go) = held();
+        let model = {
+            let memory = Arc::clone(&memory);
+            move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+                if ask.prompt().iter().any(Message::is_tool) && ask.round() == 1 {
+                    memory.fails.store(true, Ordering::Relaxed);
+                    return Err("overloaded".into());
+                }
+                match ask.round() {
+                    0 => Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")])),
+                    _ => Ok(Message::ai("I don't know.")),
+                }
+            }
+        };
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+            .tool(Tool::new("pay", "Pays."), pay)
+            .call_timeout(Duration::from_millis(5));
+        let error = conversation.say("Pay.").unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Unfinished));
+        assert_eq!(memory.next_position().unwrap(), 0);
+        if is_ended_here {
+            let unfinished = conversation.prompt().unfinished().unwrap().remove(0);
+            let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
+            turn.interrupt(OnInterrupt::Keep);
+            conversation.run(&mut turn, |_| {}).unwrap();
+        } else {
+            end_all(conversation.prompt());
+        }
+        go.send(()).unwrap();
+        assert_eq!(conversation.finish(LONG), 0);
+        let stored = memory.messages().unwrap();
+        assert_eq!(stored.last().unwrap().text(), "paid", "{is_ended_here}");
+    }
+}
+
+/// When a turn was stored the memory could not be read for a moment, and what came of its payment
+/// was thrown away.
+#[test]
+fn a_late_result_outlives_a_read_that_fails() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (pay, go) = held();
+    let model = {
+        let memory = Arc::clone(&memory);
+        move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+            if ask.round() == 0 {
+                return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+            }
+            memory.is_unreadable.store(true, Ordering::Relaxed); // the next thing is an append
+            Ok(Message::ai("I don't know."))
+        }
+    };
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    assert!(!memory.is_unreadable.load(Ordering::Relaxed));
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
+}
+
+/// A turn waited for approval while a payment of it took too long. Others ended it, and what came
+/// of the payment waited in the process for ever. Where it was forgotten it waited too.
+#[test]
+fn a_late_result_of_a_parked_turn_that_others_ended_is_stored() {
+    for is_cleared in [false, true] {
+        for is_asked_again in [false, true] {
+            let (memory, prompt) = shared();
+            let (pay, go) = held();
+            let calls =
+                [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+            let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+            let conversation = Conversation::new(prompt, model)
+                .tool(Tool::new("pay", "Pays."), pay)
+                .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+                .call_timeout(Duration::from_millis(50));
+            assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+            if is_cleared {
+                memory.clear().unwrap();
+            } else {
+                end_all(conversation.prompt());
+            }
+            if is_asked_again {
+                conversation.say("Hi.").unwrap();
+            }
+            go.send(()).unwrap();
+            assert_eq!(conversation.finish(LONG), 0, "it waits for nobody");
+            let has_come = texts(&memory).iter().any(|it| it == "paid");
+            assert_eq!(has_come, !is_cleared);
+        }
+    }
+}
+
+/// The conversation got another memory while a turn of the first one waited for approval. That
+/// turn was looked for in the other memory, where it is not.
+#[test]
+fn a_late_result_stays_with_the_memory_of_its_turn() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+    let mut conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+        .call_timeout(Duration::from_millis(50));
+    conversation.say("Pay and book.").unwrap();
+    let (other, _) = shared();
+    conversation.prompt_mut().set_memory(Arc::clone(&other));
+    conversation.say("Hi.").unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 1, "it waits for the turn");
+    end_all(&MemoryPrompt::new(Arc::clone(&memory)));
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
+    assert_eq!(other.next_position().unwrap(), 2);
+}
