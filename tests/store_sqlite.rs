@@ -690,6 +690,70 @@ fn a_file_that_is_written_to_while_it_is_read_as_one_that_is_not_is_read_again()
     assert_eq!(memory.all().unwrap().len(), 5);
 }
 
+/// The look whether the file is ours came before anybody looked whether it was changed: who opened
+/// it while a backup was copied to its place, or read it then, was told that it is no database.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_put_back_while_it_is_opened_read_only_is_looked_at_again() {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add_all(batch(3)).unwrap();
+    // As on media that can't be written to.
+    std::os::unix::fs::symlink("nowhere", folder.file("chat.db-shm")).unwrap();
+    let backup = fs::read(&path).unwrap();
+    // One before looks whether the store must refuse the file.
+    let connections = Arc::new(AtomicU32::new(u32::MAX));
+    let (count, file) = (Arc::clone(&connections), path.clone());
+    let options = SqliteStore::options().read_only(true).on_connect(move |_| {
+        // The first connection finds that nothing can be put there; the second one reads what has
+        // been copied so far.
+        match count.fetch_add(1, Ordering::SeqCst) {
+            1 => fs::write(&file, vec![0; 100]).unwrap(),
+            2 => fs::write(&file, &backup).unwrap(),
+            _ => {}
+        }
+        Ok(())
+    });
+    let memory = options.open(&path).unwrap().memory("a").unwrap();
+    assert_eq!(connections.load(Ordering::SeqCst), 4);
+    connections.store(0, Ordering::SeqCst);
+    assert_eq!(memory.all().unwrap().len(), 4);
+    assert_eq!(connections.load(Ordering::SeqCst), 4);
+}
+
+/// A writer died in the middle of a change, before the file had a log: what lies in the file then
+/// may be half of it, and was read from media that can't be written to as if it were whole. Whoever
+/// may write undoes it.
+#[cfg(unix)]
+#[test]
+fn a_change_that_was_broken_off_is_not_read_by_half() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add_all(batch(3)).unwrap();
+    let (there, beside) = (fs::read(&path).unwrap(), folder.file("chat.db-journal"));
+    let writer = Connection::open(&path).unwrap();
+    writer.pragma_update(None, "journal_mode", "delete").unwrap();
+    writer.pragma_update(None, "cache_size", 1).unwrap();
+    writer.execute_batch("BEGIN").unwrap();
+    let fill = "UPDATE message SET payload = zeroblob(20000)";
+    writer.execute(fill, []).unwrap();
+    writer.execute("UPDATE conversation SET \"end\" = 2", []).unwrap();
+    writer.cache_flush().unwrap();
+    let half = (fs::read(&path).unwrap(), fs::read(&beside).unwrap());
+    drop(writer);
+    assert!(half.0 != there && half.1.len() > 512, "it is half way");
+    fs::write(&path, &half.0).unwrap();
+    fs::write(&beside, &half.1).unwrap();
+
+    let error = SqliteStore::options().read_only(true).open(&path).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(store.memory("a").unwrap().all().unwrap().len(), 4);
+    assert!(!beside.exists());
+}
+
 /// Where these bytes are, of the file and what lies beside it.
 fn holds(folder: &Path, secret: &str) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

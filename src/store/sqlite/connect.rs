@@ -46,6 +46,8 @@ struct Unchanged {
 /// A connection keeps as many statements prepared as there are here.
 const STATEMENTS: usize = 32;
 
+const WRITTEN_TO: &str = "others wrote to the file each time it was read";
+
 /// More idle readers than this are closed: each holds a page cache.
 const MOST_IDLE: usize = 8;
 
@@ -69,9 +71,8 @@ impl Connections {
         let began = Began::default();
         let open = || {
             if options.read_only {
-                let Reader { connection, .. } = open_reader(&path, &options)?;
-                schema::look(&connection)?.must_be_current()?;
-                return Ok((connection, Tickets::default()));
+                let reader = checked(&path, &options, open_reader)?;
+                return Ok((reader.connection, Tickets::default()));
             }
             let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
             let connection = connect(&path, &options, flags, Arc::clone(&began))?;
@@ -131,8 +132,7 @@ impl Connections {
                     if pause(started, readers.options.busy_timeout) {
                         continue;
                     }
-                    let text = "others wrote to the file each time it was read";
-                    return Err(Trouble::Refused(text.to_owned()));
+                    return Err(Trouble::Refused(WRITTEN_TO.to_owned()));
                 }
                 let mut idle = readers.idle.lock();
                 let may_be_kept = reader.unchanged.is_none() && reader.connection.is_autocommit();
@@ -202,30 +202,59 @@ impl Unchanged {
 
 impl Readers {
     fn open(&self) -> Result<Reader, Trouble> {
-        let reader = if self.options.read_only {
-            open_reader(&self.path, &self.options)?
-        } else {
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
-            let connection = connect(&self.path, &self.options, flags, Began::default())?;
-            Reader { connection, unchanged: None }
-        };
-        // A later program may have brought it up to a version of its own, or put another file
-        // there.
-        schema::look(&reader.connection)?.must_be_current()?;
-        Ok(reader)
+        let open = if self.options.read_only { open_reader } else { open_beside_writer };
+        checked(&self.path, &self.options, open)
     }
+}
+
+/// Opens a reader, and looks whether what it reads is ours: a later program may have brought it up
+/// to a version of its own, or put another file there. Where somebody wrote meanwhile to a file
+/// that is read as one that nobody changes, what was seen means nothing, and is looked at again.
+fn checked(
+    path: &Path,
+    options: &SqliteOptions,
+    open: impl Fn(&Path, &SqliteOptions) -> Result<Reader, Trouble>,
+) -> Result<Reader, Trouble> {
+    let started = Instant::now();
+    loop {
+        let reader = open(path, options)?;
+        let found = schema::look(&reader.connection).and_then(|found| found.must_be_current());
+        if !reader.was_overtaken(path) {
+            return found.map(|()| reader);
+        }
+        if !pause(started, options.busy_timeout) {
+            return Err(Trouble::Refused(WRITTEN_TO.to_owned()));
+        }
+    }
+}
+
+/// Opens a file for a reader of a store that writes too, whose log is therefore there.
+fn open_beside_writer(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let connection = connect(path, options, flags, Began::default())?;
+    Ok(Reader { connection, unchanged: None })
 }
 
 /// Refuses what is not ours through a connection that can't write, so that it stays as it is.
 /// (Opening the file without SQLite won't do: closing it again would drop all locks that this
 /// process has on it.)
 fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
-    let connection = match unchanging(path) {
+    if is_filled(path, "-journal") {
+        // What is in the file may be half of something, and only who may write can undo that; who
+        // does will look too, before it writes anything of ours.
+        return Ok(());
+    }
+    if let Some(uri) = unchanging(path) {
         // Without a log, all there is to know is in the file, and nothing need be put beside it.
-        Some(uri) => connect_unchanging(&uri, options),
-        None => connect(path, options, OpenFlags::SQLITE_OPEN_READ_ONLY, Began::default()),
-    };
-    schema::look(&connection?).map(|_| ())
+        let unchanged = Unchanged::of(path);
+        let reader = Reader { connection: connect_unchanging(&uri, options)?, unchanged };
+        let found = schema::look(&reader.connection);
+        if !reader.was_overtaken(path) {
+            return found.map(drop);
+        }
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    schema::look(&connect(path, options, flags, Began::default())?).map(drop)
 }
 
 /// Opens a file for a store that only reads. SQLite wants to put the log's index beside it, for
@@ -254,12 +283,18 @@ fn connect_unchanging(uri: &str, options: &SqliteOptions) -> Result<Connection, 
     connect(Path::new(uri), options, flags, Began::default())
 }
 
-/// The name of a file without a log as one that nobody changes, which SQLite reads without locks.
+/// Returns whether a file with this ending lies beside it and holds something. SQLite may have left
+/// an empty one where it could not go on.
+fn is_filled(path: &Path, ending: &str) -> bool {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(ending);
+    std::fs::metadata(beside).is_ok_and(|beside| beside.len() > 0)
+}
+
+/// The name of a file without a log, and without a journal by which half of a change would have to
+/// be undone, as one that nobody changes, which SQLite reads without locks.
 fn unchanging(path: &Path) -> Option<String> {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    // SQLite may have left an empty one where it could not go on.
-    if std::fs::metadata(log).is_ok_and(|log| log.len() > 0) {
+    if is_filled(path, "-wal") || is_filled(path, "-journal") {
         return None;
     }
     // Drive letters and shares have rules of their own.
