@@ -22,7 +22,7 @@
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations of the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by when |
 //! | `memory-prompt:{xx}:done:TOKEN` | what a change returned: some 200 bytes, for the timeout and a minute |
-//! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, for an hour |
+//! | `memory-prompt:{xx}:arrived` | a sorted set: the ids that an upgrade has moved there, until an hour after it |
 //! | `memory-prompt:version` | the version of this layout, which is 2 |
 //!
 //! The id is in the key as it is; the shard `xx` is the highest byte of its 64-bit FNV-1a hash,
@@ -97,7 +97,7 @@
 //! ```
 //!
 //! With [`replicas`](RedisOptions::replicas) it needs `+wait`, on a cluster `+cluster|slots`, and
-//! to [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore`. A right that is missing
+//! to [upgrade](RedisOptions::upgrade) older data `+dump +restore +zscore +pexpire`. A right that is missing
 //! is an error that names the command.
 //!
 //! # Sentinel

@@ -10,6 +10,7 @@ mod observed;
 mod once;
 mod replicas;
 mod rights;
+mod silence;
 #[cfg(feature = "redis-tls")]
 mod tls;
 mod upgrade;

@@ -1,9 +1,12 @@
 //! The connections of a store: the caller's, or those that are made here and made anew.
 
+use std::time::Duration;
+
 use redis::aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
 use redis::{Client, Cmd, Pipeline, RedisFuture, RedisResult, Value};
+use tokio::time::{Instant, sleep, timeout};
 
 /// A connection that many use at once, and that comes back by itself.
 #[derive(Clone)]
@@ -35,6 +38,8 @@ pub(super) struct Made {
     /// With its number. Held for a moment only: who makes a new one keeps nobody from the old one,
     /// which may be of use to those who ask another node.
     current: parking_lot::Mutex<(u64, Connection)>,
+    /// The last time that something came back, whoever had asked for it.
+    heard: parking_lot::Mutex<Instant>,
     /// Held by whoever makes a new one, so that many make one.
     making: tokio::sync::Mutex<()>,
 }
@@ -53,10 +58,18 @@ impl Source {
     }
 }
 
+impl Made {
+    /// Puts a connection in the place of the one with this number.
+    fn put(&self, number: u64, new: Connection) {
+        *self.current.lock() = (number + 1, new);
+        *self.heard.lock() = Instant::now();
+    }
+}
+
 impl Way {
     pub(super) fn made(source: Source, connection: Connection) -> Self {
-        let current = parking_lot::Mutex::new((0, connection));
-        Self::Made(Box::new(Made { source, current, making: tokio::sync::Mutex::default() }))
+        let (current, heard) = ((0, connection).into(), Instant::now().into());
+        Self::Made(Box::new(Made { source, current, heard, making: tokio::sync::Mutex::default() }))
     }
 
     /// Returns the current connection, and its number.
@@ -73,12 +86,47 @@ impl Way {
     /// Makes a new connection in the place of the one with this number, unless somebody else has.
     pub(super) async fn renew(&self, number: u64) {
         let Self::Made(made) = self else { return };
-        let Made { source, current, making } = &**made;
-        let _making = making.lock().await;
-        if current.lock().0 == number
-            && let Ok(new) = source.connect().await
+        let _making = made.making.lock().await;
+        if made.current.lock().0 == number
+            && let Ok(new) = made.source.connect().await
         {
-            *current.lock() = (number + 1, new);
+            made.put(number, new);
+        }
+    }
+
+    /// Makes a new connection beside the one with this number, and puts it in its place if nothing
+    /// is heard from there for a while longer. Returns whether there is another one now.
+    ///
+    /// Whoever answers at the address then is somebody else, or at any rate of more use. A server
+    /// that was frozen and goes on is heard of: what it was asked for goes on in its order.
+    pub(super) async fn replace(&self, number: u64, asked: Instant, within: Duration) -> bool {
+        let Self::Made(made) = self else { return false };
+        let _making = made.making.lock().await;
+        if made.current.lock().0 != number {
+            return true;
+        }
+        let Ok(Ok(new)) = timeout(within, made.source.connect()).await else { return false };
+        sleep(within / 2).await;
+        let silent = *made.heard.lock() <= asked;
+        if silent {
+            made.put(number, new);
+        }
+        silent
+    }
+
+    /// Makes a new connection if nothing is heard on this one since then.
+    pub(super) async fn renew_silent(&self, since: Instant) {
+        let Self::Made(made) = self else { return };
+        if *made.heard.lock() <= since {
+            let (_, number) = self.connection();
+            self.renew(number).await;
+        }
+    }
+
+    /// Takes note that something came back.
+    pub(super) fn heard(&self) {
+        if let Self::Made(made) = self {
+            *made.heard.lock() = Instant::now();
         }
     }
 

@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::{Either, join_all, select};
 use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -235,6 +237,13 @@ pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
     })
 }
 
+/// The end of an attempt.
+enum Outcome<T> {
+    Answer(RedisResult<T>),
+    /// None came; there may be a connection and time to ask again.
+    Silence { again: bool },
+}
+
 /// The time that an operation has left, and whether it may be done already.
 struct Patience<'a> {
     link: &'a Link,
@@ -324,19 +333,18 @@ impl Patience<'_> {
         &mut self,
         attempt: impl Future<Output = RedisResult<T>>,
     ) -> Result<Option<T>> {
-        let mut limit = self.deadline;
-        if self.way.is_made() && self.way.is_cluster() {
-            // So that there is time for a new connection.
-            limit = limit.min(Instant::now() + self.link.timeout / 3);
-        }
-        let error = match timeout_at(limit, attempt).await {
-            Ok(Ok(value)) => return Ok(Some(value)),
-            Ok(Err(error)) => error,
-            Err(_) => {
+        let error = match self.outcome(attempt).await {
+            Outcome::Answer(answer) => {
+                self.way.heard();
+                match answer {
+                    Ok(value) => return Ok(Some(value)),
+                    Err(error) => error,
+                }
+            }
+            Outcome::Silence { again } => {
                 self.in_doubt = true;
                 self.link.lost.store(true, Ordering::Relaxed);
-                let renewal = self.way.renew(self.number);
-                if limit == self.deadline || timeout_at(self.deadline, renewal).await.is_err() {
+                if !again {
                     return Err(self.silence());
                 }
                 self.link.watch.retried(self.operation, "no answer");
@@ -365,6 +373,43 @@ impl Patience<'_> {
         }
         self.pause = (self.pause * 2).min(Duration::from_millis(200));
         Ok(None)
+    }
+
+    /// Waits for an answer; where none comes, for a connection by which to ask again.
+    async fn outcome<T>(&self, attempt: impl Future<Output = RedisResult<T>>) -> Outcome<T> {
+        let (asked, third) = (Instant::now(), self.link.timeout / 3);
+        let over = |_| Outcome::Silence { again: false };
+        if !self.way.is_made() {
+            return timeout_at(self.deadline, attempt).await.map_or_else(over, Outcome::Answer);
+        }
+        if self.way.is_cluster() {
+            // So that there is time for a new connection.
+            let limit = self.deadline.min(asked + third);
+            if let Ok(answer) = timeout_at(limit, attempt).await {
+                return Outcome::Answer(answer);
+            }
+            let renewal = self.way.renew(self.number);
+            let again = limit < self.deadline && timeout_at(self.deadline, renewal).await.is_ok();
+            return Outcome::Silence { again };
+        }
+        // Who waits for replicas is silent for a while, and so are those behind.
+        let waits = !std::ptr::eq(self.way, &self.link.way);
+        let waits = self.link.replicas.filter(|_| waits).map_or(Duration::ZERO, |(_, time)| time);
+        let another = async {
+            sleep((third.saturating_add(waits)).min(third * 2)).await;
+            while !self.way.replace(self.number, asked, third).await {
+                sleep(third / 16).await;
+            }
+            // The others lead to the same place, and who finds no silence there, since it goes on
+            // as if nothing had happened, would find a master of old.
+            let all = self.link.waiting.iter().chain([&self.link.way]);
+            join_all(all.map(|way| way.renew_silent(asked))).await;
+        };
+        match timeout_at(self.deadline, select(pin!(attempt), pin!(another))).await {
+            Ok(Either::Left((answer, _))) => Outcome::Answer(answer),
+            Ok(Either::Right(_)) => Outcome::Silence { again: true },
+            Err(up) => over(up),
+        }
     }
 
     /// Makes new connections, where the address leads now. Those who only read would never know.

@@ -82,7 +82,9 @@ impl RedisOptions {
     /// a pause.
     ///
     /// On a cluster, a node that has been silent for a third of it is asked again by a new
-    /// connection. A server that takes no changes, since it is a replica (now), is asked again
+    /// connection. One server that has been silent for a third of it (and as long as replicas are
+    /// waited for) is looked for at its address again, since another may have taken its place, and
+    /// asked again there if the old connection stays silent for a sixth of it more. A server that takes no changes, since it is a replica (now), is asked again
     /// where its address leads by then, until the time is up; over a [connection of your
     /// own](Self::over) that is an error at once.
     #[must_use]

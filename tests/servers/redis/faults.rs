@@ -322,7 +322,7 @@ fn a_replica_takes_no_changes_and_a_password_is_asked_for() {
 }
 
 /// A way to a server that leads to another one, for whoever comes after it is told so.
-fn moving(server: u16) -> (u16, Arc<AtomicU16>) {
+pub(super) fn moving(server: u16) -> (u16, Arc<AtomicU16>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let target = Arc::new(AtomicU16::new(server));

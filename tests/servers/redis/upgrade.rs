@@ -280,3 +280,50 @@ fn what_was_deleted_does_not_arrive_again() {
         assert_eq!(memory.all().await.unwrap().len(), 1);
     });
 }
+
+/// A program of the first version that was not ended begins a conversation anew in its old place
+/// when it has moved. For as long as it was known that the conversation had arrived, whoever went on
+/// with the upgrade took the new one for the old one, and removed it.
+#[test]
+#[ignore = "needs redis-server"]
+fn what_an_older_program_begins_anew_is_not_forgotten() {
+    run(async {
+        let prefix = format!("upgrade-{}", MemoryId::random());
+        let options = RedisStore::options().prefix(prefix.as_str()).upgrade();
+        let (id, other) = ("support:u1001:c1", "support:u1001:c2");
+        let old = |id: &str, end| Old { id: id.to_owned(), start: 0, end, system: true, expires: None };
+        let mut on = connect(port()).await;
+        write(&mut on, &prefix, &[old(id, 3), old(other, 3)]).await;
+        let store = options.clone().open(&address(port())).await.unwrap();
+        assert!(store.delete(&other.into()).await.unwrap());
+
+        // Both are begun anew, and the upgrade is gone on with, as if it had been broken off.
+        write(&mut on, &prefix, &[old(id, 2), old(other, 2)]).await;
+        for id in [id, other] {
+            let state = old_key(&prefix, id, &format!("state:{id}"));
+            let born = (ACTIVE * 1000 + 8).to_string();
+            let _: u64 = send(&mut on, &["HSET", &state, "born", &born]).await;
+        }
+        let error = options.clone().open(&address(port())).await.unwrap_err();
+        let log = old_key(&prefix, id, &format!("log:{id}"));
+        let expected = format!(
+            "open: redis: an older program is still running: it has begun {log} anew, which has \
+             moved before; end it, and delete one of the two"
+        );
+        assert_eq!((error.kind(), error.to_string()), (ErrorKind::Storage, expected));
+        let both = [log.clone(), store.memory(id).unwrap().log_key()];
+        for (log, there) in both.iter().zip([2, 3]) {
+            assert_eq!(send::<u64>(&mut on, &["XLEN", log]).await, there, "{log}");
+        }
+        let state = log.replacen("}:log:", "}:state:", 1);
+        let _: u64 = send(&mut on, &["DEL", &log, &state]).await;
+        let store = options.open(&address(port())).await.unwrap();
+        assert_eq!(store.memory(id).unwrap().all().await.unwrap().len(), 3);
+        // What was deleted and begun anew is that one.
+        assert_eq!(store.memory(other).unwrap().all().await.unwrap().len(), 2);
+        let arrived = store.memory(other).unwrap().log_key();
+        let arrived = arrived.replacen(&format!("log:{other}"), "arrived", 1);
+        let left: i64 = send(&mut on, &["PTTL", &arrived]).await;
+        assert!((3_500_000..=3_600_000).contains(&left), "{left}");
+    });
+}
