@@ -6,7 +6,7 @@ use memory_prompt::message::{Content, Part, UserMessage};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Truncated;
 use memory_prompt::text::{Keep, Unit};
-use memory_prompt::{Composer, Message, Prompt, Truncate};
+use memory_prompt::{Composer, Message, Prompt, Provider, Truncate};
 use proptest::prelude::*;
 
 fn prompt(message: Message, truncate: Truncate) -> Prompt {
@@ -50,7 +50,7 @@ fn a_folded_text_shows_the_cut_too() {
     let folded = folded.split("</summary>").next().unwrap();
     assert!(folded.starts_with("begin x x"), "{folded}");
     assert!(folded.contains("… <mark><b>3,012 bytes not sent</b></mark> … "), "{folded}");
-    assert!(folded.ends_with("x x end (1002 bytes)"), "{folded}");
+    assert!(folded.ends_with("x x end (1,002 bytes)"), "{folded}");
 }
 
 #[test]
@@ -72,6 +72,21 @@ fn what_a_processor_replaced_has_no_mark() {
     let prompt = prompt(Message::user("hi"), Truncate::default().processor(shout));
     assert_eq!(shown(&prompt), "HI");
     assert_eq!(prompt.report().truncated[0].gap, None);
+}
+
+/// Where a provider had two messages joined, the page showed no mark at all: of the second it did
+/// not know the place, and the first was no cut one any more.
+#[test]
+fn messages_that_were_joined_show_all_their_cuts() {
+    let said = [Message::user("Hello, world"), Message::user("Good-bye, world")];
+    let truncate = Truncate::chars(9).unwrap().keep(Keep::Ends).marker(" … ");
+    let composer = Composer::new().truncate(truncate).for_provider(Provider::Mistral);
+    let prompt = composer.compose_all(&Snapshot::from_messages(said), &[]).unwrap();
+    assert_eq!(
+        shown(&prompt),
+        "Hel<mark> … <b>6 bytes not sent</b></mark>rld\n\n\
+         Goo<mark> … <b>9 bytes not sent</b></mark>rld"
+    );
 }
 
 proptest! {

@@ -7,6 +7,7 @@
 mod arguments;
 mod blank;
 pub(super) mod ends;
+mod gaps;
 mod ids;
 mod join;
 mod names;
@@ -24,6 +25,7 @@ use crate::record::Records;
 use crate::window::ToolGroups;
 use blank::Checked;
 pub(super) use blank::says_nothing;
+use gaps::Gaps;
 use ids::CallIds;
 
 /// The answer between a tool result and the user's next message.
@@ -39,6 +41,7 @@ struct Shaping<'a> {
     strict: bool,
     temporaries: &'a [Arc<Message>],
     ids: CallIds,
+    gaps: Gaps,
     draft: &'a mut Draft,
     /// The newest messages of one side, which are joined to one with those that follow.
     side: Vec<Sent<'a>>,
@@ -79,6 +82,7 @@ pub(super) fn shape(
         strict: composer.tool_groups == ToolGroups::FailOnRepair,
         temporaries,
         ids: CallIds::new(rules.ids),
+        gaps: Gaps::default(),
         draft,
         side: Vec::new(),
         aside: Vec::new(),
@@ -104,6 +108,7 @@ pub(super) fn shape(
     }
     shaping.finish(has_system)?;
     shaping.close()?;
+    mem::take(&mut shaping.gaps).tell(&mut shaping.draft.report.truncated);
     if rules.parallel_calls { Ok(()) } else { shaping.split(records) }
 }
 
@@ -165,9 +170,12 @@ impl<'a> Shaping<'a> {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
                 // What is said beside it speaks for itself.
                 for blank in mem::take(&mut self.side) {
-                    let seq = blank.origin().seq();
-                    let told = |it: &Adapted| it.seq == seq && it.how == How::Blank;
-                    self.draft.report.adapted.retain(|it| !told(it));
+                    let (of, next) = (blank.origin().seq(), item.origin().seq());
+                    let adapted = self.draft.report.adapted.iter_mut();
+                    // The answer stands before the one that stays.
+                    adapted
+                        .filter(|it| it.seq == of && it.how == How::Answered)
+                        .for_each(|it| it.seq = next);
                     self.leave_out(&blank, Why::Blank);
                 }
             }
@@ -207,6 +215,7 @@ impl<'a> Shaping<'a> {
         // In front of a joined message, so that nothing parts its calls from their results.
         self.aside.drain(..).for_each(|item| pieces.add(item));
         if let Some(joined) = joined {
+            self.gaps.join(&self.draft.report.truncated, &self.side, &joined);
             pieces.push(Arc::new(joined), Origin::Joined(seq));
             self.side.clear();
         }
@@ -260,7 +269,7 @@ impl<'a> Shaping<'a> {
             Checked::Without(copy, how) => (copy, how),
         };
         self.adapt(&item, how)?;
-        Ok(Some(changed(&item, copy)))
+        Ok(Some(self.shortened(&item, copy)))
     }
 
     /// Returns the message without the parts that are another provider's own, or `None` where
@@ -274,7 +283,7 @@ impl<'a> Shaping<'a> {
             return Ok(None);
         }
         self.adapt(&item, How::Foreign)?;
-        Ok(Some(changed(&item, left.into())))
+        Ok(Some(self.shortened(&item, left.into())))
     }
 
     /// Returns the message without the provider's own compaction, unless it opens the history: what
@@ -289,15 +298,29 @@ impl<'a> Shaping<'a> {
             return None;
         }
         self.report(&item, How::Compaction);
-        Some(changed(&item, left.into()))
+        Some(self.shortened(&item, left.into()))
     }
 
+    /// Leaves a message out, and forgets what was done to it until that was seen.
     fn leave_out(&mut self, item: &Sent<'_>, why: Why) {
         let Some(seq) = item.origin().seq() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
+        let is_of_it = |it: &Adapted| it.seq == Some(seq);
+        let was_foreign = report.adapted.iter().any(|it| is_of_it(it) && it.how == How::Foreign);
+        let why = if was_foreign { Why::Foreign } else { why };
         report.left_out.push(LeftOut { seq, role, why });
+        report.adapted.retain(|it| !is_of_it(it));
         report.truncated.retain(|cut| cut.seq != seq);
+        report.cleared.retain(|it| it.seq != seq);
+        report.question.retain(|it| *it != seq);
+        report.pinned_before.retain(|it| *it != seq);
         report.sent -= 1;
+    }
+
+    /// Returns a copy of a message that leaves out some of its texts, or the end of one.
+    fn shortened(&mut self, item: &Sent<'_>, copy: Message) -> Sent<'a> {
+        self.gaps.change(&self.draft.report.truncated, item, &copy);
+        changed(item, copy)
     }
 
     /// Returns the message with arguments that can be read again.

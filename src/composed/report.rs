@@ -264,11 +264,13 @@ pub struct Truncated {
     pub from: usize,
     /// The bytes of its text after.
     pub to: usize,
-    /// The place where text was left out; `None` where a processor replaced the message.
+    /// The place where text was left out; `None` where a processor replaced the message, or a
+    /// placeholder its text.
     pub gap: Option<Gap>,
 }
 
-/// The place in a shortened message where text was left out.
+/// The place in a shortened message where text was left out, in the message that is sent: where a
+/// provider had it [joined](How::Joined) to others, in the one that they became.
 ///
 /// ```
 /// use memory_prompt::text::Keep;

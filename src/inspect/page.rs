@@ -195,8 +195,8 @@ impl Page {
     }
 
     fn line(&mut self, n: usize, line: &Line<'_>, cached: bool, results: &[(&str, usize)]) {
-        let Line { index, kind, origin, message, tokens, notes, gap } = line;
-        let mut texts = Texts { gap: *gap, next: 0 };
+        let Line { index, kind, origin, message, tokens, notes, gaps } = line;
+        let mut texts = Texts { gaps, next: 0 };
         let held = if cached { " held" } else { "" };
         self.add(format_args!(
             "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> <span>{}</span> \
@@ -213,14 +213,14 @@ impl Page {
         match message {
             Message::Ai(ai) => {
                 if ai.parts().is_empty() {
-                    self.body(&ai.text(), texts.gap());
+                    self.body(&ai.text(), texts.gaps());
                 }
                 for part in ai.parts() {
                     match part {
                         AiPart::Content(part) => self.part(part, &mut texts),
                         AiPart::Reasoning(reasoning) => {
                             self.html.push_str("<p class=\"kind\">reasoning</p>\n");
-                            self.body(&reasoning.text, None);
+                            self.body(&reasoning.text, &[]);
                         }
                         AiPart::ToolCall(call) => {
                             self.html.push_str("<p class=\"kind\">calls <code>");
@@ -231,7 +231,7 @@ impl Page {
                                 self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
                             }
                             self.html.push_str("</p>\n");
-                            self.body(&call.arguments, None);
+                            self.body(&call.arguments, &[]);
                         }
                     }
                 }
@@ -246,21 +246,21 @@ impl Page {
                 });
                 tool.content().parts().iter().for_each(|part| self.part(part, &mut texts));
                 if let Some(text) = tool.content().as_text() {
-                    self.body(text, texts.gap());
+                    self.body(text, texts.gaps());
                 }
             }
             Message::User(user) => match user.content().as_text() {
-                Some(text) => self.body(text, texts.gap()),
+                Some(text) => self.body(text, texts.gaps()),
                 None => user.content().parts().iter().for_each(|part| self.part(part, &mut texts)),
             },
-            message => self.body(&message.text(), None),
+            message => self.body(&message.text(), &[]),
         }
         self.html.push_str("</li>\n");
     }
 
-    fn part(&mut self, part: &Part, texts: &mut Texts) {
+    fn part(&mut self, part: &Part, texts: &mut Texts<'_>) {
         match (part.as_text(), part.as_media()) {
-            (Some(text), _) => self.body(text, texts.gap()),
+            (Some(text), _) => self.body(text, texts.gaps()),
             (None, Some(media)) => {
                 self.html.push_str("<p class=\"kind\">");
                 self.text(&described(media));
@@ -270,36 +270,40 @@ impl Page {
         }
     }
 
-    /// Adds the text of somebody else, with a mark in the place where some of it was left out.
-    fn body(&mut self, text: &str, gap: Option<Gap>) {
-        let cut = gap.and_then(|gap| Cut::new(text, gap));
+    /// Adds the text of somebody else, with a mark in each place where some of it was left out.
+    fn body(&mut self, text: &str, gaps: &[Gap]) {
+        let cut = Cut::new(text, gaps);
         let is_long = text.len() > LONG;
         if is_long {
-            self.html.push_str("<details><summary dir=\"auto\">");
-            let shown = cut.as_ref().map_or(text, |cut| cut.head);
-            let start = shown.trim_start().lines().next().unwrap_or_default();
-            self.text(&start.chars().take(100).collect::<String>());
-            self.html.push_str(" … ");
-            if let Some(cut) = &cut {
-                self.mark("", cut.left_out);
-                let last = cut.tail.trim_end().lines().next_back().unwrap_or_default();
-                let skip = last.chars().count().saturating_sub(100);
-                self.html.push_str(if last.is_empty() { " " } else { " … " });
-                self.text(&last.chars().skip(skip).collect::<String>());
-            }
-            self.add(format_args!(" ({} bytes)</summary>", text.len()));
+            self.folded(text.len(), &cut);
         }
         // The line break behind `<pre>` is not shown, and the text may begin with one.
         self.html.push_str("<pre dir=\"auto\">\n");
-        match cut {
-            None => self.text(text),
-            Some(Cut { head, marker, tail, left_out }) => {
-                self.text(head);
-                self.mark(marker, left_out);
-                self.text(tail);
-            }
+        for (before, marker, left_out) in &cut.gaps {
+            self.text(before);
+            self.mark(marker, *left_out);
         }
+        self.text(cut.tail);
         self.html.push_str(if is_long { "</pre></details>\n" } else { "</pre>\n" });
+    }
+
+    /// Adds what a folded text shows of itself: its beginning, and around a cut its end.
+    fn folded(&mut self, bytes: usize, cut: &Cut<'_>) {
+        self.html.push_str("<details><summary dir=\"auto\">");
+        let shown = cut.gaps.first().map_or(cut.tail, |(head, ..)| head);
+        let start = shown.trim_start().lines().next().unwrap_or_default();
+        self.text(&start.chars().take(100).collect::<String>());
+        self.html.push_str(" … ");
+        if let Some(left_out) =
+            cut.gaps.iter().map(|(_, _, left_out)| *left_out).reduce(|a, b| a + b)
+        {
+            self.mark("", left_out);
+            let last = cut.tail.trim_end().lines().next_back().unwrap_or_default();
+            let skip = last.chars().count().saturating_sub(100);
+            self.html.push_str(if last.is_empty() { " " } else { " … " });
+            self.text(&last.chars().skip(skip).collect::<String>());
+        }
+        self.add(format_args!(" ({} bytes)</summary>", Grouped(bytes)));
     }
 
     /// Marks the place where text was left out: the marker that is sent there, and our own words.
@@ -311,33 +315,45 @@ impl Page {
     }
 }
 
-/// Counts the texts of a message, of which one may have a gap.
-struct Texts {
-    gap: Option<Gap>,
+/// Counts the texts of a message, some of which have gaps.
+struct Texts<'a> {
+    gaps: &'a [Gap],
     next: usize,
 }
 
-impl Texts {
-    /// Returns the gap of the next text.
-    fn gap(&mut self) -> Option<Gap> {
+impl<'a> Texts<'a> {
+    /// Returns the gaps of the next text.
+    fn gaps(&mut self) -> &'a [Gap] {
+        let here = self.gaps.partition_point(|gap| gap.text <= self.next);
+        let (here, behind) = self.gaps.split_at_checked(here).unwrap_or_default();
+        self.gaps = behind;
         self.next += 1;
-        self.gap.filter(|gap| gap.text + 1 == self.next)
+        here
     }
 }
 
-/// A text with a gap.
+/// A text with gaps.
 struct Cut<'a> {
-    head: &'a str,
-    marker: &'a str,
+    /// The text before each, its marker, and the bytes that are left out.
+    gaps: Vec<(&'a str, &'a str, usize)>,
     tail: &'a str,
-    left_out: usize,
 }
 
 impl<'a> Cut<'a> {
-    fn new(text: &'a str, gap: Gap) -> Option<Self> {
-        let (head, rest) = text.split_at_checked(gap.at)?;
-        let (marker, tail) = rest.split_at_checked(gap.marker)?;
-        Some(Self { head, marker, tail, left_out: gap.left_out })
+    fn new(text: &'a str, gaps: &[Gap]) -> Self {
+        let mut cut = Self { gaps: Vec::new(), tail: text };
+        let mut passed = 0;
+        for gap in gaps {
+            let head = gap.at.checked_sub(passed).and_then(|at| cut.tail.split_at_checked(at));
+            let parted =
+                head.and_then(|(head, rest)| Some((head, rest.split_at_checked(gap.marker)?)));
+            if let Some((head, (marker, tail))) = parted {
+                cut.gaps.push((head, marker, gap.left_out));
+                cut.tail = tail;
+                passed = gap.at + gap.marker;
+            }
+        }
+        cut
     }
 }
 

@@ -21,8 +21,8 @@ pub(super) struct Line<'a> {
     pub(super) message: &'a Message,
     pub(super) tokens: usize,
     pub(super) notes: Vec<String>,
-    /// The place where text was left out.
-    pub(super) gap: Option<Gap>,
+    /// The places where text was left out, in order.
+    pub(super) gaps: Vec<Gap>,
 }
 
 /// The origins that the bar of tokens tells apart.
@@ -83,8 +83,6 @@ impl Kind {
 pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     let report = prompt.report();
     let mut notes = notes(report);
-    let cuts: BTreeMap<u64, Option<Gap>> =
-        report.truncated.iter().map(|cut| (cut.seq, cut.gap)).collect();
     let mut gaps = gaps(report);
     let mut rows: Vec<Row<'_>> = Vec::with_capacity(prompt.len() + gaps.len());
     for (index, (origin, message)) in prompt.with_origins().enumerate() {
@@ -105,28 +103,37 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
             tokens: (report.message_tokens.get(index).copied())
                 .unwrap_or_else(|| Estimate.count(message).unwrap_or(0)),
             notes: seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
-            gap: match origin {
-                Origin::Truncated(seq) => cuts.get(&seq).copied().flatten(),
-                _ => None,
-            },
+            gaps: Vec::new(),
         })));
     }
     rows.extend(gaps.into_values().flatten().map(Row::Gap));
-    joined(&mut rows, notes);
+    mark(&mut rows, report, notes);
     rows
 }
 
-/// Adds what was done to records that were joined with others to the message that they became.
-fn joined(rows: &mut [Row<'_>], notes: BTreeMap<u64, Vec<String>>) {
+/// Adds the gaps, and what was done to records that were joined with others, to the messages that
+/// they became.
+fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>) {
+    let mut lines: BTreeMap<u64, &mut Line<'_>> = BTreeMap::new();
+    for row in rows {
+        if let Row::Message(line) = row
+            && let Some(seq) = line.origin.seq()
+        {
+            // Where an answer was split, the first has its texts.
+            lines.entry(seq).or_insert(line);
+        }
+    }
+    for cut in &report.truncated {
+        if let (Some(gap), Some((_, line))) = (cut.gap, lines.range_mut(..=cut.seq).next_back()) {
+            line.gaps.push(gap);
+        }
+    }
     for (seq, notes) in notes {
-        let line = rows.iter_mut().filter_map(|row| match row {
-            Row::Message(line) if line.origin.seq().is_some_and(|first| first <= seq) => Some(line),
-            _ => None,
-        });
-        if let Some(line) = line.max_by_key(|line| line.origin.seq()) {
+        if let Some((_, line)) = lines.range_mut(..=seq).next_back() {
             line.notes.extend(notes.into_iter().map(|note| format!("{seq}: {note}")));
         }
     }
+    lines.into_values().for_each(|line| line.gaps.sort_by_key(|gap| (gap.text, gap.at)));
 }
 
 /// Returns what was done to each record that is sent, by position.

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Last, Sent, Shaping, blank, changed, is_temporary, join, split};
+use super::{Last, Sent, Shaping, blank, is_temporary, join, split};
 use crate::composed::{Adapted, How, Item, Origin, Pieces};
 use crate::error::Result;
 use crate::message::{Message, Role};
@@ -52,6 +52,9 @@ impl<'a> Shaping<'a> {
         let head = Arc::new(self.as_user(&system));
         let pair = [Item::Own(head, Origin::Added), item];
         let joined = join::joined(&pair);
+        if let Some(joined) = &joined {
+            self.gaps.join(&self.draft.report.truncated, &pair, joined);
+        }
         let [_, item] = pair;
         let Some(joined) = joined else { return item };
         let origin = item.origin();
@@ -67,7 +70,7 @@ impl<'a> Shaping<'a> {
     pub(super) fn trim(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
         let Some(copy) = blank::trimmed(item.message()) else { return Ok(item) };
         self.adapt(&item, How::Trimmed)?;
-        Ok(changed(&item, copy))
+        Ok(self.shortened(&item, copy))
     }
 
     /// Puts a user message behind an answer that the provider would not continue, but refuse.

@@ -4,6 +4,9 @@ use super::Sent;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 use crate::provider::{given_by, is_private, mark_as_of_several, origin};
 
+/// What stands between texts that meet.
+pub(super) const BETWEEN: &str = "\n\n";
+
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
@@ -71,7 +74,7 @@ fn append<P>(
     let Some(mut next) = more.next() else { return };
     match (parts.last_mut().and_then(bare), bare(&mut next)) {
         (Some(before), Some(text)) => {
-            before.push_str("\n\n");
+            before.push_str(BETWEEN);
             before.push_str(text);
         }
         _ => parts.push(next),
