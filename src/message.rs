@@ -70,6 +70,7 @@ pub(crate) use details::{Details, is_shallow};
 pub(crate) use json::refuse::{refuse, wrong_kind};
 pub use other::OtherPart;
 pub use system::SystemMessage;
+pub(crate) use system::with_one_system;
 pub use tool::ToolMessage;
 pub use user::UserMessage;
 

@@ -93,6 +93,22 @@ impl Conversation {
 
     /// Does what [`say`](Self::say) does, and tells on the way what comes.
     ///
+    /// ```
+    /// use memory_prompt::conversation::{Conversation, Scripted};
+    /// use memory_prompt::wire::Event;
+    /// use memory_prompt::{DefaultChatMemory, MemoryPrompt};
+    ///
+    /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    /// let conversation = Conversation::new(prompt, Scripted::new().says("In Norway."));
+    /// let done = conversation.stream("Where is Oslo?", |event| match event {
+    ///     Event::Text(piece) => print!("{piece}"),
+    ///     Event::Call { name, .. } => println!("({name})"),
+    ///     _ => {}
+    /// })?;
+    /// assert_eq!(done.text(), "In Norway.");
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`say`](Self::say).

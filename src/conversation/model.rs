@@ -20,7 +20,13 @@ pub type ModelError = Box<dyn StdError + Send + Sync>;
 
 /// Something that answers a prompt.
 ///
-/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests.
+/// Closures are models, and so is a [`Scripted`](super::Scripted) one for tests. A model that many
+/// conversations share is handed to each as a closure, `move |ask: &Asking<'_>| model.ask(ask)`; a
+/// `Transport` is cloned.
+#[diagnostic::on_unimplemented(
+    note = "a model behind an `Arc` is handed over as `move |ask: &Asking<'_>| model.ask(ask)`; a \
+            `Transport` is cloned, and its clones share the connections"
+)]
 pub trait Model: Send + Sync {
     /// Answers, and [tells](Asking::tell) on the way what comes, if it streams.
     ///

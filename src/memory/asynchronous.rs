@@ -11,7 +11,7 @@ use super::ext::{copies, kept};
 use super::read::Picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
-use crate::message::Message;
+use crate::message::{Message, with_one_system};
 use crate::record::{Records, Slot, SlotVersion, Snapshot, places};
 
 /// A future on the heap, so that the traits that return one can be used as `dyn`.
@@ -271,6 +271,20 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
         messages: impl IntoIterator<Item = Message>,
     ) -> impl Future<Output = Result<Range<u64>>> + Send {
         let mut batch: Vec<Message> = messages.into_iter().collect();
+        async move { self.append(&mut batch, None).await }
+    }
+
+    /// Appends a history that was written elsewhere, its system messages as one, in their order:
+    /// see [`ChatMemoryExt::import`](super::ChatMemoryExt::import).
+    ///
+    /// # Errors
+    ///
+    /// As [`AsyncChatMemory::append`].
+    fn import(
+        &self,
+        history: impl IntoIterator<Item = Message>,
+    ) -> impl Future<Output = Result<Range<u64>>> + Send {
+        let mut batch = with_one_system(history);
         async move { self.append(&mut batch, None).await }
     }
 

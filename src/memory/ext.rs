@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::append::written;
 use super::{Append, ChatMemory, Expected, Read};
 use crate::error::Result;
-use crate::message::Message;
+use crate::message::{Message, with_one_system};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
 /// Comfort for users of a [`ChatMemory`]. Implemented for every memory; do not implement it
@@ -28,6 +28,29 @@ pub trait ChatMemoryExt: ChatMemory {
     /// As [`ChatMemory::append`].
     fn add_all(&self, messages: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
         self.append(&mut messages.into_iter().collect(), None)
+    }
+
+    /// Appends a history that was written elsewhere; returns the positions of its records.
+    ///
+    /// It does what [`add_all`](Self::add_all) does, but for system messages: a memory has one, so
+    /// those of the history become one, in their order. `add_all` keeps the last of them.
+    ///
+    /// ```
+    /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, wire};
+    ///
+    /// let log = r#"[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"},
+    ///               {"role": "system", "content": "It is Friday."}]"#;
+    /// let memory = DefaultChatMemory::new();
+    /// assert_eq!(memory.import(wire::openai::history(log)?)?, 0..1);
+    /// assert_eq!(memory.system()?.ok_or("none")?.text(), "Be brief.\n\nIt is Friday.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`ChatMemory::append`].
+    fn import(&self, history: impl IntoIterator<Item = Message>) -> Result<Range<u64>> {
+        self.append(&mut with_one_system(history), None)
     }
 
     /// Returns the newest `n` records.

@@ -55,6 +55,12 @@ impl From<&str> for MemoryId {
     }
 }
 
+impl From<&String> for MemoryId {
+    fn from(id: &String) -> Self {
+        id.as_str().into()
+    }
+}
+
 impl From<String> for MemoryId {
     fn from(id: String) -> Self {
         Self(id.into())

@@ -1,5 +1,6 @@
 //! The system message.
 
+use super::Message;
 use super::content::tight;
 use super::details::{Attributes, Details, detailed};
 
@@ -30,6 +31,24 @@ impl SystemMessage {
     pub fn text(&self) -> &str {
         &self.text
     }
+}
+
+/// Returns the messages with one system message at their front, which says what all of theirs say.
+pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
+    let mut system: Option<SystemMessage> = None;
+    let mut rest: Vec<Message> = Vec::new();
+    for message in messages {
+        match message {
+            Message::System(next) => {
+                system = Some(match system {
+                    Some(before) => before.joined(next.text()),
+                    None => next,
+                });
+            }
+            message => rest.push(message),
+        }
+    }
+    system.map(Message::System).into_iter().chain(rest).collect()
 }
 
 detailed!(named SystemMessage, details);
