@@ -469,7 +469,7 @@ impl Turn {
     }
 
     fn is_repeatable(&self, call: &ToolCall) -> bool {
-        self.document.repeatable.contains(&call.name)
+        self.document.is_repeatable(call)
     }
 
     fn tool(&self, call: &ToolCall) -> Option<&Tool> {
@@ -527,7 +527,10 @@ impl<'de> Deserialize<'de> for Turn {
         document.calls_may_have_run();
         document.owner = own_id();
         let tries = u32::from(document.ended.is_some()); // nobody knows
-        Ok(Self { tries, ..Self::of(document) })
+        // Another one may have written the first note, and ended the turn long ago.
+        let calls = document.waiting().into_iter().any(|(_, it)| !document.is_repeatable(it));
+        let hold = if calls && document.kept.is_none() { Hold::Unsure } else { Hold::Own };
+        Ok(Self { tries, hold, ..Self::of(document) })
     }
 }
 

@@ -151,6 +151,10 @@ impl Document {
         self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
     }
 
+    pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {
+        self.repeatable.contains(&call.name)
+    }
+
     /// Returns true where somebody must approve of the calls of this tool.
     pub(super) fn needs_approval(&self, tool: &str) -> bool {
         self.needs_approval.as_ref().is_none_or(|names| names.contains(tool))
@@ -165,9 +169,17 @@ impl Document {
 
     /// Notes that an earlier owner may have run the calls that were handed out and wait.
     pub(super) fn calls_may_have_run(&mut self) {
-        let places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
-        let begun: Vec<usize> = places.into_iter().filter(|i| self.is_handed_out(*i)).collect();
-        self.begun_before.extend(begun);
+        let mut places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
+        places.retain(|place| self.is_handed_out(*place));
+        self.were_handed_out(places);
+    }
+
+    /// Notes that another owner was handed these calls: nobody is asked for approval any more.
+    pub(super) fn were_handed_out(&mut self, places: impl IntoIterator<Item = usize>) {
+        for place in places {
+            self.unapproved.remove(&place);
+            self.begun_before.insert(place);
+        }
     }
 
     /// Returns the bytes that this takes more, at most, once somebody has adopted it.

@@ -97,10 +97,12 @@ impl Turn {
             self.take_up(&own.ok_or_else(adopted_error)?);
         } else if self.document.kept.is_none() && matches!(self.hold, Hold::Unsure) {
             let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
-            let wanted = newest.map(Wanted::call).into_iter().collect();
-            self.hold = Hold::Unwritten(Search::new(wanted, self.began_at()));
-            if snapshot.end == self.began_at() {
-                self.go_on(); // nothing was stored since
+            let search = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
+            match search {
+                Some(wanted) => {
+                    self.hold = Hold::Unwritten(Search::new(vec![wanted], self.began_at()));
+                }
+                None => self.go_on(), // nothing was stored since
             }
         } else {
             // Its slot was there, so somebody has ended it; or it was this owner.
@@ -152,7 +154,7 @@ impl Turn {
     fn doubt_what_was_handed_out(&mut self, written: &Document) {
         let mut handed_out = written.waiting();
         handed_out.retain(|(place, _)| written.is_handed_out(*place));
-        self.document.begun_before.extend(handed_out.iter().map(|(place, _)| *place));
+        self.document.were_handed_out(handed_out.iter().map(|(place, _)| *place));
         let closed: Vec<_> =
             self.document.not_run.range(written.messages.len()..).copied().collect();
         for at in closed {
@@ -174,9 +176,8 @@ impl Turn {
         }
         if search.has_found(0) || search.is_in_doubt() {
             self.document.hand_out();
-            let waiting = self.document.waiting().into_iter().map(|(place, _)| place);
-            let waiting: Vec<_> = waiting.collect();
-            self.document.begun_before.extend(waiting);
+            let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
+            self.document.were_handed_out(waiting);
         }
         self.go_on();
     }

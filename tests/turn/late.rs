@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use memory_prompt::memory::Limits;
+use memory_prompt::memory::{Append, Limits};
 use memory_prompt::turn::{Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
@@ -24,6 +24,14 @@ fn end_all(prompt: &MemoryPrompt) {
         let mut turn = prompt.adopt(&unfinished).unwrap();
         turn.interrupt(OnInterrupt::Keep);
         done(&mut turn, prompt);
+    }
+}
+
+/// Others append so often, each time under an id.
+fn append_as_others(memory: &impl ChatMemory, times: usize) {
+    for i in 0..times {
+        let append = Append::new([Message::user(format!("tab {i}"))]);
+        memory.append_with(&mut append.with_id(format!("tab {i}"))).unwrap();
     }
 }
 
@@ -207,11 +215,30 @@ fn a_call_whose_note_was_forgotten_is_not_handed_out_anew() {
         memory.loses.store(true, Ordering::Relaxed);
         assert!(first.next(&prompt).is_err());
         end_all(&prompt);
-        for i in 0..tab {
-            let append = memory_prompt::memory::Append::new([Message::user(format!("tab {i}"))]);
-            memory.append_with(&mut append.with_id(format!("tab {i}"))).unwrap();
-        }
+        append_as_others(&*memory, tab);
         match first.next(&prompt).unwrap() {
+            Next::Done(done) => assert_eq!(done.ended, Ended::Adopted),
+            Next::Call(calls) => assert!(calls[0].may_have_run(), "{tab}"),
+            Next::Ask(_) => panic!("nothing was answered"),
+        }
+    }
+}
+
+/// A worker came to a copy of a turn, from before its booking was handed out, when it had long been
+/// made and stored, and so much was appended since that the memory knew the turn's id no more. It
+/// booked once more.
+#[test]
+fn an_old_copy_is_not_handed_out_what_was_stored() {
+    for tab in [0, 1, 70] {
+        let (memory, mut prompt) = shared();
+        let mut first = booking(&mut prompt);
+        let mut second = copy(&first);
+        call(&mut first, &prompt);
+        first.result("c1", ok("ref 7XK")).unwrap();
+        first.interrupt(OnInterrupt::Keep);
+        done(&mut first, &prompt);
+        append_as_others(&*memory, tab);
+        match second.next(&prompt).unwrap() {
             Next::Done(done) => assert_eq!(done.ended, Ended::Adopted),
             Next::Call(calls) => assert!(calls[0].may_have_run(), "{tab}"),
             Next::Ask(_) => panic!("nothing was answered"),
@@ -236,10 +263,10 @@ fn what_another_owner_has_approved_and_run_may_have_run() {
     drop(second);
 
     first.result("c1", ok("booked")).unwrap();
-    call(&mut first, &prompt);
-    first.approve("c2").unwrap();
     let again = call(&mut first, &prompt).remove(0);
-    assert!(again.may_have_run(), "{again:?}");
+    assert!(again.may_have_run() && !again.needs_approval(), "{again:?}");
+    first.interrupt(OnInterrupt::Keep);
+    assert!(done(&mut first, &prompt).messages[3].text().contains("not known"));
 }
 
 /// A note that filled its slot could not be adopted: what an adopter writes is a few bytes longer.

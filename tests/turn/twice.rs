@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory_prompt::conversation::{Conversation, Scripted};
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::memory::Append;
+use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
 use proptest::prelude::*;
 
@@ -201,8 +202,14 @@ fn a_note_that_was_settled_is_as_good_as_any() {
 enum Event {
     /// It does what is next.
     Steps(usize),
+    /// The same, but of the tools that it is to run one alone comes to an end.
+    StepsHalf(usize),
     /// It asks what is next, and does not come to it.
     Looks(usize),
+    /// Its user approves of all that waits for that, or says no.
+    Approves(usize, bool),
+    /// Its user says something into the turn: so many bytes.
+    Steers(usize, usize),
     /// It is serialised, and somebody else has it too.
     Copied(usize),
     /// Somebody adopts what there is.
@@ -212,19 +219,33 @@ enum Event {
     Dies(usize),
     /// The answer of the memory to its next append gets lost.
     Loses,
+    /// The next append is not made.
+    Fails,
+    /// The next read fails.
+    Unreadable,
+    /// Another tab appends so many messages, each by itself; under ids of its own or without.
+    Tab(usize, bool),
 }
 
 fn events() -> impl Strategy<Value = Vec<Event>> {
     let owner = || 0usize..4;
     let keep = prop_oneof![Just(OnInterrupt::Keep), Just(OnInterrupt::Forget)];
+    let bytes = prop_oneof![Just(10usize), Just(300), Just(3_000)];
+    let tab = prop_oneof![4 => Just(1usize), 2 => Just(70), 1 => Just(600)];
     let event = prop_oneof![
-        8 => owner().prop_map(Event::Steps),
+        10 => owner().prop_map(Event::Steps),
+        4 => owner().prop_map(Event::StepsHalf),
         2 => owner().prop_map(Event::Looks),
+        3 => (owner(), proptest::bool::weighted(0.7)).prop_map(|(it, yes)| Event::Approves(it, yes)),
+        2 => (owner(), bytes).prop_map(|(it, bytes)| Event::Steers(it, bytes)),
         2 => owner().prop_map(Event::Copied),
         3 => Just(Event::Adopted),
         2 => (owner(), keep).prop_map(|(it, keep)| Event::Interrupted(it, keep)),
         1 => owner().prop_map(Event::Dies),
         2 => Just(Event::Loses),
+        1 => Just(Event::Fails),
+        1 => Just(Event::Unreadable),
+        1 => (tab, any::<bool>()).prop_map(|(n, with_ids)| Event::Tab(n, with_ids)),
     ];
     proptest::collection::vec(event, 1..40)
 }
@@ -237,66 +258,121 @@ struct World {
     /// The calls that were made, and those of them that have run.
     called: usize,
     ran: BTreeSet<String>,
-    rounds: usize,
+    /// The tools of each answer.
+    rounds: Vec<Vec<usize>>,
+    /// True once the memory may have forgotten the ids of the turn.
+    has_forgotten_ids: bool,
+}
+
+fn all_tools() -> [Tool; 3] {
+    let [book, look] = tools();
+    [book, look, Tool::new("pay", "Pays.").needing_approval()]
 }
 
 impl World {
-    fn new(rounds: usize) -> Self {
-        let memory = Odd::new(DefaultChatMemory::new().limits());
+    fn new(rounds: Vec<Vec<usize>>, slot: usize) -> Self {
+        let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(slot));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
-        let owners = vec![prompt.turn(Message::user("Book.")).tools(tools())];
-        Self { memory, prompt, owners, called: 0, ran: BTreeSet::new(), rounds }
+        // A call of which no note is kept may run twice, so none is begun.
+        let turn = prompt.turn(Message::user("Book.")).checkpoint(Checkpoint::Required);
+        let owners = vec![turn.tools(all_tools())];
+        let (called, ran) = (0, BTreeSet::new());
+        Self { memory, prompt, owners, called, ran, rounds, has_forgotten_ids: false }
     }
 
     fn happen(&mut self, event: Event) -> Result<(), TestCaseError> {
         match event {
             Event::Steps(i) if i < self.owners.len() => {
-                self.step(i)?;
+                self.step(i, usize::MAX)?;
+            }
+            Event::StepsHalf(i) if i < self.owners.len() => {
+                self.step(i, 1)?;
             }
             Event::Looks(i) if i < self.owners.len() => {
                 let _ = self.owners[i].next(&self.prompt);
             }
+            Event::Approves(i, yes) if i < self.owners.len() => self.approve(i, yes),
+            Event::Steers(i, bytes) if i < self.owners.len() => {
+                let _ = self.owners[i].steer("s".repeat(bytes));
+            }
             Event::Copied(i) if i < self.owners.len() => {
                 let written = serde_json::to_vec(&self.owners[i]).unwrap();
                 let copy = serde_json::from_slice::<Turn>(&written).unwrap();
-                self.owners.push(copy.tools(tools()));
+                self.owners.push(copy.tools(all_tools()));
             }
             Event::Adopted => {
-                for unfinished in self.prompt.unfinished().unwrap() {
-                    if let Ok(turn) = self.prompt.adopt(&unfinished) {
-                        self.owners.push(turn.tools(tools()));
+                let Ok(unfinished) = self.prompt.unfinished() else { return Ok(()) };
+                for unfinished in unfinished {
+                    match self.prompt.adopt(&unfinished) {
+                        Ok(turn) => self.owners.push(turn.tools(all_tools())),
+                        // Whatever was written can be taken over.
+                        Err(error) => prop_assert!(error.kind() != ErrorKind::Invalid, "{error}"),
                     }
                 }
             }
             Event::Interrupted(i, keep) if i < self.owners.len() => self.owners[i].interrupt(keep),
             Event::Dies(i) if i < self.owners.len() => drop(self.owners.remove(i)),
             Event::Loses => self.memory.loses.store(true, Ordering::Relaxed),
+            Event::Fails => self.memory.fails.store(true, Ordering::Relaxed),
+            Event::Unreadable => self.memory.is_unreadable.store(true, Ordering::Relaxed),
+            Event::Tab(n, with_ids) => {
+                self.has_forgotten_ids |= with_ids && n > 1;
+                for i in 0..n {
+                    let mut append = Append::new([Message::ai(format!("tab {i}"))]);
+                    append.id = with_ids.then(|| format!("tab {i} of {n}"));
+                    let _ = self.memory.append_with(&mut append);
+                }
+            }
             _ => {}
         }
         Ok(())
     }
 
-    /// Does what this owner wants; returns whether it may want more.
-    fn step(&mut self, i: usize) -> Result<bool, TestCaseError> {
+    /// The user of this owner says yes or no to what the memory says that it waits for that.
+    fn approve(&mut self, i: usize, yes: bool) {
+        let turn = &mut self.owners[i];
+        let Ok(Next::Call(calls)) = turn.next(&self.prompt) else { return };
+        for call in calls.iter().filter(|it| it.needs_approval()) {
+            if yes {
+                turn.approve(call.id()).unwrap();
+            } else {
+                turn.error(call.id(), "The user said no.").unwrap();
+            }
+        }
+    }
+
+    /// Does what this owner wants; returns whether it may want more. Of the tools that it is to run
+    /// only so many come to an end.
+    fn step(&mut self, i: usize, most: usize) -> Result<bool, TestCaseError> {
         let turn = &mut self.owners[i];
         match turn.next(&self.prompt) {
             Ok(Next::Done(_)) | Err(_) => return Ok(false),
-            Ok(Next::Ask(ask)) if ask.round() as usize >= self.rounds => {
-                turn.answer("Done.").unwrap();
-            }
-            Ok(Next::Ask(_)) => {
-                self.called += 1;
-                let call = ToolCall::new(format!("c{}", self.called), "book", "{}");
-                turn.answer(Message::ai_calls([call])).unwrap();
-            }
+            Ok(Next::Ask(ask)) => match self.rounds.get(ask.round() as usize) {
+                None => turn.answer("Done.").unwrap(),
+                Some(tools) => {
+                    let calls = tools.iter().map(|tool| {
+                        self.called += 1;
+                        let name = ["book", "look", "pay"][*tool];
+                        ToolCall::new(format!("c{}", self.called), name, "{}")
+                    });
+                    turn.answer(Message::ai_calls(calls)).unwrap();
+                }
+            },
             Ok(Next::Call(calls)) => {
-                for call in calls {
+                let mut ready = calls.into_iter().filter(|it| !it.needs_approval()).peekable();
+                if ready.peek().is_none() {
+                    return Ok(false);
+                }
+                for call in ready.take(most) {
                     if call.may_have_run() {
                         turn.unknown(call.id(), "").unwrap();
                         continue;
                     }
-                    let is_new = self.ran.insert(call.id().to_owned());
-                    prop_assert!(is_new, "{} has run twice", call.id());
+                    if call.name() != "look" {
+                        prop_assert!(call.is_kept());
+                        let is_new = self.ran.insert(call.id().to_owned());
+                        prop_assert!(is_new, "{} has run twice", call.id());
+                    }
                     turn.result(call.id(), Ok(format!("result of {}", call.id()))).unwrap();
                 }
             }
@@ -306,12 +382,17 @@ impl World {
 
     /// Whoever is left goes on until it can't, and what nobody has is ended.
     fn settle(&mut self) -> Result<(), TestCaseError> {
-        for _ in 0..2 {
+        for is_last in [false, true] {
             for i in 0..self.owners.len() {
                 for _ in 0..20 {
-                    if !self.step(i)? {
+                    if !self.step(i, usize::MAX)? {
                         break;
                     }
+                }
+                if is_last {
+                    // It waits for somebody, or has outgrown the slot.
+                    self.owners[i].interrupt(OnInterrupt::Keep);
+                    let _ = self.owners[i].next(&self.prompt);
                 }
             }
             for unfinished in self.prompt.unfinished().unwrap() {
@@ -320,15 +401,29 @@ impl World {
                 let _ = turn.next(&self.prompt).or_else(|_| turn.next(&self.prompt)).unwrap();
             }
         }
+        // Now that all is ended nobody is refused any more, but for a turn that another owner has
+        // forgotten, in which nothing has happened.
+        for turn in &mut self.owners {
+            turn.interrupt(OnInterrupt::Keep);
+            let last = turn.next(&self.prompt);
+            let mut calls = turn.messages().iter().flat_map(Message::tool_calls);
+            let has_happened = calls.any(|it| self.ran.contains(&it.id));
+            let is_forgotten = |it: &Error| it.kind() == ErrorKind::Forgotten && !has_happened;
+            let is_over = last.as_ref().map_or_else(is_forgotten, |it| matches!(it, Next::Done(_)));
+            prop_assert!(is_over, "{last:?} of {turn:?}");
+        }
         Ok(())
     }
 
     fn check(&self) -> Result<(), TestCaseError> {
         let stored = self.memory.messages().unwrap();
-        let shown: Vec<_> =
-            stored.iter().map(|it| format!("{} {}", it.role(), it.text())).collect();
-        let questions = stored.iter().filter(|it| it.is_user()).count();
-        prop_assert!(questions <= 1, "{shown:#?}");
+        let shown: Vec<_> = stored
+            .iter()
+            .map(|it| format!("{} {}", it.role(), it.text().chars().take(40).collect::<String>()))
+            .filter(|it| !it.contains("tab"))
+            .collect();
+        let questions = stored.iter().filter(|it| it.text() == "Book.").count();
+        prop_assert!(questions <= 1 || self.has_forgotten_ids, "{shown:#?}");
         for (at, message) in stored.iter().enumerate() {
             for call in message.tool_calls() {
                 let mut behind = stored[at..].iter().filter_map(Message::as_tool);
@@ -347,24 +442,54 @@ impl World {
                 stored.iter().filter_map(Message::as_tool).filter(|it| it.call_id() == id);
             for result in results {
                 let text = result.content().text();
-                prop_assert!(text.contains("result of") || result.is_stand_in(), "{text}");
+                prop_assert!(text.contains("result of") || result.is_stand_in(), "{id}: {text}");
             }
+        }
+        // What an owner knows that is left is stored: once, where the memory knows its turn.
+        for id in self.owners.iter().flat_map(|turn| known(turn, &self.ran)) {
+            let result = format!("result of {id}");
+            let times = stored.iter().filter(|it| it.text() == result).count();
+            let is_once = times == 1 || times > 1 && self.has_forgotten_ids;
+            prop_assert!(is_once, "{result}: {times} times in {shown:#?}");
         }
         prop_assert!(self.prompt.unfinished().unwrap().is_empty());
         Ok(())
     }
 }
 
+/// The calls whose results this owner knows, of those that have run.
+fn known(turn: &Turn, ran: &BTreeSet<String>) -> Vec<String> {
+    let results = turn.messages().iter().filter_map(Message::as_tool);
+    let results = results.filter(|it| !it.is_stand_in() && ran.contains(it.call_id()));
+    results
+        .filter(|it| it.content().text().starts_with("result of"))
+        .map(|it| it.call_id().to_owned())
+        .collect()
+}
+
+fn rounds() -> impl Strategy<Value = Vec<Vec<usize>>> {
+    proptest::collection::vec(proptest::collection::vec(0usize..3, 1..4), 0..3)
+}
+
+/// The largest slot: none, or one that a turn nearly fills, or outgrows.
+fn slots() -> impl Strategy<Value = usize> {
+    prop_oneof![2 => Just(usize::MAX), 3 => 700usize..2_500]
+}
+
 counted! {
     #![cases(cases(1000), ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn in_how_many_hands_a_turn_may_be_it_happens_once(events in events(), rounds in 0usize..3) {
-        let mut world = World::new(rounds);
+    fn in_how_many_hands_a_turn_may_be_it_happens_once(
+        events in events(), rounds in rounds(), slot in slots(),
+    ) {
+        let mut world = World::new(rounds, slot);
         for event in events {
             world.happen(event)?;
         }
-        world.memory.loses.store(false, Ordering::Relaxed);
+        for wrong in [&world.memory.loses, &world.memory.fails, &world.memory.is_unreadable] {
+            wrong.store(false, Ordering::Relaxed);
+        }
         world.settle()?;
         world.check()?;
     }
