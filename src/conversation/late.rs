@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
-use crate::turn::{Call, Done, Ended, Search, Turn, Wanted};
+use crate::turn::{Call, Done, Ended, Search, Turn, Wanted, excess, too_large};
 
 /// A call that runs on a thread of its own.
 pub(super) struct Running {
@@ -84,9 +84,12 @@ impl Running {
         }
     }
 
-    /// Returns true where one of these messages has made the call.
-    fn is_of(&self, messages: &[Message]) -> bool {
-        messages.iter().flat_map(Message::tool_calls).any(|it| it == self.call.made())
+    /// Returns true where its result is wanted behind these messages: one of them has made the
+    /// call, and nobody has run it again.
+    fn is_wanted(&self, messages: &[Message]) -> bool {
+        let was_run_again = || messages.iter().any(|it| self.call.is_answered_by(it));
+        messages.iter().any(|it| self.call.is_of(it))
+            && !(self.call.is_repeatable() && was_run_again())
     }
 
     /// Appends what comes of it when it comes, if the conversation is still there by then.
@@ -140,12 +143,17 @@ struct Counted {
 impl Left {
     fn append(&self, place: Place, call: &Call, outcome: Outcome) {
         let Place { memory, seen } = place;
-        let (id, name) = (call.id(), call.name());
+        let error = |text: String| ToolMessage::new(call.id(), call.name(), text).with_error(true);
         let result = match outcome {
-            Ok(content) => ToolMessage::new(id, name, content),
-            Err(error) => ToolMessage::new(id, name, error.to_string()).with_error(true),
+            Ok(content) => ToolMessage::new(call.id(), call.name(), content),
+            Err(text) => error(text.to_string()),
         };
-        let mut append = Append::new([Message::Tool(result)]);
+        let result = Message::Tool(result);
+        let result = match excess(&memory.limits(), [&result], 0) {
+            None => result,
+            Some(why) => Message::Tool(error(too_large(&why))),
+        };
+        let mut append = Append::new([result]);
         if memory.limits().ids > 0 {
             let id = Incarnation::random();
             append = append.since(&seen).with_id(format!("late:{id}"));
@@ -243,7 +251,7 @@ impl Waiting {
         None
     }
 
-    /// Looks for the calls, and keeps those that are stored. Returns false where the turn has not
+    /// Looks for the calls, and keeps those that are stored and open. Returns false where the turn has not
     /// ended.
     fn find(&mut self) -> Result<bool> {
         match self.until {
@@ -257,19 +265,15 @@ impl Waiting {
                 return Ok(false);
             }
         }
-        let wanted = self.late.iter().map(|it| Wanted::call(it.call.made())).collect();
+        let wanted = self.late.iter().map(|it| Wanted::late(&it.call)).collect();
         let mut search = Search::new(wanted, self.began_at);
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
         }
-        let mut place = 0..;
-        self.late.retain(|it| {
-            let is_found = place.next().is_some_and(|place| search.has_found(place));
-            if !is_found {
-                it.span.dropped();
-            }
-            is_found
-        });
+        let (open, gone): (Vec<_>, Vec<_>) =
+            take(&mut self.late).into_iter().zip(search.are_open()).partition(|(_, open)| *open);
+        gone.iter().for_each(|(running, _)| running.span.dropped());
+        self.late = open.into_iter().map(|(running, _)| running).collect();
         Ok(true)
     }
 }
@@ -287,7 +291,7 @@ impl Late {
         let until = match done.ended {
             Ended::Parked | Ended::Adopted => Until::Ended,
             _ => {
-                late.retain(|running| running.is_of(&done.messages));
+                late.retain(|running| running.is_wanted(&done.messages));
                 Until::Read
             }
         };

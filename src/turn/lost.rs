@@ -174,7 +174,7 @@ impl Turn {
         if search.next().is_some() {
             return;
         }
-        if search.has_found(0) || search.is_in_doubt() {
+        if search.has_found() || search.is_in_doubt() {
             self.document.hand_out();
             let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
             self.document.were_handed_out(waiting);
@@ -240,7 +240,7 @@ impl Turn {
     fn must_be_stored(&mut self) -> Result<()> {
         let Hold::Ended(search, _) = &self.hold else { return Ok(()) };
         let is_written = self.stored.is_none() && self.written_call().is_some();
-        if search.next().is_none() && is_written && !search.has_found(0) {
+        if search.next().is_none() && is_written && !search.has_found() {
             self.hold = self.ended(); // the next step looks again
             return Err(forgotten_error());
         }

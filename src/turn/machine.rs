@@ -167,6 +167,7 @@ impl Turn {
             needs_approval: self.is_unapproved(i),
             is_kept,
             may_have_run: begun_before.contains(&i) && !self.is_repeatable(call),
+            is_repeatable: self.is_repeatable(call),
             staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))

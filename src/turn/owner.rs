@@ -281,8 +281,7 @@ impl Turn {
         let message = match self.excess_of_result(&message) {
             None => message,
             Some(text) => {
-                let text = format!("The result is too large: {text}.");
-                Message::Tool(ToolMessage::new(id, name, text).with_error(true))
+                Message::Tool(ToolMessage::new(id, name, too_large(&text)).with_error(true))
             }
         };
         self.document.messages.push(message);
@@ -332,24 +331,38 @@ impl Turn {
         messages: impl IntoIterator<Item = &'a Message>,
         room: usize,
     ) -> Option<String> {
-        if self.has_no_limits() {
-            return None;
-        }
-        let Limits { message: most, batch, .. } = self.limits;
-        let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
-        let (mut largest, mut all) = (0, 0_usize);
-        for bytes in messages.into_iter().map(size) {
-            largest = bytes.max(largest);
-            all = all.saturating_add(bytes);
-        }
-        if largest > most {
-            return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
-        }
-        let beside =
-            if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
-        (all.saturating_add(room) > batch)
-            .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+        excess(&self.limits, messages, room)
     }
+}
+
+/// Says why a memory of these limits can't take these messages at once, with so much room beside
+/// them; `None` where it can.
+pub(crate) fn excess<'a>(
+    limits: &Limits,
+    messages: impl IntoIterator<Item = &'a Message>,
+    room: usize,
+) -> Option<String> {
+    let Limits { message: most, batch, .. } = *limits;
+    if most == usize::MAX && batch == usize::MAX {
+        return None;
+    }
+    let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
+    let (mut largest, mut all) = (0, 0_usize);
+    for bytes in messages.into_iter().map(size) {
+        largest = bytes.max(largest);
+        all = all.saturating_add(bytes);
+    }
+    if largest > most {
+        return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
+    }
+    let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
+    (all.saturating_add(room) > batch)
+        .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+}
+
+/// The text for the model in the place of a result that is too large, for this reason.
+pub(crate) fn too_large(why: &str) -> String {
+    format!("The result is too large: {why}.")
 }
 
 /// So many bytes are kept free for an answer at most.

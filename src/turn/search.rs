@@ -1,5 +1,6 @@
 //! A search for calls, and for their results, among what was stored since a turn began.
 
+use super::Call;
 use crate::memory::Read;
 use crate::message::{Message, ToolCall};
 use crate::record::Snapshot;
@@ -32,13 +33,23 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn call(call: &ToolCall) -> Self {
+    pub(super) fn call(call: &ToolCall) -> Self {
         let call = call.clone();
         Self { call, result: None, is_repeatable: false, is_found: false, results: 0 }
     }
 
     pub(super) fn result(call: &ToolCall, result: &Message, is_repeatable: bool) -> Self {
         Self { result: Some(result.clone()), is_repeatable, ..Self::call(call) }
+    }
+
+    /// The call of a result that is still to come.
+    pub(crate) fn late(call: &Call) -> Self {
+        Self { is_repeatable: call.is_repeatable, ..Self::call(&call.made) }
+    }
+
+    /// Returns true where its result is wanted: it is stored, and nobody has run it again.
+    fn is_open(&self) -> bool {
+        self.is_found && !(self.is_repeatable && self.results > 0)
     }
 
     /// Returns true where this is the result, or as good.
@@ -84,9 +95,14 @@ impl Search {
         self.before = Some(oldest);
     }
 
-    /// Returns true where the call at this place of those that are wanted is stored.
-    pub(crate) fn has_found(&self, place: usize) -> bool {
-        self.wanted.get(place).is_some_and(|it| it.is_found)
+    /// Returns true where the first call that is wanted is stored.
+    pub(super) fn has_found(&self) -> bool {
+        self.wanted.first().is_some_and(|it| it.is_found)
+    }
+
+    /// Returns, for each call, whether a late result of it is wanted.
+    pub(crate) fn are_open(&self) -> impl Iterator<Item = bool> {
+        self.wanted.iter().map(Wanted::is_open)
     }
 
     /// Returns true where the memory has lost some of what was to be searched.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::message::{Content, ToolCall};
+use crate::message::{Content, Message, ToolCall};
 use crate::record::Records;
 
 /// A call that waits for its result.
@@ -12,6 +12,7 @@ pub struct Call {
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
+    pub(super) is_repeatable: bool,
     /// The messages of the turn that are not stored yet.
     pub(super) staged: Records,
 }
@@ -35,9 +36,19 @@ impl Call {
         &self.made.id
     }
 
-    /// Returns the call as the model made it.
-    pub(crate) fn made(&self) -> &ToolCall {
-        &self.made
+    /// Returns true where this message is the answer that made it.
+    pub(crate) fn is_of(&self, message: &Message) -> bool {
+        message.tool_calls().any(|call| *call == self.made)
+    }
+
+    /// Returns true where this message is a true result of it.
+    pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
+        let answers = |it| self.made.is_answered_by(it) && !it.is_stand_in();
+        message.as_tool().is_some_and(answers)
+    }
+
+    pub(crate) fn is_repeatable(&self) -> bool {
+        self.is_repeatable
     }
 
     /// The name of the tool.

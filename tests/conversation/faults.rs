@@ -16,7 +16,8 @@ use memory_prompt::memory::{Append, Appended, BoxFuture, Limits, MemoryId, Read}
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::{SlotVersion, Snapshot};
 use memory_prompt::turn::{
-    Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn, Unfinished,
+    Checkpoint, Done, Ended, Next, OnConflict, OnInterrupt, Reply, Tool, ToolError, Turn,
+    Unfinished,
 };
 use memory_prompt::wire::{self, Event};
 use memory_prompt::{
@@ -43,8 +44,8 @@ enum Step {
     Cut,
     /// Its stream stands still for ever.
     Stalls,
-    /// Before it answers, another tab appends.
-    Other,
+    /// Before it answers, another tab appends so often.
+    Other(usize),
     /// Before it answers, the conversation is cleared and begun anew.
     Clears,
     /// Before it answers, somebody adopts the turn and ends it.
@@ -78,6 +79,8 @@ struct Plan {
     fails: Fails,
     /// What is left over is adopted after a restart.
     goes_on: bool,
+    /// It is adopted by two who share one copy of it.
+    is_copied: bool,
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -101,7 +104,7 @@ fn plans() -> impl Strategy<Value = Plan> {
         1 => Just(Step::Garbage),
         1 => Just(Step::Cut),
         1 => Just(Step::Stalls),
-        1 => Just(Step::Other),
+        1 => prop_oneof![4 => Just(1usize), 1 => Just(300)].prop_map(Step::Other),
         1 => Just(Step::Clears),
         1 => Just(Step::Adopted),
         1 => Just(Step::Stops),
@@ -114,14 +117,17 @@ fn plans() -> impl Strategy<Value = Plan> {
     let on_conflict = prop_oneof![3 => Just(OnConflict::Behind), 1 => Just(OnConflict::Fail)];
     let steps = proptest::collection::vec(step, 0..5);
     let drop_after = proptest::option::weighted(0.4, 0usize..60);
-    let fails = (0usize..6, 1usize..4, any::<bool>()).prop_map(|(behind, times, is_lost)| Fails {
+    let fails = (0usize..8, 1usize..4, any::<bool>(), any::<bool>());
+    let fails = fails.prop_map(|(behind, times, is_lost, with_reads)| Fails {
         behind,
         times,
         is_lost,
+        with_reads,
     });
-    let fails = prop_oneof![2 => Just(Fails::default()), 1 => fails];
-    (steps, drop_after, 1u32..4, on_conflict, approval, fails, any::<bool>()).prop_map(
-        |(steps, drop_after, rounds, on_conflict, approval, fails, goes_on)| Plan {
+    let fails = prop_oneof![1 => Just(Fails::default()), 1 => fails];
+    let later = (any::<bool>(), any::<bool>());
+    (steps, drop_after, 1u32..4, on_conflict, approval, fails, later).prop_map(
+        |(steps, drop_after, rounds, on_conflict, approval, fails, (goes_on, is_copied))| Plan {
             steps,
             drop_after,
             rounds,
@@ -129,6 +135,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             approval,
             fails,
             goes_on,
+            is_copied,
         },
     )
 }
@@ -137,30 +144,34 @@ fn plans() -> impl Strategy<Value = Plan> {
 #[derive(Debug)]
 pub(crate) struct Slow<M = DefaultChatMemory>(pub(crate) Arc<M>);
 
-/// A memory of no message of more than 2,000 bytes, whose writes fail as they are told.
+/// A memory of no message of more than 2,000 bytes, and slots of so many, which fails as it is told.
 #[derive(Debug)]
-struct Small(Arc<DefaultChatMemory>, Arc<Mutex<Fails>>);
+struct Small(Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
-/// Behind so many writes, so many fail. They are made all the same where only their answer is lost.
+/// Behind so many writes, or writes and reads, so many fail. Writes are made all the same where only
+/// their answer is lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fails {
     behind: usize,
     times: usize,
     is_lost: bool,
+    with_reads: bool,
 }
 
 impl Small {
+    /// Returns whether this one fails, and then whether only its answer is lost.
+    fn fails(&self) -> Option<bool> {
+        let mut fails = self.1.lock().unwrap();
+        let now = *fails;
+        fails.behind = now.behind.saturating_sub(1);
+        if now.behind == 0 {
+            fails.times = now.times.saturating_sub(1);
+        }
+        (now.behind == 0 && now.times > 0).then_some(now.is_lost)
+    }
+
     fn write<T>(&self, write: impl FnOnce() -> Result<T>) -> Result<T> {
-        let fails = {
-            let mut fails = self.1.lock().unwrap();
-            let now = *fails;
-            fails.behind = now.behind.saturating_sub(1);
-            if now.behind == 0 {
-                fails.times = now.times.saturating_sub(1);
-            }
-            (now.behind == 0 && now.times > 0).then_some(now.is_lost)
-        };
-        match fails {
+        match self.fails() {
             None => write(),
             Some(false) => Err(Error::new(ErrorKind::Storage, "append", "the disk is full")),
             Some(true) => {
@@ -169,10 +180,14 @@ impl Small {
             }
         }
     }
-}
 
-fn limits() -> Limits {
-    DefaultChatMemory::new().limits().with_message(2_000)
+    fn look<T>(&self, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        let with_reads = self.1.lock().unwrap().with_reads;
+        if with_reads && self.fails().is_some() {
+            return Err(Error::new(ErrorKind::Storage, "read", "the disk is gone"));
+        }
+        read()
+    }
 }
 
 async fn one_poll() {
@@ -232,7 +247,7 @@ impl ChatMemory for Small {
         self.0.append(batch, expected)
     }
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.0.read(before, n)
+        self.look(|| self.0.read(before, n))
     }
     fn evict(&self, before: u64) -> Result<u64> {
         self.0.evict(before)
@@ -244,19 +259,19 @@ impl ChatMemory for Small {
         self.write(|| self.0.append_with(append))
     }
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.0.read_with(read)
+        self.look(|| self.0.read_with(read))
     }
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.0.slots()
+        self.look(|| self.0.slots())
     }
     fn limits(&self) -> Limits {
-        limits()
+        DefaultChatMemory::new().limits().with_message(2_000).with_slot(self.2)
     }
 }
 
 /// The model, the tools and everybody else.
 #[derive(Clone)]
-struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>);
+struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
 struct State {
     steps: VecDeque<Step>,
@@ -275,7 +290,7 @@ struct State {
 }
 
 impl World {
-    fn new() -> Self {
+    fn new(slot: usize) -> Self {
         let state = State {
             steps: VecDeque::new(),
             approval: Approval::Later,
@@ -288,12 +303,12 @@ impl World {
             silent: None,
         };
         let memory = Arc::new(DefaultChatMemory::new());
-        Self(Arc::new(Mutex::new(state)), memory, Arc::default())
+        Self(Arc::new(Mutex::new(state)), memory, Arc::default(), slot)
     }
 
     /// The memory of the conversation, which fails as it is told.
     fn small(&self) -> Small {
-        Small(Arc::clone(&self.1), Arc::clone(&self.2))
+        Small(Arc::clone(&self.1), Arc::clone(&self.2), self.3)
     }
 
     fn prompt(&self) -> MemoryPrompt {
@@ -323,8 +338,12 @@ impl World {
                     Some(Ok(stream.broken().into()))
                 }
                 Step::Stalls => None,
-                Step::Other => {
-                    self.1.add_all([Message::user("tab"), Message::ai("other")]).unwrap();
+                Step::Other(times) => {
+                    for i in 0..times {
+                        let tab = [Message::user("tab"), Message::ai("other")];
+                        let append = Append::new(tab).with_id(format!("tab {i}"));
+                        self.1.append_with(&mut { append }).unwrap();
+                    }
                     continue;
                 }
                 Step::Clears => {
@@ -526,6 +545,19 @@ impl Either {
     }
 }
 
+/// Runs a turn that was adopted. Where it outgrows its slot in front of a call it is ended there.
+fn run_to_the_end(conversation: &Either, turn: &mut Turn) -> Result<(), TestCaseError> {
+    let ended = match conversation.run(turn) {
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            turn.interrupt(OnInterrupt::Keep);
+            conversation.run(turn).unwrap().ended
+        }
+        other => other.unwrap().ended,
+    };
+    prop_assert!(matches!(ended, Ended::Answered | Ended::Rounds | Ended::Interrupted));
+    Ok(())
+}
+
 fn answers(result: &ToolMessage, call: &ToolCall) -> bool {
     (result.call_id(), result.tool_name()) == (call.id.as_str(), call.name.as_str())
 }
@@ -583,8 +615,9 @@ counted! {
     fn whatever_goes_wrong_what_is_stored_is_whole_and_the_next_turn_works(
         plans in proptest::collection::vec(plans(), 1..4),
         is_blocking in proptest::bool::weighted(0.3), is_parallel in proptest::bool::weighted(0.2),
+        slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..3_000],
     ) {
-        let world = World::new();
+        let world = World::new(slot);
         // Where nothing was seen, a clear takes nothing away.
         world.1.add_all([Message::user("before"), Message::ai("yes")]).unwrap();
         let conversation = if is_blocking {
@@ -601,6 +634,8 @@ counted! {
             }
             let question = format!("question {number}");
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
+            // What is not kept may be denied, so it is not begun.
+            let turn = turn.checkpoint(Checkpoint::Required);
             *world.2.lock().unwrap() = plan.fails;
             let said = conversation.say(turn, plan.drop_after);
             let has_failed = world.2.lock().unwrap().times < plan.fails.times;
@@ -633,7 +668,8 @@ counted! {
                 _ => prop_assert!(times <= 1),
             }
             // Only what can fail does.
-            if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && plan.drop_after.is_none() && !has_failed {
+            let can_fail = plan.drop_after.is_some() || has_failed || slot < usize::MAX;
+            if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && !can_fail {
                 prop_assert!(matches!(said, Some(Ok(_))), "{:?}, {} left", said, steps_left);
             }
 
@@ -659,8 +695,14 @@ counted! {
                             turn.error(&call.call_id, "nobody approved").unwrap();
                         }
                     }
-                    let done = conversation.run(&mut turn).unwrap();
-                    prop_assert!(matches!(done.ended, Ended::Answered | Ended::Rounds));
+                    let written = serde_json::to_string(&turn).unwrap();
+                    let mut copy = serde_json::from_str::<Turn>(&written).unwrap();
+                    run_to_the_end(&conversation, &mut turn)?;
+                    if plan.is_copied {
+                        let ended = conversation.run(&mut copy);
+                        let is_adopted = ended.as_ref().is_ok_and(|it| it.ended == Ended::Adopted);
+                        prop_assert!(is_adopted, "{ended:?}");
+                    }
                 }
                 prop_assert!(world.prompt().unfinished().unwrap().is_empty());
                 check(&world)?;

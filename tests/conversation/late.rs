@@ -1,7 +1,7 @@
 //! Late results of turns that are not stored where and when they should be.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
@@ -166,4 +166,53 @@ fn a_late_result_stays_with_the_memory_of_its_turn() {
     assert_eq!(conversation.finish(LONG), 0);
     assert_eq!(texts(&memory).last().unwrap(), "paid");
     assert_eq!(other.next_position().unwrap(), 2);
+}
+
+/// A search took too long, and its turn failed with the memory and was run again, where the search
+/// had a result at once. What came of the first one was stored as a second result of one call.
+#[test]
+fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (look, go) = held();
+    let times = AtomicU32::new(0);
+    let calls = [("c1", "look"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+    let wrong = Arc::clone(&memory);
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .parallel()
+        .tool(Tool::new("look", "Looks.").repeatable(), move |it| {
+            if times.fetch_add(1, Ordering::Relaxed) == 0 { look(it) } else { Ok("seen") }
+        })
+        .tool(Tool::new("book", "Books."), move |_: serde_json::Value| {
+            wrong.fails.store(true, Ordering::Relaxed);
+            wrong.is_unreadable.store(true, Ordering::Relaxed);
+            Ok("booked")
+        })
+        .call_timeout(Duration::from_millis(50));
+    let error = conversation.say("Look and book.").unwrap_err();
+    assert_eq!(error.remains(), Some(Remains::Unfinished));
+    let unfinished = conversation.prompt().unfinished().unwrap().remove(0);
+    let mut turn = conversation.prompt().adopt(&unfinished).unwrap();
+    let done = conversation.run(&mut turn, |_| {}).unwrap();
+    assert!(done.messages.iter().any(|it| it.text() == "seen"));
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "Well.");
+}
+
+/// What came late was larger than the memory takes. It was refused, and nobody was told.
+#[test]
+fn a_late_result_that_is_too_large_is_told() {
+    let memory = Odd::new(DefaultChatMemory::new().limits().with_message(1_000));
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), move |it| pay(it).map(|paid| paid.repeat(1_000)))
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    let stored = memory.messages().unwrap();
+    let last = stored.last().unwrap().text();
+    assert!(last.starts_with("The result is too large: a message has"), "{last}");
 }
