@@ -95,7 +95,8 @@
 //!
 //! With the feature `tracing` each turn is a span `invoke_agent` of the target
 //! `memory_prompt::conversation`, with a span `chat` for each time that the model is asked and
-//! `execute_tool` for each call. Their fields have the names of OpenTelemetry's conventions for
+//! `execute_tool` for each call; a late result that can't be stored since its call is gone is an
+//! event of level `WARN`. Their fields have the names of OpenTelemetry's conventions for
 //! generative AI: `gen_ai.request.model` (by the [model](Model::name) or
 //! `Conversation::model_name`), `gen_ai.usage.input_tokens`,
 //! `gen_ai.response.finish_reasons`, `gen_ai.tool.name`, `error.type` (the kind of an
@@ -118,7 +119,8 @@
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. What the first one finds out is stored as a late result only if the adopter
 //! has ended the turn by then; before, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt what
-//! nobody runs any more.
+//! nobody runs any more. What comes of a call that [took too
+//! long](Conversation::call_timeout) waits for that end, whoever brings it.
 
 #[cfg(feature = "async")]
 mod asynchronous;
@@ -143,6 +145,7 @@ use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
+use crate::provider::Provider;
 use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
@@ -229,15 +232,25 @@ impl Stopper {
 }
 
 impl<M: ?Sized + Kind> Conversation<M> {
-    fn over(mut prompt: MemoryPrompt<M>, model: Arc<M::Model>) -> Self {
+    /// A conversation with a model that asks this provider, and has this name, where it knows.
+    fn over(
+        mut prompt: MemoryPrompt<M>,
+        model: Arc<M::Model>,
+        provider: Option<Provider>,
+        name: Option<String>,
+    ) -> Self {
+        if let Some(provider) = provider.filter(|_| prompt.composer().provider().is_none()) {
+            prompt = prompt.for_provider(provider);
+        }
         let temporaries = Mutex::new(prompt.take_temporaries());
+        let settings = Settings { watch: Watch::naming(name), ..Settings::default() };
         Self {
             prompt,
             model,
             tools: Arc::from([]),
             handlers: Vec::new(),
             temporaries,
-            settings: Settings::default(),
+            settings,
             stops: Arc::default(),
             late: M::Late::default(),
             gate: M::Gate::default(),
@@ -323,10 +336,10 @@ impl<M: ?Sized + Kind> Conversation<M> {
     }
 
     /// The turn with the temporaries that wait for one.
-    fn begin(&self, turn: Turn) -> Begun<'_> {
+    fn begin(&self, turn: Turn) -> Lent<'_> {
         let waiting = std::mem::take(&mut *self.temporaries.lock());
         let turn = turn.temporaries(waiting.iter().cloned());
-        Begun { turn, waiting, back: &self.temporaries }
+        Lent { turn, waiting, back: &self.temporaries }
     }
 
     /// The turn in the hands of this conversation.
@@ -423,14 +436,14 @@ impl<M: ?Sized + Kind> Conversation<M> {
     }
 }
 
-/// A turn and the temporaries that it was given. They go back where it comes to nothing.
-struct Begun<'a> {
+/// A turn and the temporaries that it was lent. They go back where it comes to nothing.
+struct Lent<'a> {
     turn: Turn,
     waiting: Vec<Message>,
     back: &'a Mutex<Vec<Message>>,
 }
 
-impl Begun<'_> {
+impl Lent<'_> {
     fn spend(mut self, done: Done) -> Done {
         self.waiting.clear();
         done
@@ -453,7 +466,7 @@ impl Begun<'_> {
     }
 }
 
-impl Drop for Begun<'_> {
+impl Drop for Lent<'_> {
     fn drop(&mut self) {
         self.give_back();
     }

@@ -531,7 +531,7 @@ impl<'de> Deserialize<'de> for Turn {
         // Another one may have written the first note, and ended the turn long ago.
         let calls = document.waiting().into_iter().any(|(_, it)| !document.is_repeatable(it));
         let hold = if calls && document.kept.is_none() { Hold::Unsure } else { Hold::Own };
-        Ok(Self { tries, hold, ..Self::of(document) })
+        Ok(Self { hold, tries, ..Self::of(document) })
     }
 }
 

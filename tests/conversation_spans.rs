@@ -7,12 +7,13 @@
 #[path = "common/listener.rs"]
 mod listener;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
 use memory_prompt::turn::{Tool, ToolError};
 use memory_prompt::wire::{Answer, openai};
-use memory_prompt::{DefaultChatMemory, MemoryPrompt, Provider};
+use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message, Provider, ToolCall};
 use serde_json::{Value, json};
 
 use listener::Listener;
@@ -159,6 +160,66 @@ fn failures_are_told_by_their_kind() {
     let failed = notes.iter().filter(|it| it.contains("otel.status_code=\"ERROR\"")).count();
     assert_eq!(failed, 4, "{notes:#?}");
     assert!(!has(&notes, &["secret"]), "{notes:#?}");
+}
+
+/// A payment took too long, its turn waited for approval, and the conversation was cleared: what
+/// came of it belonged nowhere, and nobody was told.
+#[test]
+fn a_late_result_that_is_let_go_is_told() {
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), || {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let calls = [("c1", "wait"), ("c2", "ask")];
+        let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+        let model = Scripted::new().says(Message::ai_calls(calls));
+        let chat = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+            .tool(Tool::new("wait", "Waits."), |_: Value| {
+                std::thread::sleep(Duration::from_millis(100));
+                Ok("secret h")
+            })
+            .tool(Tool::new("ask", "Asks.").needing_approval(), |_: Value| Ok("secret k"))
+            .call_timeout(Duration::from_millis(10));
+        chat.say("secret i").unwrap();
+        memory.clear().unwrap();
+        assert_eq!(chat.finish(Duration::from_secs(60)), 0);
+    });
+    let notes = listener.notes();
+    assert!(has(&notes, &["event WARN", "a late result is not stored"]), "{notes:#?}");
+    assert!(!has(&notes, &["secret"]), "{notes:#?}");
+}
+
+/// An async model could not say its name, nor for which provider it is.
+#[cfg(feature = "tokio")]
+#[test]
+fn an_async_model_says_its_name() {
+    use memory_prompt::adapt::ToAsync;
+    use memory_prompt::conversation::AsyncModel;
+    use memory_prompt::memory::BoxFuture;
+    use memory_prompt::turn::Reply;
+
+    struct Named;
+
+    impl AsyncModel for Named {
+        fn ask(&self, _: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>> {
+            Box::pin(async { Ok("hello".into()) })
+        }
+        fn provider(&self) -> Option<Provider> {
+            Some(Provider::Mistral)
+        }
+        fn name(&self) -> Option<&str> {
+            Some("small-2")
+        }
+    }
+
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), || {
+        let prompt = MemoryPrompt::new_async(ToAsync::new(DefaultChatMemory::new()));
+        runtime.block_on(Conversation::new_async(prompt, Named).say("hi")).unwrap();
+    });
+    let notes = notes(&listener);
+    assert!(has(&notes, &["span", "chat", "gen_ai.request.model=\"small-2\""]), "{notes:#?}");
+    assert!(has(&notes, &["gen_ai.provider.name=\"mistral_ai\""]), "{notes:#?}");
 }
 
 #[cfg(feature = "tokio")]

@@ -34,12 +34,14 @@ impl Kind for dyn AsyncChatMemory + '_ {
 
 /// The methods of a `Conversation` over a blocking memory, as async functions.
 impl Conversation<dyn AsyncChatMemory> {
-    /// A conversation of this prompt with this model.
+    /// A conversation of this prompt with this model. A prompt that is for no provider is for the
+    /// [model's](AsyncModel::provider).
     pub fn new_async(
         prompt: MemoryPrompt<dyn AsyncChatMemory>,
         model: impl AsyncModel + 'static,
     ) -> Self {
-        Self::over(prompt, Arc::new(model))
+        let (provider, name) = (model.provider(), model.name().map(str::to_owned));
+        Self::over(prompt, Arc::new(model), provider, name)
     }
 
     /// Lets the model call this tool, which is handed what its arguments say. It runs on the
@@ -138,13 +140,13 @@ impl Conversation<dyn AsyncChatMemory> {
         let question = question.into();
         let work = async {
             let _held = self.enter().await?;
-            let mut begun = self.begin(question);
-            match self.drive(&mut begun.turn, on_event).await {
-                Ok(done) => Ok(begun.spend(done)),
+            let mut lent = self.begin(question);
+            match self.drive(&mut lent.turn, on_event).await {
+                Ok(done) => Ok(lent.spend(done)),
                 Err(error) => {
-                    let was_over = begun.turn.is_over();
-                    let next = begun.fail().next_async(&self.prompt).await;
-                    ended(was_over, &begun.turn, next, error)
+                    let was_over = lent.turn.is_over();
+                    let next = lent.fail().next_async(&self.prompt).await;
+                    ended(was_over, &lent.turn, next, error)
                 }
             }
         };

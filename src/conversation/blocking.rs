@@ -21,19 +21,9 @@ use crate::wire::Event;
 impl Conversation {
     /// A conversation of this prompt with this model. A prompt that is for no provider is for the
     /// [model's](Model::provider).
-    pub fn new(mut prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
-        if prompt.composer().provider().is_none()
-            && let Some(provider) = model.provider()
-        {
-            prompt = prompt.for_provider(provider);
-        }
-        #[cfg_attr(not(feature = "tracing"), allow(unused_mut))]
-        let mut conversation = Self::over(prompt, Arc::new(model));
-        #[cfg(feature = "tracing")]
-        {
-            conversation.settings.watch.model = conversation.model.name().map(str::to_owned);
-        }
-        conversation
+    pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
+        let (provider, name) = (model.provider(), model.name().map(str::to_owned));
+        Self::over(prompt, Arc::new(model), provider, name)
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.
@@ -120,17 +110,17 @@ impl Conversation {
         let question = question.into();
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
-            let mut begun = self.begin(question);
+            let mut lent = self.begin(question);
             let mut late = Vec::new();
-            match self.drive(&mut begun.turn, on_event, &mut late) {
+            match self.drive(&mut lent.turn, on_event, &mut late) {
                 Ok(done) => {
-                    self.late.end(&begun.turn, self.prompt.memory(), late, &done);
-                    Ok(begun.spend(done))
+                    self.late.end(&lent.turn, self.prompt.memory(), late, &done);
+                    Ok(lent.spend(done))
                 }
                 Err(error) => {
-                    let was_over = begun.turn.is_over();
-                    let next = begun.fail().next(&self.prompt);
-                    let (turn, memory) = (&begun.turn, self.prompt.memory());
+                    let was_over = lent.turn.is_over();
+                    let next = lent.fail().next(&self.prompt);
+                    let (turn, memory) = (&lent.turn, self.prompt.memory());
                     match &next {
                         Ok(Next::Done(done)) => self.late.end(turn, memory, late, done),
                         _ => self.late.fail(turn, memory, late, false),
@@ -166,6 +156,10 @@ impl Conversation {
     /// the number of results that are not stored by then: of tools that still go on, of turns that
     /// are parked or may be run again, and those that the memory refuses. Before a process ends it
     /// is the last thing to do; none of them is given up by it.
+    ///
+    /// It looks for turns that others have ended meanwhile, and stores what belongs there. A result
+    /// whose call is in the memory no more, or never was, is let go and not counted: its
+    /// conversation was cleared, or its turn came to nothing.
     ///
     /// ```
     /// use std::time::Duration;

@@ -272,7 +272,9 @@ impl Waiting {
         }
         let (open, gone): (Vec<_>, Vec<_>) =
             take(&mut self.late).into_iter().zip(search.are_open()).partition(|(_, open)| *open);
-        gone.iter().for_each(|(running, _)| running.span.dropped());
+        for (running, _) in &gone {
+            running.span.dropped();
+        }
         self.late = open.into_iter().map(|(running, _)| running).collect();
         Ok(true)
     }

@@ -71,6 +71,16 @@ pub trait AsyncModel: Send + Sync {
     ///
     /// Whatever went wrong. The turn comes to nothing then.
     fn ask(&self, ask: Asking<'static>) -> BoxFuture<'_, Result<Reply, ModelError>>;
+
+    /// Returns the provider that it asks, where it knows: see [`Model::provider`].
+    fn provider(&self) -> Option<Provider> {
+        None
+    }
+
+    /// Returns the name by which the provider knows it, where it knows: see [`Model::name`].
+    fn name(&self) -> Option<&str> {
+        None
+    }
 }
 
 #[cfg(feature = "async")]

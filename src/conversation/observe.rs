@@ -20,6 +20,19 @@ pub(super) struct Watch {
     pub(super) is_with_text: bool,
 }
 
+impl Watch {
+    /// Names the model.
+    #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
+    pub(super) fn naming(model: Option<String>) -> Self {
+        Self {
+            #[cfg(feature = "tracing")]
+            model,
+            #[cfg(feature = "tracing")]
+            is_with_text: false,
+        }
+    }
+}
+
 /// A span of something that is done; nothing at all without the feature.
 #[derive(Clone)]
 pub(super) struct Span {

@@ -6,7 +6,36 @@ use crate::history::{ReadBack, SearchHistory};
 use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
 
-impl ReadBack {
+macro_rules! runs_calls {
+    ($(#[$documentation:meta])* $tool:ident) => {
+        impl $tool {
+            $(#[$documentation])*
+            pub fn run_call(
+                &self,
+                memory: &(impl ChatMemory + ?Sized),
+                call: &Call,
+            ) -> Result<String, ToolError> {
+                Ok(self.run_beside(memory, &call.staged, call.arguments())?)
+            }
+
+            /// Does the same over an async memory.
+            ///
+            /// # Errors
+            ///
+            /// As [`run_call`](Self::run_call).
+            #[cfg(feature = "async")]
+            pub async fn run_call_async(
+                &self,
+                memory: &(impl AsyncChatMemory + ?Sized),
+                call: &Call,
+            ) -> Result<String, ToolError> {
+                Ok(self.run_beside_async(memory, &call.staged, call.arguments()).await?)
+            }
+        }
+    };
+}
+
+runs_calls! {
     /// Returns what a call of a turn is answered, which goes into
     /// [`Turn::result`](super::Turn::result): the messages of the turn itself can be read too, at
     /// the positions that its prompts say.
@@ -52,30 +81,10 @@ impl ReadBack {
     /// # Errors
     ///
     /// A [`ToolError`] where the memory fails.
-    pub fn run_call(
-        &self,
-        memory: &(impl ChatMemory + ?Sized),
-        call: &Call,
-    ) -> Result<String, ToolError> {
-        Ok(self.run_beside(memory, &call.staged, call.arguments())?)
-    }
-
-    /// Does the same over an async memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`run_call`](Self::run_call).
-    #[cfg(feature = "async")]
-    pub async fn run_call_async(
-        &self,
-        memory: &(impl AsyncChatMemory + ?Sized),
-        call: &Call,
-    ) -> Result<String, ToolError> {
-        Ok(self.run_beside_async(memory, &call.staged, call.arguments()).await?)
-    }
+    ReadBack
 }
 
-impl SearchHistory {
+runs_calls! {
     /// Returns what a call of a turn is answered, which goes into
     /// [`Turn::result`](super::Turn::result): the messages of the turn itself are searched too, and
     /// quoted behind the others.
@@ -106,25 +115,5 @@ impl SearchHistory {
     /// # Errors
     ///
     /// A [`ToolError`] where the memory fails.
-    pub fn run_call(
-        &self,
-        memory: &(impl ChatMemory + ?Sized),
-        call: &Call,
-    ) -> Result<String, ToolError> {
-        Ok(self.run_beside(memory, &call.staged, call.arguments())?)
-    }
-
-    /// Does the same over an async memory.
-    ///
-    /// # Errors
-    ///
-    /// As [`run_call`](Self::run_call).
-    #[cfg(feature = "async")]
-    pub async fn run_call_async(
-        &self,
-        memory: &(impl AsyncChatMemory + ?Sized),
-        call: &Call,
-    ) -> Result<String, ToolError> {
-        Ok(self.run_beside_async(memory, &call.staged, call.arguments()).await?)
-    }
+    SearchHistory
 }

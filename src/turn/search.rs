@@ -79,8 +79,8 @@ impl Search {
 
     /// Returns the next page to be read; `None` once all is seen.
     pub(crate) fn next(&self) -> Option<Read> {
-        let newest = Read::newest(PAGE);
-        (!self.is_over && !self.wanted.is_empty()).then(|| Read { before: self.before, ..newest })
+        let page = Read { before: self.before, ..Read::newest(PAGE) };
+        (!self.is_over && !self.wanted.is_empty()).then_some(page)
     }
 
     /// Takes what was read.

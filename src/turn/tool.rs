@@ -7,6 +7,7 @@ use crate::record::Records;
 
 /// A call that waits for its result.
 #[derive(Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Call {
     pub(super) made: ToolCall,
     pub(super) needs_approval: bool,
@@ -91,8 +92,9 @@ impl Call {
 
     /// Returns true where a crash from here on leaves a note of it in the memory.
     ///
-    /// It is false for a tool that is repeatable, over a memory without slots, and where the turn
-    /// has outgrown a slot: one that was written before does not know of this call.
+    /// The calls of one answer are kept together: those of repeatable tools are where one beside
+    /// them is not repeatable, and else are not. It is false over a memory without slots, and where
+    /// the turn has outgrown a slot: one that was written before does not know of this call.
     pub fn is_kept(&self) -> bool {
         self.is_kept
     }
