@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
 };
@@ -297,7 +297,7 @@ fn whatever_was_written_to_a_slot_can_be_adopted() {
             let mut turn = prompt.adopt(&again).unwrap().tools(tools());
             turn.approve("pay").unwrap();
             let handed_out = call(&mut turn, &prompt);
-            assert!(handed_out.iter().all(|it| it.is_kept()), "{size}");
+            assert!(handed_out.iter().all(Call::is_kept), "{size}");
         }
     }
     assert!(written.iter().all(|it| *it > 50), "{written:?}");
