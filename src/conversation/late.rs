@@ -251,8 +251,8 @@ impl Waiting {
         None
     }
 
-    /// Looks for the calls, and keeps those that are stored and open. Returns false where the turn has not
-    /// ended.
+    /// Looks for the calls, and keeps those that are stored and open. Returns false where the turn
+    /// has not ended.
     fn find(&mut self) -> Result<bool> {
         match self.until {
             Until::Read => return Ok(true),

@@ -144,12 +144,13 @@ fn plans() -> impl Strategy<Value = Plan> {
 #[derive(Debug)]
 pub(crate) struct Slow<M = DefaultChatMemory>(pub(crate) Arc<M>);
 
-/// A memory of no message of more than 2,000 bytes, and slots of so many, which fails as it is told.
+/// A memory of no message of more than 2,000 bytes, and slots of so many, which fails as it is
+/// told.
 #[derive(Debug)]
 struct Small(Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
-/// Behind so many writes, or writes and reads, so many fail. Writes are made all the same where only
-/// their answer is lost.
+/// Behind so many writes, or writes and reads, so many fail. Writes are made all the same where
+/// only their answer is lost.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fails {
     behind: usize,
