@@ -150,16 +150,19 @@
 //! messages never meets.
 
 mod append;
+mod ask;
 mod change;
-mod client;
-mod conversation;
+mod connect;
 mod failure;
-mod life;
+mod forget;
+mod listing;
 mod options;
 mod queue;
+mod read;
 mod rows;
 mod schema;
 mod statements;
+mod tidy;
 mod tries;
 mod upgrade;
 
@@ -184,9 +187,9 @@ use crate::memory::{
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis};
 use append::Batch;
-use client::{Client, Sure};
-use conversation::Conversation;
+use ask::{Client, Sure};
 use queue::{Queue, Queues};
+use read::Conversation;
 use rows::{Found, Head};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
@@ -296,77 +299,6 @@ impl CassandraStore {
 
     fn conversation<'a>(&'a self, key: &'a str) -> Conversation<'a> {
         Conversation { client: &self.shared.client, key }
-    }
-
-    /// The next `n` conversations after this one in the ring that are wanted.
-    async fn page(
-        &self,
-        operation: &'static str,
-        after: Option<(i64, String)>,
-        n: usize,
-        wanted: impl Fn(&Found) -> bool + Send + Sync,
-    ) -> Result<Vec<Found>> {
-        let mut page = Vec::new();
-        if n == 0 {
-            return Ok(page);
-        }
-        // Two conversations may have the same place in the ring, so the place alone says nothing.
-        let from = after.as_ref().map_or(i64::MIN, |after| after.0);
-        let is_after = |found: &Found| match &after {
-            None => true,
-            Some((token, key)) => (found.place, &found.id) > (*token, key),
-        };
-        let collect = |found: Found| {
-            if is_after(&found) && wanted(&found) {
-                page.push(found);
-            }
-            page.len() < n
-        };
-        self.shared.client.each_from(operation, from, collect).await?;
-        Ok(page)
-    }
-
-    async fn list(
-        &self,
-        operation: &'static str,
-        prefix: &str,
-        after: Option<&MemoryId>,
-        n: usize,
-    ) -> Result<Vec<MemoryId>> {
-        in_runtime(operation)?;
-        let after = match after {
-            None => None,
-            Some(id) => {
-                let key = key(id, operation)?;
-                Some((self.shared.client.token(operation, &key)?, key))
-            }
-        };
-        let wanted = |found: &Found| !found.has_ended() && begins_with(&found.id, prefix);
-        let page = self.page(operation, after, n, wanted).await?;
-        Ok(page.into_iter().map(|found| id(&found.id)).collect())
-    }
-
-    /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns
-    /// how many it ended.
-    async fn remove_all(
-        &self,
-        operation: &'static str,
-        older_than: Option<i64>,
-        wanted: impl Fn(&Found) -> bool + Send + Sync + Copy,
-    ) -> Result<u64> {
-        in_runtime(operation)?;
-        let (mut removed, mut after) = (0, None);
-        loop {
-            let page = self.page(operation, after, LISTED_AT_ONCE, wanted).await?;
-            for Found { id, .. } in &page {
-                let conversation = self.conversation(id);
-                removed += u64::from(conversation.remove(operation, older_than).await?);
-            }
-            after = match page.into_iter().next_back() {
-                Some(last) => Some((last.place, last.id)),
-                None => return Ok(removed),
-            };
-        }
     }
 }
 

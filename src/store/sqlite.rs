@@ -93,6 +93,7 @@ mod append;
 mod beside;
 mod connect;
 mod listing;
+mod options;
 mod purge;
 mod read;
 mod schema;
@@ -104,8 +105,9 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
+pub use options::SqliteOptions;
 /// The driver, version 0.41, whose connections can be handed in.
 pub use rusqlite as driver;
 use rusqlite::{Connection, ErrorCode, params};
@@ -165,32 +167,6 @@ enum Place {
     OwnConnection,
 }
 
-/// The settings by which a [`SqliteStore`] is opened.
-///
-/// ```
-/// use memory_prompt::codec::Codec;
-/// use memory_prompt::store::Durability;
-/// use memory_prompt::{ChatMemoryExt, Message, SqliteStore};
-///
-/// let store = SqliteStore::options()
-///     .codec(Codec::Bincode)
-///     .durability(Durability::Process)
-///     .in_memory()?;
-/// store.memory("a:b:c")?.add(Message::user("hi"))?;
-/// # Ok::<(), memory_prompt::Error>(())
-/// ```
-#[derive(Clone)]
-pub struct SqliteOptions {
-    codec: Codec,
-    durability: Durability,
-    busy_timeout: Duration,
-    read_only: bool,
-    secure_delete: bool,
-    on_connect: Option<OnConnect>,
-}
-
-type OnConnect = Arc<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync>;
-
 /// The crashes that an append survives once it has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -218,14 +194,7 @@ impl SqliteStore {
 
     /// The defaults, to be changed before the store is opened.
     pub fn options() -> SqliteOptions {
-        SqliteOptions {
-            codec: Codec::Json,
-            durability: Durability::Full,
-            busy_timeout: Duration::from_secs(5),
-            read_only: false,
-            secure_delete: false,
-            on_connect: None,
-        }
+        SqliteOptions::new()
     }
 
     /// The memory of the conversation under this id. Any text is an id.
@@ -258,108 +227,6 @@ impl SqliteStore {
     /// file has no connections to speak of.
     pub fn figures(&self) -> Figures {
         self.shared.connections.figures()
-    }
-}
-
-impl SqliteOptions {
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Every codec is read.
-    #[must_use]
-    pub fn codec(mut self, codec: Codec) -> Self {
-        self.codec = codec;
-        self
-    }
-
-    /// Sets what an append that returned survives; [`Durability::Full`] unless set.
-    #[must_use]
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = durability;
-        self
-    }
-
-    /// Sets how long to wait for other processes that write; 5 seconds unless set.
-    #[must_use]
-    pub fn busy_timeout(mut self, timeout: Duration) -> Self {
-        self.busy_timeout = timeout;
-        self
-    }
-
-    /// Opens the file for reading alone: it must exist, and every change is an error.
-    ///
-    /// On media that can't be written to, and in a folder that only others may write to, the file
-    /// is read as it lies there as long as there is no log beside it. Where somebody writes to it
-    /// after all while it is read, it is read again, until the [busy timeout](Self::busy_timeout)
-    /// is up.
-    #[must_use]
-    pub fn read_only(mut self, read_only: bool) -> Self {
-        self.read_only = read_only;
-        self
-    }
-
-    /// Writes zeros over what is deleted; off unless set, since it costs as much as writing it did.
-    ///
-    /// The log keeps the bytes for a while: see
-    /// [what is left of what was deleted](self#what-is-left-of-what-was-deleted).
-    #[must_use]
-    pub fn secure_delete(mut self, secure_delete: bool) -> Self {
-        self.secure_delete = secure_delete;
-        self
-    }
-
-    /// Does this with each connection that is opened, before anything else is: keys, extensions,
-    /// `PRAGMA cache_size`, `max_page_count` …
-    ///
-    /// Whoever interrupts connections: SQLite may report that it was interrupted for a commit that
-    /// it has done.
-    #[must_use]
-    pub fn on_connect(
-        mut self,
-        action: impl Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sync + 'static,
-    ) -> Self {
-        self.on_connect = Some(Arc::new(action));
-        self
-    }
-
-    /// The store in the file at this path, which is created where there is none.
-    ///
-    /// # Errors
-    ///
-    /// As [`SqliteStore::open`].
-    pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
-        let path = path.as_ref().to_owned();
-        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
-            // Each connection to such a name is a database of its own.
-            let text = "sqlite: a file has a name; for none, take `in_memory`";
-            return Err(Error::invalid("open", text));
-        }
-        let codec = self.codec;
-        let connections = Connections::open(Place::File(path.clone()), &path, self)?;
-        Ok(SqliteStore::over(connections, codec))
-    }
-
-    /// A store in the memory of this process, which is gone when its last handle is.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Storage`] where SQLite refuses.
-    pub fn in_memory(self) -> Result<SqliteStore> {
-        let place = Place::InMemory;
-        let connection =
-            Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
-        let connections = Connections::shared(place, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
-    }
-
-    /// A store over a connection of your own, which serves reads and writes alike.
-    ///
-    /// Its journal mode, its synchronous setting and its timeout stay as they are, and with them
-    /// what an append survives.
-    ///
-    /// # Errors
-    ///
-    /// As [`SqliteStore::open`].
-    pub fn over(self, connection: Connection) -> Result<SqliteStore> {
-        let connections = Connections::shared(Place::OwnConnection, connection, &self)?;
-        Ok(SqliteStore::over(connections, self.codec))
     }
 }
 
@@ -618,19 +485,6 @@ impl fmt::Debug for SqliteMemory {
             .field("id", &self.id)
             .field("place", place)
             .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for SqliteOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SqliteOptions")
-            .field("codec", &self.codec)
-            .field("durability", &self.durability)
-            .field("busy_timeout", &self.busy_timeout)
-            .field("read_only", &self.read_only)
-            .field("secure_delete", &self.secure_delete)
-            .field("on_connect", &self.on_connect.is_some())
-            .finish()
     }
 }
 

@@ -423,7 +423,8 @@ fn soak() {
             };
             tokio::time::timeout(Duration::from_secs(5), asked).await.ok()?
         };
-        let most = soak::soak(Arc::new(store), &[&postgres.server], time, connections).await;
+        let trouble = async |round| soak::kill_or_freeze(&[&postgres.server], round).await;
+        let most = soak::soak(Arc::new(store), trouble, time, connections).await;
         assert!((1..=CONNECTIONS.into()).contains(&most), "{most} connections");
     });
 }

@@ -265,12 +265,13 @@ fn soak() {
             server("redis-soak", &["--appendonly", "yes", "--appendfsync", "always"]);
         let options = options().timeout(Duration::from_secs(2));
         let store = Arc::new(options.open(&address(port)).await.unwrap());
+        let trouble = async |round| soak::kill_or_freeze(&[&server], round).await;
         // One is the store's, one is ours, and one may be on its way out.
         let connections = async || {
             let clients: String = ask(port, cmd("CLIENT").arg("LIST")).await;
             Some(clients.lines().count() as u64)
         };
-        let most = soak::soak(store, &[&server], time, connections).await;
+        let most = soak::soak(store, trouble, time, connections).await;
         assert!(most <= 4, "{most} connections");
     });
 }

@@ -138,18 +138,23 @@ struct Troubles {
     slowest: Duration,
 }
 
+/// A trouble that came to a server, or to all.
+#[derive(PartialEq)]
+pub(crate) enum Trouble {
+    Kill,
+    Freeze,
+}
+
 /// Kills one of these servers, or freezes one or all of them.
-async fn trouble(servers: &[&Server], round: u64, troubles: &mut Troubles) {
+pub(crate) async fn kill_or_freeze(servers: &[&Server], round: u64) -> Trouble {
     let one = servers[usize::try_from(round).unwrap() % servers.len()];
     if round.is_multiple_of(3) {
-        troubles.kills += 1;
         tokio::task::block_in_place(|| {
             one.kill();
             one.restart();
         });
-        return;
+        return Trouble::Kill;
     }
-    troubles.freezes += 1;
     let frozen = if round % 4 == 1 { servers } else { &[one] };
     for server in frozen {
         server.freeze();
@@ -158,13 +163,14 @@ async fn trouble(servers: &[&Server], round: u64, troubles: &mut Troubles) {
     for server in frozen {
         server.thaw();
     }
+    Trouble::Freeze
 }
 
-/// Lets writers write for so long, while trouble comes to these servers every now and then.
-/// `connections` says how many the store has there; returns the most there were.
+/// Lets writers write for so long, while trouble comes every now and then. `connections` says how
+/// many the store has there; returns the most there were.
 pub(crate) async fn soak(
     store: Arc<dyn AsyncChatMemoryStore>,
-    servers: &[&Server],
+    mut trouble: impl AsyncFnMut(u64) -> Trouble,
     time: Duration,
     connections: impl AsyncFn() -> Option<u64>,
 ) -> u64 {
@@ -181,7 +187,10 @@ pub(crate) async fn soak(
         if began.elapsed() > time {
             break;
         }
-        trouble(servers, round, &mut troubles).await;
+        match trouble(round).await {
+            Trouble::Kill => troubles.kills += 1,
+            Trouble::Freeze => troubles.freezes += 1,
+        }
         most = most.max(connections().await.unwrap_or_default());
         // Otherwise trouble would come upon trouble, and nobody would write anything in between.
         let slow = goes_on(&counts.acknowledged, 10 * WRITERS).await;

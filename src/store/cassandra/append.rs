@@ -1,19 +1,20 @@
-//! Appending: messages, slots and an id in one conditional batch.
+//! Appending: messages, slots and an id in one conditional batch; and the beginning of what was
+//! kept elsewhere.
 
 use std::ops::Range;
 
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
+use super::ask::{Sure, Swap};
 use super::change::{Active, Change};
-use super::client::{Sure, Swap};
-use super::conversation::Conversation;
 use super::failure::overtaken;
+use super::read::Conversation;
 use super::rows::{Head, IDS, Look, id_place, new_log, slot_place, version};
 use super::tries::Tries;
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
-use crate::record::millis;
+use crate::record::{Incarnation, millis};
 use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
 
 /// An append as it is written, with its conditions.
@@ -183,6 +184,31 @@ impl Conversation<'_> {
             match head {
                 Some(head) if head.ended => self.finish("append", &head).await?,
                 head => return Ok(Seen { head, rows, sure }),
+            }
+        }
+    }
+
+    /// Begins a conversation at this position; returns whether there was none.
+    pub(super) async fn restore(
+        &self,
+        start: i64,
+        incarnation: Option<Incarnation>,
+    ) -> Result<bool> {
+        let mut seen = self.client.head("restore", self.key, Sure::Acknowledged).await?;
+        let mut tries = Tries::of("restore", self.client.timeout);
+        loop {
+            tries.again().await?;
+            match &seen {
+                Some(head) if head.ended => self.finish("restore", head).await?,
+                Some(_) => return Ok(false),
+                None => {}
+            }
+            let mut next = Head::new(new_log(incarnation), start);
+            let change = self.change(None, &mut next, MaybeUnset::Unset, &Active::Now);
+            match self.client.swap("restore", self.key, &change).await? {
+                Swap::Done => return Ok(true),
+                Swap::Lost(now) => seen = now,
+                Swap::Overtaken(_) => return Err(overtaken("restore")),
             }
         }
     }

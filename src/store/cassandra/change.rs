@@ -11,7 +11,7 @@ use scylla::statement::prepared::PreparedStatement;
 use scylla::value::{CqlTimestamp, CqlValue, MaybeUnset, Row as AnyRow};
 use uuid::Uuid;
 
-use super::client::Client;
+use super::ask::Client;
 use super::failure::Failure;
 use super::rows::Head;
 use super::statements::Statements;

@@ -5,17 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::session::Session;
-use scylla::client::session_builder::SessionBuilder;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use super::client::Client;
-use super::queue::Queues;
-use super::rows::IDS;
-use super::{CassandraStore, Shared, failure, in_runtime, schema};
+use super::{CassandraStore, in_runtime};
 use crate::codec::Codec;
-use crate::error::{Error, ErrorKind, Result};
-use crate::memory::Limits;
-use crate::record::places;
+use crate::error::{Error, Result};
 
 /// The settings by which a [`CassandraStore`] is opened.
 ///
@@ -40,15 +34,15 @@ use crate::record::places;
 /// ```
 #[derive(Clone)]
 pub struct CassandraOptions {
-    codec: Codec,
+    pub(super) codec: Codec,
     pub(super) keyspace: String,
     pub(super) replication: Option<String>,
     pub(super) consistency: Consistency,
     pub(super) serial_consistency: SerialConsistency,
     pub(super) timeout: Duration,
-    connect_timeout: Duration,
-    user: Option<(String, String)>,
-    largest_batch: usize,
+    pub(super) connect_timeout: Duration,
+    pub(super) user: Option<(String, String)>,
+    pub(super) largest_batch: usize,
 }
 
 impl CassandraOptions {
@@ -116,8 +110,8 @@ impl CassandraOptions {
     /// Sets how long to wait for an answer; 10 seconds unless set.
     ///
     /// A change that gets none is sent again until it gets one, for some three times as long,
-    /// before it is [`Unacknowledged`](ErrorKind::Unacknowledged). What others overtake is tried
-    /// again for twice as long, with pauses, and is then an error and not done.
+    /// before it is [`Unacknowledged`](crate::ErrorKind::Unacknowledged). What others overtake is
+    /// tried again for twice as long, with pauses, and is then an error and not done.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
@@ -156,7 +150,8 @@ impl CassandraOptions {
     ///
     /// # Errors
     ///
-    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`] where the options make no sense.
+    /// As [`CassandraStore::open`], and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the
+    /// options make no sense.
     pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
         let addresses = addresses.as_ref();
         self.check()?;
@@ -166,25 +161,14 @@ impl CassandraOptions {
         if nodes.is_empty() {
             return Err(Error::invalid("open", "cassandra: there is no address to connect to"));
         }
-        let mut builder =
-            SessionBuilder::new().known_nodes(nodes).connection_timeout(self.connect_timeout);
-        if let Some((name, password)) = &self.user {
-            builder = builder.user(name, password);
-        }
-        let session = tokio::time::timeout(self.connect_timeout, builder.build())
-            .await
-            .map_err(|_| {
-                let time = self.connect_timeout;
-                let text = format!("cassandra: no answer from {addresses} within {time:?}");
-                Error::new(ErrorKind::Storage, "open", text)
-            })?
-            .map_err(|error| failure::unreachable(addresses, error))?;
+        let session = self.session(addresses, &nodes).await?;
         let place = format!("{addresses}/{}", self.keyspace);
         self.connect(Arc::new(session), place).await
     }
 
-    /// A store over a session of your own, for everything that [`SessionBuilder`] can do: TLS, a
-    /// data centre to prefer, compression.
+    /// A store over a session of your own, for everything that
+    /// [`SessionBuilder`](scylla::client::session_builder::SessionBuilder) can do: TLS, a data
+    /// centre to prefer, compression.
     ///
     /// Of its execution profile the load balancing is used, and for what may be repeated its
     /// policies of retries and speculation.
@@ -212,25 +196,6 @@ impl CassandraOptions {
         }
         let text = format!("cassandra: {:?} can't be the name of a keyspace", self.keyspace);
         Err(Error::invalid("open", text))
-    }
-
-    async fn connect(self, session: Arc<Session>, place: String) -> Result<CassandraStore> {
-        schema::prepare(&session, &self).await?;
-        let client = tokio::time::timeout(self.timeout, Client::new(session, &self));
-        let client = client.await.map_err(|_| {
-            let text = format!("cassandra: no answer within {:?}", self.timeout);
-            Error::new(ErrorKind::Storage, "open", text)
-        })??;
-        let most = self.largest_batch;
-        let limits = Limits::default().with_message(most).with_batch(most).with_slot(most);
-        let shared = Shared {
-            client,
-            queues: Queues::default(),
-            codec: self.codec,
-            limits: limits.with_ids(places(IDS.unsigned_abs())),
-            place,
-        };
-        Ok(CassandraStore { shared: Arc::new(shared) })
     }
 }
 

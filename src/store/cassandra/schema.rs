@@ -9,7 +9,7 @@ use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
 
-use super::client::Client;
+use super::ask::Client;
 use super::failure::{failed, strange};
 use super::options::CassandraOptions;
 use super::upgrade;

@@ -11,8 +11,8 @@ use scylla::value::MaybeUnset;
 use uuid::Uuid;
 
 use super::BUCKET;
+use super::ask::{Client, Sure, Swap, buckets};
 use super::change::{Active, Change};
-use super::client::{Client, Sure, Swap, buckets};
 use super::rows::{Head, Row};
 use super::schema::Schema;
 use crate::error::Result;

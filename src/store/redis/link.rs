@@ -241,7 +241,9 @@ pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
 enum Outcome<T> {
     Answer(RedisResult<T>),
     /// None came; there may be a connection and time to ask again.
-    Silence { again: bool },
+    Silence {
+        again: bool,
+    },
 }
 
 /// The time that an operation has left, and whether it may be done already.

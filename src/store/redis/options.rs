@@ -84,9 +84,10 @@ impl RedisOptions {
     /// On a cluster, a node that has been silent for a third of it is asked again by a new
     /// connection. One server that has been silent for a third of it (and as long as replicas are
     /// waited for) is looked for at its address again, since another may have taken its place, and
-    /// asked again there if the old connection stays silent for a sixth of it more. A server that takes no changes, since it is a replica (now), is asked again
-    /// where its address leads by then, until the time is up; over a [connection of your
-    /// own](Self::over) that is an error at once.
+    /// asked again there if the old connection stays silent for a sixth of it more. A server that
+    /// takes no changes, since it is a replica (now), is asked again where its address leads by
+    /// then, until the time is up. Over a [connection of your own](Self::over) the first is an
+    /// error when the time is up, and the second at once.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

@@ -78,8 +78,8 @@ impl Shared {
         self.forget(OPERATION, old, std::slice::from_ref(id), None).await.map(|_| ())
     }
 
-    /// Puts a conversation where it belongs now: its state, its log, when it expires and when it was
-    /// begun, of which none is there where it does not move. False where another one is there.
+    /// Puts a conversation where it belongs now: its state, its log, when it expires and when it
+    /// was begun, of which none is there where it does not move. False where another one is there.
     async fn arrive(&self, id: &MemoryId, found: [Vec<u8>; 4]) -> Result<bool> {
         let shard = shard(id);
         let mut keys = vec![self.keys.token(shard)];

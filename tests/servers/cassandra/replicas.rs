@@ -133,7 +133,8 @@ fn soak() {
         let figures = store.clone();
         let connections = async || Some(figures.figures().connections as u64);
         let servers = nodes.each_ref().map(|node| &node.server);
-        let most = soak::soak(Arc::new(store), &servers, time, connections).await;
+        let trouble = async |round| soak::kill_or_freeze(&servers, round).await;
+        let most = soak::soak(Arc::new(store), trouble, time, connections).await;
         assert!(most <= 3, "{most} nodes");
     });
 }

@@ -156,12 +156,7 @@ impl Proxy {
     }
 }
 
-fn answer(
-    mut server: TcpStream,
-    mut client: TcpStream,
-    countdown: &AtomicI64,
-    delay: &AtomicU64,
-) {
+fn answer(mut server: TcpStream, mut client: TcpStream, countdown: &AtomicI64, delay: &AtomicU64) {
     let mut buffer = vec![0; 1 << 16];
     while server.peek(&mut buffer[..1]).is_ok() {
         // Once for all that has come by then: an answer may come in pieces.
@@ -261,7 +256,8 @@ fn what_is_lost_is_told_though_it_takes_long_to_look() {
         let head = format!("SELECT log FROM {}.conversation WHERE id = 'slow' LIMIT 1", keyspace.0);
         let head = session.query_unpaged(head, ()).await.unwrap().into_rows_result().unwrap();
         let (log,) = head.single_row::<(uuid::Uuid,)>().unwrap();
-        let lose = format!("DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq = ?", keyspace.0);
+        let lose =
+            format!("DELETE FROM {}.message WHERE log = ? AND bucket = ? AND seq = ?", keyspace.0);
         session.query_unpaged(lose, (log, 1_i64, 700_i64)).await.unwrap();
 
         let proxy = Proxy::start(&NODE.address);

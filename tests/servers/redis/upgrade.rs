@@ -282,8 +282,8 @@ fn what_was_deleted_does_not_arrive_again() {
 }
 
 /// A program of the first version that was not ended begins a conversation anew in its old place
-/// when it has moved. For as long as it was known that the conversation had arrived, whoever went on
-/// with the upgrade took the new one for the old one, and removed it.
+/// when it has moved. For as long as it was known that the conversation had arrived, whoever went
+/// on with the upgrade took the new one for the old one, and removed it.
 #[test]
 #[ignore = "needs redis-server"]
 fn what_an_older_program_begins_anew_is_not_forgotten() {
@@ -291,7 +291,8 @@ fn what_an_older_program_begins_anew_is_not_forgotten() {
         let prefix = format!("upgrade-{}", MemoryId::random());
         let options = RedisStore::options().prefix(prefix.as_str()).upgrade();
         let (id, other) = ("support:u1001:c1", "support:u1001:c2");
-        let old = |id: &str, end| Old { id: id.to_owned(), start: 0, end, system: true, expires: None };
+        let old =
+            |id: &str, end| Old { id: id.to_owned(), start: 0, end, system: true, expires: None };
         let mut on = connect(port()).await;
         write(&mut on, &prefix, &[old(id, 3), old(other, 3)]).await;
         let store = options.clone().open(&address(port())).await.unwrap();

@@ -1,14 +1,12 @@
-//! One conversation: how it is read, how its messages become old, and how they are forgotten.
+//! One conversation, and how it is read.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use scylla::value::MaybeUnset;
 
-use super::BUCKET;
+use super::ask::{Client, Newest, Sure};
 use super::change::{Active, Change};
-use super::client::{Client, Newest, Sure, Swap, buckets};
-use super::failure::overtaken;
 use super::rows::{Head, Pick, Row, slot_place};
 use super::tries::Tries;
 use crate::codec;
@@ -40,9 +38,6 @@ impl<'a> Conversation<'a> {
     ) -> Change<'a> {
         Change::set(self.client, self.key, seen, next, system, active)
     }
-
-    // ----
-    // reading -----------------------------------------------------------------------------------
 
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
         // Without `before`, what lies beside the head comes with it.
@@ -118,7 +113,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// The messages at these positions, in no order.
-    async fn rows(
+    pub(super) async fn rows(
         &self,
         operation: &'static str,
         head: &Head,
@@ -141,89 +136,6 @@ impl<'a> Conversation<'a> {
     ) -> Result<Vec<Row>> {
         let sealed = range.start..range.end.min(head.sealed);
         self.client.of_log(operation, head.log, sealed).await
-    }
-
-    // ----
-    // moving ------------------------------------------------------------------------------------
-
-    /// Moves messages that are no longer new from beside the head into buckets, if there are enough
-    /// of them: copies them to where they shall lie, and then tells the head. Whoever dies in
-    /// between has copied in vain, and whoever does it at the same time copies the same.
-    pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
-        let from = head.sealed.max(head.start);
-        if head.end - from < 2 * BUCKET {
-            return Ok(());
-        }
-        let to = (head.end - BUCKET) / BUCKET * BUCKET;
-        // What is copied must be all there is: every message has come to every replica that is
-        // asked.
-        let sure = self.head("append", Sure::Begun).await?;
-        if sure.is_none_or(|sure| sure.version != head.version) {
-            return Ok(());
-        }
-        for bucket in buckets(&(from..to)) {
-            let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
-            let mut rows = self.rows("append", head, range).await?;
-            rows.sort_unstable_by_key(|row| row.seq);
-            let rows: Vec<_> = rows.iter().map(|row| (row.seq, row.at, &*row.payload)).collect();
-            self.client.put("append", head.log, &rows).await?;
-        }
-        let mut next = Head { sealed: to, ..head.clone() };
-        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
-        change.forget(to);
-        self.client.swap("append", self.key, &change).await.map(drop)
-    }
-
-    // ----
-    // forgetting --------------------------------------------------------------------------------
-
-    /// Forgets the messages before a position, or everything; returns how many messages there were.
-    pub(super) async fn forget(&self, operation: &'static str, before: Option<u64>) -> Result<u64> {
-        let mut seen = self.client.head(operation, self.key, Sure::Acknowledged).await?;
-        let mut tries = Tries::of(operation, self.client.timeout);
-        loop {
-            tries.again().await?;
-            let Some(head) = seen.as_ref().filter(|head| !head.ended) else { return Ok(0) };
-            let to = before.map_or(head.end, signed).min(head.end);
-            if before.is_some() && to <= head.start {
-                return Ok(0);
-            }
-            // A bucket in which something stays is not removed, and none that may yet be filled.
-            // Those of the time before are removed now if that was not done then, and the head is
-            // told.
-            let first = head.start.min(head.sealed) / BUCKET;
-            self.client.drop_buckets(operation, head.log, head.swept..first).await?;
-            let mut next = Head { start: to, swept: first, ..head.clone() };
-            let system = if before.is_none() { MaybeUnset::Set(None) } else { MaybeUnset::Unset };
-            let mut change = self.change(Some(head), &mut next, system, &Active::Kept);
-            if to > head.sealed {
-                change.forget(to);
-            }
-            if before.is_none() {
-                change.forget_slots();
-            }
-            match self.client.swap(operation, self.key, &change).await? {
-                Swap::Done => {
-                    // From here on it is forgotten. What can't be removed now is when more is
-                    // forgotten.
-                    let _ = self.sweep(operation, &next).await;
-                    return Ok(unsigned(to - head.start));
-                }
-                Swap::Lost(now) => seen = now,
-                Swap::Overtaken(_) => return Err(overtaken(operation)),
-            }
-        }
-    }
-
-    /// Removes from the buckets what is forgotten.
-    async fn sweep(&self, operation: &'static str, head: &Head) -> Result<()> {
-        let forgotten = head.start.min(head.sealed);
-        let whole = head.swept..forgotten / BUCKET;
-        self.client.drop_buckets(operation, head.log, whole).await?;
-        if forgotten % BUCKET > 0 && forgotten > head.swept * BUCKET {
-            self.client.drop_rows(operation, head.log, forgotten).await?;
-        }
-        Ok(())
     }
 }
 

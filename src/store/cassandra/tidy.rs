@@ -1,0 +1,40 @@
+//! How messages that are no longer new are moved.
+
+use scylla::value::MaybeUnset;
+
+use super::BUCKET;
+use super::ask::{Sure, buckets};
+use super::change::Active;
+use super::read::Conversation;
+use super::rows::Head;
+use crate::error::Result;
+
+impl Conversation<'_> {
+    /// Moves messages that are no longer new from beside the head into buckets, if there are enough
+    /// of them: copies them to where they shall lie, and then tells the head. Whoever dies in
+    /// between has copied in vain, and whoever does it at the same time copies the same.
+    pub(super) async fn tidy(&self, head: &Head) -> Result<()> {
+        let from = head.sealed.max(head.start);
+        if head.end - from < 2 * BUCKET {
+            return Ok(());
+        }
+        let to = (head.end - BUCKET) / BUCKET * BUCKET;
+        // What is copied must be all there is: every message has come to every replica that is
+        // asked.
+        let sure = self.head("append", Sure::Begun).await?;
+        if sure.is_none_or(|sure| sure.version != head.version) {
+            return Ok(());
+        }
+        for bucket in buckets(&(from..to)) {
+            let range = from.max(bucket * BUCKET)..to.min((bucket + 1) * BUCKET);
+            let mut rows = self.rows("append", head, range).await?;
+            rows.sort_unstable_by_key(|row| row.seq);
+            let rows: Vec<_> = rows.iter().map(|row| (row.seq, row.at, &*row.payload)).collect();
+            self.client.put("append", head.log, &rows).await?;
+        }
+        let mut next = Head { sealed: to, ..head.clone() };
+        let mut change = self.change(Some(head), &mut next, MaybeUnset::Unset, &Active::Kept);
+        change.forget(to);
+        self.client.swap("append", self.key, &change).await.map(drop)
+    }
+}
