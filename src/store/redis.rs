@@ -58,9 +58,9 @@
 //! - **A master that became a replica**, while its address was given to the new one: a change finds
 //!   that out, and the store connects anew, where the address leads now. A store that only reads
 //!   goes on reading what the old master has, as long as that lives.
-//! - **A master that falls silent**, frozen or cut off, is an error when the time is up, whoever
-//!   asks, and no connection more. If another one takes its address the store goes there: by itself,
-//!   once something it asked for has stayed without an answer. It knows no other address.
+//! - **A master that falls silent**, frozen or cut off, is an error when the time is up, for each
+//!   who asks. If another one takes its address the store goes there, once something that it asked
+//!   for has stayed without an answer for half of the timeout. It knows no other address.
 //! - **A crash of the server's machine** loses what is not on its disk yet, although it was
 //!   acknowledged: nothing with `appendonly yes` and `appendfsync always`; the last second or two
 //!   with `appendfsync everysec`, the default with `appendonly yes`; all since the last snapshot
