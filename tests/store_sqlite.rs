@@ -754,6 +754,86 @@ fn a_change_that_was_broken_off_is_not_read_by_half() {
     assert!(!beside.exists());
 }
 
+#[test]
+fn a_copy_that_sqlite_makes_while_the_file_is_open_is_a_store() {
+    let folder = Folder::new();
+    let (path, copy) = (folder.file("chat.db"), folder.file("copy.db"));
+    let store = SqliteStore::open(&path).unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add_all(batch(3)).unwrap();
+    memory.evict(1).unwrap();
+    memory.set_slot("a", "x", Expected::Any).unwrap();
+    let copies = Connection::open(&path).unwrap();
+    copies.execute("VACUUM INTO ?1", [copy.to_str().unwrap()]).unwrap();
+    let before = memory.read(None, 10).unwrap();
+    memory.add(Message::user("later")).unwrap();
+    let store = SqliteStore::open(&copy).unwrap();
+    let memory = store.memory("a").unwrap();
+    assert_eq!(memory.read(None, 10).unwrap(), before);
+    assert_eq!(memory.slot("a").unwrap().unwrap().text(), Some("x"));
+    assert_eq!(memory.add(Message::user("hi")).unwrap(), 4);
+}
+
+/// Somebody tidied up in the night, or put a backup in the place of the file, while programs had it
+/// open: SQLite goes on with the file that has no name any more, each append was acknowledged, and
+/// all of them were gone with the process.
+#[cfg(unix)]
+#[test]
+fn a_file_that_is_removed_or_replaced_while_it_is_open_is_not_written_to() {
+    let folder = Folder::new();
+    let (path, backup) = (folder.file("chat.db"), folder.file("backup.db"));
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("0")).unwrap();
+    let beside = || ["-wal", "-shm"].map(|ending| folder.file(&format!("chat.db{ending}")));
+    for removed in ["all", "the file", "the log"] {
+        fs::copy(&path, &backup).unwrap();
+        let store = SqliteStore::open(&path).unwrap();
+        let reader = SqliteStore::options().read_only(true).open(&path).unwrap();
+        let memory = store.memory("a").unwrap();
+        memory.add(Message::user("1")).unwrap();
+        assert_eq!(reader.memory("a").unwrap().next_position().unwrap(), 2);
+        if removed != "the log" {
+            fs::remove_file(&path).unwrap();
+        }
+        beside().iter().for_each(|file| fs::remove_file(file).unwrap());
+        if removed == "the file" {
+            fs::copy(&backup, &path).unwrap();
+        }
+        let mut batch = vec![Message::user("2")];
+        for error in [
+            memory.append(&mut batch, Some(2)).unwrap_err(),
+            memory.clear().unwrap_err(),
+            memory.read(None, 1).unwrap_err(),
+            store.delete(&"a".into()).unwrap_err(),
+            store.vacuum().unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Storage);
+            let expected = format!(
+                "{}: sqlite: the file or its log was moved, removed or replaced while it was open: \
+                 open it again ({})",
+                error.operation(),
+                path.display()
+            );
+            assert_eq!(error.to_string(), expected);
+        }
+        assert_eq!(batch.len(), 1, "the batch stays with the caller");
+        let read = reader.memory("a").unwrap().next_position();
+        match removed {
+            "all" => assert!(read.is_err() && !path.exists()),
+            "the file" => assert_eq!(read.unwrap(), 1, "what is there now"),
+            // It goes by the log that it has opened.
+            _ => drop(read),
+        }
+        drop((reader, memory, store));
+        if removed == "all" {
+            fs::copy(&backup, &path).unwrap();
+        }
+        // What was acknowledged is worked in when the store is closed, where there is the file.
+        let store = SqliteStore::open(&path).unwrap();
+        let there = if removed == "the log" { 2 } else { 1 };
+        assert_eq!(store.memory("a").unwrap().all().unwrap().len(), there);
+    }
+}
+
 /// Where these bytes are, of the file and what lies beside it.
 fn holds(folder: &Path, secret: &str) -> Vec<String> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());

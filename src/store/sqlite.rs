@@ -79,6 +79,23 @@
 //!   written to, if it was closed before it was put there: a log beside it would have to be worked
 //!   in first.
 //! - A file on a network drive is only as safe as its locks: SQLite advises against it.
+//! - A file that is moved, removed or replaced by another one while it is open, or whose log is, is
+//!   not written to any more, nor read, where the system tells (Windows does not, and lets nobody
+//!   do that): each operation is an error until the store is opened again. A store that only reads
+//!   reads the file that is there now.
+//!
+//! # Backups
+//!
+//! While the file is open, SQLite makes a copy that is whole, and nobody need wait for it:
+//! `sqlite3 chat.db ".backup 'copy.db'"`, or `VACUUM INTO 'copy.db'`. To copy the file itself is
+//! right only once every process has closed it: without the log it lacks what was appended last,
+//! and a file and a log of two moments are damaged.
+//!
+//! To put a copy back, end every process that has the file open, remove `-wal` and `-shm` beside
+//! it, since SQLite would work that log into whatever file is there, and then put the copy in its
+//! place. Conversations then end where they ended when it was made: their positions go back, and
+//! what is kept elsewhere by [incarnation](crate::record::Incarnation) and position (an index for
+//! recall) must be made anew.
 //!
 //! # What is left of what was deleted
 //!
@@ -93,6 +110,7 @@ mod append;
 mod beside;
 mod connect;
 mod listing;
+mod moved;
 mod options;
 mod purge;
 mod read;

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::moved::Opened;
 use super::ticket::{Began, Tickets, patience, pause};
 use super::writer::{Writer, deferred, in_transaction};
 use super::{Durability, Place, SqliteOptions, Trouble, schema};
@@ -20,6 +21,8 @@ pub(super) struct Connections {
     /// tidies up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
+    /// The file, where it is written to.
+    opened: Option<Arc<Opened>>,
     place: Place,
     watch: Watch,
 }
@@ -32,6 +35,8 @@ struct Readers {
 
 struct Reader {
     connection: Connection,
+    /// The file, where it is only read.
+    opened: Option<Opened>,
     /// The state of a file that is read as one that nobody changes, when it was opened.
     unchanged: Option<Unchanged>,
 }
@@ -87,8 +92,9 @@ impl Connections {
         let (connection, tickets) =
             open().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         let writer = Writer::new(connection, tickets, options.busy_timeout, began);
+        let opened = (!options.read_only).then(|| Arc::new(Opened::with_log(&path)));
         let readers = Some(Readers { path, options, idle: Mutex::default() });
-        Ok(Self { readers, writer, place, watch: Watch::new("sqlite") })
+        Ok(Self { readers, writer, opened, place, watch: Watch::new("sqlite") })
     }
 
     /// One connection for everything.
@@ -111,7 +117,8 @@ impl Connections {
         prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         // The connection has a timeout of its own.
         let writer = Writer::new(connection, Tickets::default(), Duration::ZERO, Began::default());
-        Ok(Self { readers: None, writer, place, watch: Watch::new("sqlite") })
+        let watch = Watch::new("sqlite");
+        Ok(Self { readers: None, writer, opened: None, place, watch })
     }
 
     /// Reads in a transaction, so that all of it is of one moment.
@@ -122,10 +129,10 @@ impl Connections {
     ) -> Result<T> {
         let read = || {
             let Some(readers) = &self.readers else { return self.writer.read(work) };
+            self.must_be_there()?;
             let started = Instant::now();
             loop {
-                let idle = readers.idle.lock().pop();
-                let reader = idle.map_or_else(|| readers.open(), Ok)?;
+                let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
                 let result = in_transaction(&reader.connection, deferred, &mut work);
                 if reader.was_overtaken(&readers.path) {
                     // What was read may be of several moments, and an error one of nobody's making.
@@ -151,8 +158,13 @@ impl Connections {
     pub(super) fn write<T: Send + 'static>(
         &self,
         operation: &'static str,
-        work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
+        mut work: impl FnMut(&Connection) -> Result<T, Trouble> + Send + 'static,
     ) -> Result<T> {
+        let opened = self.opened.clone();
+        let work = move |connection: &Connection| {
+            opened.as_ref().map_or(Ok(()), |opened| opened.must_be_there())?;
+            work(connection)
+        };
         self.watch.blocking(operation, || {
             self.writer.write(work).map_err(|trouble| trouble.during(operation, &self.place))
         })
@@ -171,8 +183,13 @@ impl Connections {
             Ok(())
         };
         self.watch.blocking("vacuum", || {
-            self.writer.exclusively(vacuum).map_err(|trouble| trouble.during("vacuum", &self.place))
+            let vacuumed = self.must_be_there().and_then(|()| self.writer.exclusively(vacuum));
+            vacuumed.map_err(|trouble| trouble.during("vacuum", &self.place))
         })
+    }
+
+    fn must_be_there(&self) -> Result<(), Trouble> {
+        self.opened.as_ref().map_or(Ok(()), |opened| opened.must_be_there())
     }
 
     pub(super) fn figures(&self) -> Figures {
@@ -201,6 +218,13 @@ impl Unchanged {
 }
 
 impl Readers {
+    /// One that does nothing, and reads the file that is there now.
+    fn idle(&self) -> Option<Reader> {
+        let mut idle = self.idle.lock();
+        idle.retain(|reader| reader.opened.as_ref().is_none_or(Opened::is_there));
+        idle.pop()
+    }
+
     fn open(&self) -> Result<Reader, Trouble> {
         let open = if self.options.read_only { open_reader } else { open_beside_writer };
         checked(&self.path, &self.options, open)
@@ -232,7 +256,7 @@ fn checked(
 fn open_beside_writer(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = connect(path, options, flags, Began::default())?;
-    Ok(Reader { connection, unchanged: None })
+    Ok(Reader { connection, opened: None, unchanged: None })
 }
 
 /// Refuses what is not ours through a connection that can't write, so that it stays as it is.
@@ -247,7 +271,8 @@ fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
     if let Some(uri) = unchanging(path) {
         // Without a log, all there is to know is in the file, and nothing need be put beside it.
         let unchanged = Unchanged::of(path);
-        let reader = Reader { connection: connect_unchanging(&uri, options)?, unchanged };
+        let connection = connect_unchanging(&uri, options)?;
+        let reader = Reader { connection, opened: None, unchanged };
         let found = schema::look(&reader.connection);
         if !reader.was_overtaken(path) {
             return found.map(drop);
@@ -264,15 +289,15 @@ fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
 fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Reader, Trouble> {
     let read_only = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let connection = connect(path, options, read_only, Began::default())?;
-    let unchanged = Unchanged::of(path);
+    let (unchanged, opened) = (Unchanged::of(path), Some(Opened::now(path)));
     let error = match connection.query_row("PRAGMA schema_version", [], |_| Ok(())) {
-        Ok(()) => return Ok(Reader { connection, unchanged: None }),
+        Ok(()) => return Ok(Reader { connection, opened, unchanged: None }),
         Err(error) => error,
     };
     match (error.sqlite_error_code(), unchanging(path)) {
         (Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly), Some(uri)) => {
             let connection = connect_unchanging(&uri, options)?;
-            Ok(Reader { connection, unchanged })
+            Ok(Reader { connection, opened, unchanged })
         }
         _ => Err(error.into()),
     }

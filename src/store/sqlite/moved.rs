@@ -1,0 +1,64 @@
+//! A file that was moved, removed or replaced while it was open.
+
+use std::path::{Path, PathBuf};
+
+use super::Trouble;
+
+/// Files as they were when they were opened.
+pub(super) struct Opened(Vec<(PathBuf, File)>);
+
+/// The file that a path leads to.
+#[derive(Clone, Copy, PartialEq)]
+enum File {
+    /// By its device and its number there.
+    Is(u64, u64),
+    Gone,
+    /// The system does not tell.
+    Unknown,
+}
+
+impl Opened {
+    pub(super) fn now(path: &Path) -> Self {
+        Self(vec![(path.to_owned(), which(path))])
+    }
+
+    /// With its log, where it has one: that stays for as long as anybody has the file open.
+    pub(super) fn with_log(path: &Path) -> Self {
+        let mut log = path.as_os_str().to_owned();
+        log.push("-wal");
+        let mut opened = Self::now(path);
+        opened.0.extend(Self::now(Path::new(&log)).0.into_iter().filter(|log| log.1 != File::Gone));
+        opened
+    }
+
+    /// Returns whether the paths still lead there, as far as anybody knows.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.iter().all(|(path, then)| {
+            let now = which(path);
+            now == *then || [now, *then].contains(&File::Unknown)
+        })
+    }
+
+    /// Refuses to go on with a file that has lost its name. SQLite would go on, and what was
+    /// acknowledged would be gone with the last connection, or be where nobody looks for it.
+    pub(super) fn must_be_there(&self) -> Result<(), Trouble> {
+        if self.is_there() {
+            return Ok(());
+        }
+        let text =
+            "the file or its log was moved, removed or replaced while it was open: open it again";
+        Err(Trouble::Refused(text.to_owned()))
+    }
+}
+
+fn which(path: &Path) -> File {
+    match std::fs::metadata(path) {
+        #[cfg(unix)]
+        Ok(file) => {
+            use std::os::unix::fs::MetadataExt;
+            File::Is(file.dev(), file.ino())
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => File::Gone,
+        _ => File::Unknown,
+    }
+}
