@@ -769,7 +769,10 @@ fn a_copy_that_sqlite_makes_while_the_file_is_open_is_a_store() {
     memory.add(Message::user("later")).unwrap();
     let store = SqliteStore::open(&copy).unwrap();
     let memory = store.memory("a").unwrap();
-    assert_eq!(memory.read(None, 10).unwrap(), before);
+    let after = memory.read(None, 10).unwrap();
+    assert_eq!((after.start, after.end), (before.start, before.end));
+    assert_eq!(after.incarnation, before.incarnation);
+    assert!(after.records.messages().eq(before.records.messages()));
     assert_eq!(memory.slot("a").unwrap().unwrap().text(), Some("x"));
     assert_eq!(memory.add(Message::user("hi")).unwrap(), 4);
 }
