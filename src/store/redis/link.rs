@@ -395,7 +395,7 @@ impl Patience<'_> {
             return Outcome::Silence { again };
         }
         // Who waits for replicas is silent for a while, and so are those behind.
-        let waits = !std::ptr::eq(self.way, &self.link.way);
+        let waits = !std::ptr::eq(self.way, &raw const self.link.way);
         let waits = self.link.replicas.filter(|_| waits).map_or(Duration::ZERO, |(_, time)| time);
         let another = async {
             sleep((third.saturating_add(waits)).min(third * 2)).await;

@@ -99,9 +99,8 @@ fn chain() -> [(Server, u16); 3] {
 
 /// Lets a server follow a master, or nobody.
 async fn follow(port: u16, master: Option<u16>) {
-    let (host, port_of) = master.map_or(("NO".to_owned(), "ONE".to_owned()), |master| {
-        ("127.0.0.1".to_owned(), master.to_string())
-    });
+    let port_of = master.map(|master| master.to_string());
+    let (host, port_of) = port_of.as_deref().map_or(("NO", "ONE"), |master| ("127.0.0.1", master));
     let _: String = ask(port, cmd("REPLICAOF").arg(host).arg(port_of)).await;
 }
 
@@ -142,18 +141,18 @@ fn soak() {
             let dies = round.is_multiple_of(3);
             let (old, old_port) = &chain[0];
             if dies {
-                tokio::task::block_in_place(|| old.kill())
+                tokio::task::block_in_place(|| old.kill());
             } else {
-                old.freeze()
+                old.freeze();
             }
             tokio::time::sleep(Duration::from_millis(round * 104_729 % 4_000)).await;
             follow(chain[1].1, None).await;
             target.store(chain[1].1, Ordering::SeqCst);
             tokio::time::sleep(Duration::from_millis(round * 7_919 % 3_000)).await;
             if dies {
-                tokio::task::block_in_place(|| old.restart())
+                tokio::task::block_in_place(|| old.restart());
             } else {
-                old.thaw()
+                old.thaw();
             }
             follow(*old_port, Some(chain[2].1)).await;
             chain.rotate_left(1);
