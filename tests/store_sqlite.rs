@@ -786,7 +786,7 @@ fn a_file_that_is_removed_or_replaced_while_it_is_open_is_not_written_to() {
     let folder = Folder::new();
     let (path, backup) = (folder.file("chat.db"), folder.file("backup.db"));
     SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("0")).unwrap();
-    let beside = || ["-wal", "-shm"].map(|ending| folder.file(&format!("chat.db{ending}")));
+    let beside = || ["-wal", "-shm"].map(|ending| folder.file(format!("chat.db{ending}")));
     for removed in ["all", "the file", "the log"] {
         fs::copy(&path, &backup).unwrap();
         let store = SqliteStore::open(&path).unwrap();

@@ -86,7 +86,7 @@ impl SqliteOptions {
     /// Writes zeros over what is deleted; off unless set, since it costs as much as writing it did.
     ///
     /// The log keeps the bytes for a while: see
-    /// [what is left of what was deleted](self#what-is-left-of-what-was-deleted).
+    /// [what is left of what was deleted](super#what-is-left-of-what-was-deleted).
     #[must_use]
     pub fn secure_delete(mut self, secure_delete: bool) -> Self {
         self.secure_delete = secure_delete;
@@ -128,7 +128,7 @@ impl SqliteOptions {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where SQLite refuses.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where SQLite refuses.
     pub fn in_memory(self) -> Result<SqliteStore> {
         let place = Place::InMemory;
         let connection =
