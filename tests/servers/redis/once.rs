@@ -145,7 +145,9 @@ fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
         let error = memory.append(&mut batch, None).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
         let scripts = way.scripts.load(Ordering::SeqCst);
-        assert_eq!(scripts, 2, "the append, and the same again, which is still on its way");
+        // The append, and the same again, which is still on its way; and perhaps once more by a new
+        // connection, since nothing comes back on that one.
+        assert!((2..=3).contains(&scripts), "{scripts}");
         let log = memory.log_key();
         assert_eq!(ask::<u64>(own, cmd("XLEN").arg(&log)).await, 2, "it is done");
         // It is as if a minute and more had gone by.
@@ -159,7 +161,8 @@ fn what_is_asked_for_again_is_not_done_when_it_is_forgotten_that_it_is_done() {
             line.split(&['=', ','][..]).nth(1).unwrap().parse::<u32>().unwrap()
         };
         let mut patience = 200;
-        while calls(&ask::<String>(own, cmd("INFO").arg("commandstats")).await) == calls(&before) {
+        let all = calls(&before) + scripts - 1;
+        while calls(&ask::<String>(own, cmd("INFO").arg("commandstats")).await) < all {
             patience -= 1;
             assert!(patience > 0, "what was held back never came");
             tokio::time::sleep(Duration::from_millis(10)).await;
