@@ -64,6 +64,7 @@ mod endings;
 mod excerpt;
 mod index;
 mod quotes;
+mod repeats;
 mod score;
 mod search;
 mod segment;

@@ -18,9 +18,10 @@ use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, How};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::turn::{Ask, Next, Tool, ToolError, Turn};
+use memory_prompt::window::ToolGroups;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Provider,
-    Recall, Result, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
+    Message, Provider, Recall, Result, ToolCall, Window,
 };
 
 use sent::{accounted, sent, texts};
@@ -169,6 +170,30 @@ fn the_user_speaks_first_before_a_pinned_answer_too() {
     prompt.unpin(0).unwrap();
     prompt.configure(|composer| composer.window(Window::last(4)));
     assert_eq!(texts(&prompt.build().unwrap())[0], "answer 0");
+}
+
+/// Only a prompt for no provider, or for one that wants it, was opened by the user; and where
+/// nothing is to be repaired, it was put in front without a word.
+#[test]
+fn the_user_speaks_first_whoever_the_prompt_is_for() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        .window(Window::last(4).starting_with_user())
+        .with_pins();
+    prompt.add_all(talk(10)).unwrap();
+    prompt.pin(1).unwrap();
+    for provider in [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic] {
+        prompt.configure(|composer| composer.for_provider(provider));
+        let built = prompt.build().unwrap();
+        assert!(built[0].is_user(), "{provider}: {:?}", texts(&built));
+        let opened = built.report().adapted.iter().filter(|it| it.how == How::Opened);
+        assert_eq!((opened.count(), texts(&built)[1].as_str()), (1, "answer 0"), "{provider}");
+    }
+    prompt.configure(|composer| composer.tool_groups(ToolGroups::FailOnRepair));
+    assert_eq!(prompt.build().unwrap_err().kind(), ErrorKind::Provider);
+    prompt.configure(Composer::no_provider);
+    let error = prompt.build().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ToolGroup);
+    assert!(error.to_string().contains("the pinned message 1 comes first"), "{error}");
 }
 
 /// The sum that decides was taken from where the window opens now to where the boundary moved last:

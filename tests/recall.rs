@@ -879,3 +879,39 @@ fn long_texts_are_not_quadratic() {
     let (short, long) = (time(20_000), time(200_000));
     assert!(long < short * 60 + Duration::from_millis(500), "{short:?} {long:?}");
 }
+
+/// A question that was asked fifteen times filled the excerpts with its own copies and what was said
+/// to them, and what answers it found no room.
+#[test]
+fn earlier_copies_of_the_question_are_quoted_once() {
+    let memory = DefaultChatMemory::new();
+    memory.add(Message::user("Hello.")).unwrap();
+    memory
+        .add(Message::ai("We left the car on level 3 of the car park by the old harbour."))
+        .unwrap();
+    let asked =
+        ["Where did I park my car?", "where did I park my car", "Where did I park my CAR?!"];
+    for i in 0..15 {
+        memory.add(Message::user(format!("Something about other things, number {i}."))).unwrap();
+        memory.add(Message::ai("I see.")).unwrap();
+        memory.add(Message::user(asked[i % 3])).unwrap();
+        let said = if i == 7 { "You may have to park my car yourself." } else { "I don't know." };
+        memory.add(Message::ai(said)).unwrap();
+    }
+    // It has the words of the question, and is none of its copies.
+    memory.add(Message::user("My car? Where did I park?")).unwrap();
+    memory.add_all((0..40).map(|i| Message::user(format!("chatter {i}")))).unwrap();
+    memory.add(Message::user("Where did I park my car?")).unwrap();
+    let recall = Recall::words().characters(600);
+    let mut prompt = MemoryPrompt::new(memory).max_messages(10).recall(recall);
+    let built = prompt.build().unwrap();
+    let quoted: Vec<u64> = built.report().recalled.iter().map(|it| it.seq).collect();
+    let copies = quoted.iter().filter(|seq| (2..62).contains(*seq) && *seq % 4 == 0);
+    assert_eq!(copies.count(), 1, "{quoted:?}");
+    let unknown =
+        quoted.iter().filter(|seq| (2..62).contains(*seq) && *seq % 4 == 1 && **seq != 33);
+    assert!(unknown.count() <= 1, "{quoted:?}");
+    for seq in [1, 33, 62] {
+        assert!(quoted.contains(&seq), "{seq}: {quoted:?}");
+    }
+}

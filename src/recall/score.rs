@@ -97,14 +97,15 @@ pub(super) fn rarity(having: usize, all: usize) -> f32 {
 /// Scores every message: a function of what the memory holds now, whatever it held when the index
 /// was made.
 ///
-/// The message at `asks` is the question, which would lift what stands beside it.
+/// The messages at `asks` are the question and its copies, which would lift what stands beside
+/// them.
 pub(super) fn score(
     index: &RecallIndex,
     question: &Question,
     weights: Weights,
-    asks: Option<u64>,
+    asks: &[u64],
 ) -> Scores {
-    let asks = asks.and_then(|position| index.doc_at(position));
+    let asks: Vec<Doc> = asks.iter().filter_map(|position| index.doc_at(*position)).collect();
     let (first, end) = (index.first(), index.docs());
     let all = (end - first) as usize;
     let mut scores = vec![0.0_f32; all];
@@ -117,8 +118,7 @@ pub(super) fn score(
         };
         at(Some(place)) + NEAR * (at(place.checked_sub(1)) + at(Some(place + 1)))
     };
-    let having =
-        |word| index.having(word, first).filter(move |(doc, _)| asks.is_none_or(|it| it != *doc));
+    let having = |word| index.having(word, first).filter(|(doc, _)| !asks.contains(doc));
     // Words that stand everywhere say little and cost most: they count where there are no others.
     let counts = question.words().map(|(word, _)| having(word).count());
     let counts: Vec<usize> = counts.collect();

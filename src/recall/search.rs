@@ -18,6 +18,7 @@ use parking_lot::Mutex;
 use super::excerpt::{day, line, words_in};
 use super::index::{RecallIndex, hash_of, is_searched};
 use super::quotes::{Line, Quotes, Unit};
+use super::repeats::Repeats;
 use super::score::{Question, Scores, score};
 use super::segment::Doc;
 use super::words::Word;
@@ -67,6 +68,7 @@ pub(crate) struct Search<'a> {
     asked: Asked,
     index: Arc<Mutex<RecallIndex>>,
     question: Question,
+    repeats: Repeats,
     stage: Stage,
     /// The number of pages that came too late: another search had changed the index.
     late: u32,
@@ -87,8 +89,9 @@ enum Stage {
     Grow,
     /// The records of these positions were asked for.
     Page(Range<u64>),
-    /// The best hits were asked for, to learn of what they speak.
-    Learn(Vec<u64>),
+    /// The best hits were asked for, to learn of what they speak, and what may be copies of the
+    /// question.
+    Learn(Vec<u64>, Vec<u64>),
     Rank,
     /// What is to be recalled was asked for.
     Quote(Vec<Hit>, Quotes),
@@ -118,8 +121,9 @@ impl<'a> Search<'a> {
             let before = if goes_on { asked.before.as_str() } else { "" };
             question.ask_all(before, &recall.endings, CONTEXT);
         }
-        let told = Told::default();
-        Self { recall, asked, index, question, stage: Stage::Grow, late: 0, told }
+        let repeats = Repeats::of(query, &recall.endings);
+        let (stage, told) = (Stage::Grow, Told::default());
+        Self { recall, asked, index, question, repeats, stage, late: 0, told }
     }
 
     /// Tells of a search that is done.
@@ -140,8 +144,9 @@ impl<'a> Search<'a> {
                     // One more, to tell whether the conversation is still the same.
                     return Ok(Wants::Read(Read::newest(places(*end - *start) + 1).before(*end)));
                 }
-                Stage::Learn(positions) => {
-                    return Ok(Wants::Read(Read::newest(0).positions(positions.clone())));
+                Stage::Learn(best, alike) => {
+                    let positions = best.iter().chain(alike.iter()).copied();
+                    return Ok(Wants::Read(Read::newest(0).positions(positions)));
                 }
                 Stage::Rank => self.rank()?,
                 Stage::Quote(hits, _) => {
@@ -161,8 +166,10 @@ impl<'a> Search<'a> {
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
         match mem::replace(&mut self.stage, Stage::Grow) {
             Stage::Page(page) => self.index_page(&page, snapshot),
-            Stage::Learn(_) => {
-                self.expand(snapshot.picked());
+            Stage::Learn(best, alike) => {
+                let records = snapshot.picked();
+                self.repeats.learn(&alike, records, &self.recall.endings);
+                self.expand(best.iter().filter_map(|seq| records.find(*seq)));
                 self.stage = Stage::Rank;
             }
             Stage::Quote(hits, quotes) => self.quote(hits, quotes, snapshot)?,
@@ -253,20 +260,26 @@ impl<'a> Search<'a> {
             return;
         }
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
-        let best = self.best(&index, &scores, LEARNED_FROM);
+        let asks = self.asked.asks.and_then(|position| index.doc_at(position));
+        let alike = self.repeats.candidates(&index, asks);
+        let alike: Vec<u64> = alike.into_iter().map(|doc| index.position(doc)).collect();
+        let scores = score(&index, &self.question, self.recall.weights, &self.passed_over(&alike));
+        let best = self.best(&index, &scores, LEARNED_FROM + alike.len());
         drop(index);
-        if !best.is_empty() {
-            self.stage = Stage::Learn(best.iter().map(|hit| hit.seq).collect());
+        let mut positions: Vec<u64> = best.iter().map(|hit| hit.seq).collect();
+        positions.retain(|seq| !alike.contains(seq));
+        positions.truncate(LEARNED_FROM);
+        if !positions.is_empty() || !alike.is_empty() {
+            self.stage = Stage::Learn(positions, alike);
         }
     }
 
     /// Asks for the rarest words of the best hits too.
-    fn expand(&mut self, records: &Records) {
+    fn expand<'r>(&mut self, best: impl Iterator<Item = Record<'r>>) {
         let index = self.index.lock();
         let first = index.first();
         let mut words = BTreeSet::<Word>::new();
-        for record in records.iter() {
+        for record in best {
             words_in(record.message(), &self.recall.endings, |word| {
                 if !self.question.has(word) && words.len() < MOST_LEARNED {
                     words.insert(word);
@@ -283,6 +296,11 @@ impl<'a> Search<'a> {
         for (_, word) in rare.into_iter().take(LEARNED) {
             self.question.ask(word, LEARNED_WEIGHT);
         }
+    }
+
+    /// Returns the positions of what would lift what stands beside it: the question, and these.
+    fn passed_over(&self, copies: &[u64]) -> Vec<u64> {
+        self.asked.asks.iter().chain(copies).copied().collect()
     }
 
     /// Returns the best hits that may be sent.
@@ -315,7 +333,8 @@ impl<'a> Search<'a> {
         // Before the index is locked: a search of the application's own may look at it, or wait.
         let offered = self.offered(most);
         let index = self.index.lock();
-        let scores = score(&index, &self.question, self.recall.weights, self.asked.asks);
+        let passed_over = self.passed_over(self.repeats.earlier());
+        let scores = score(&index, &self.question, self.recall.weights, &passed_over);
         let mut hits: BTreeMap<u64, Hit> = BTreeMap::new();
         let mut put = |hit: Hit| {
             let known = hits.entry(hit.seq).or_insert(hit);
@@ -324,6 +343,14 @@ impl<'a> Search<'a> {
         let mut best = self.best(&index, &scores, most);
         self.add_offered(&mut best, offered, most);
         let (first, end) = (index.first(), index.docs());
+        // What was answered to the question before stands beside nothing that counts.
+        let top = best.first().map_or(0.0, |hit| hit.rank) * NEIGHBOURS[1];
+        for seq in self.repeats.earlier().iter().rev().take(MOST_ANSWERS).map(|seq| seq + 1) {
+            let doc = index.doc_at(seq).filter(|doc| self.may_be_sent(&index, *doc));
+            if let Some(doc) = doc {
+                put(Hit { seq, rank: top, score: scores.of(doc) });
+            }
+        }
         for hit in best {
             put(hit);
             let Some(doc) = index.doc_at(hit.seq) else { continue };
@@ -409,7 +436,8 @@ impl<'a> Search<'a> {
         }
         let rest = hits.split_off(hits.len().min(CHUNK));
         for hit in &hits {
-            if !quotes.has(hit.seq) {
+            let (records, endings) = (snapshot.picked(), &self.recall.endings);
+            if !quotes.has(hit.seq) && !self.repeats.says_again(hit.seq, records, endings) {
                 quotes.offer(self.unit(*hit, snapshot.picked()))?;
             }
         }
@@ -508,5 +536,7 @@ const MOST_LEARNED: usize = 1024;
 /// more often tells what is sought than a question.
 const NEIGHBOURS: [f32; 2] = [0.6, 0.9];
 /// A question of fewer words is taken to go on with what was said before.
+/// The most answers to earlier copies of the question that stand in line for that.
+const MOST_ANSWERS: usize = 8;
 const FEW: usize = 4;
 const CONTEXT: f32 = 0.3;

@@ -7,10 +7,12 @@ use super::groups::{LastGroup, Waiting};
 use super::{Member, Taking};
 use crate::compose::shape::ends::OPENING;
 use crate::composed::{Adapted, How, Origin, Why};
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
+use crate::provider::{Opens, Provider};
 use crate::record::Record;
+use crate::window::ToolGroups;
 
 /// The place of a record that is not among the newest ones.
 const NOWHERE: usize = usize::MAX;
@@ -92,7 +94,7 @@ impl<'a> Taking<'a> {
             }
             return Ok(());
         }
-        self.open_before(group);
+        self.open_before(group)?;
         let results_at = self.draft.pieces.len() + 1;
         for member in members.into_iter().flatten() {
             self.draft.report.pinned_before.push(member.record.seq());
@@ -107,18 +109,26 @@ impl<'a> Taking<'a> {
 
     /// Lets the user speak first, where the window is asked for that, though a pinned answer opens
     /// the prompt. A provider's own rules see to it by themselves.
-    fn open_before(&mut self, group: &PinnedGroup) {
+    fn open_before(&mut self, group: &PinnedGroup) -> Result<()> {
         let window = self.composer.effective_window();
         let is_asked = window.wants_user_first() && !window.is_exact() && self.checks_groups();
         let is_first = self.draft.pieces.len() == self.history_at;
         let head = self.beside.pinned.records.find(group.head());
         let is_user = head.is_some_and(|head| head.message().is_user());
-        if !is_asked || !is_first || is_user || self.composer.provider.is_some() {
-            return;
+        let row = self.composer.provider.map(Provider::row);
+        let by_itself = row.is_some_and(|row| row.opens == Opens::WithUser);
+        if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
+            return Ok(());
+        }
+        if self.composer.tool_groups == ToolGroups::FailOnRepair {
+            let head = group.head();
+            let text = format!("the pinned message {head} comes first, where the user's belongs");
+            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
         }
         let opened = Adapted { seq: None, role: Role::User, how: How::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
+        Ok(())
     }
 
     fn send_pin(&mut self, member: &Member<'_>) {
