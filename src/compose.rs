@@ -242,7 +242,9 @@ impl Composer {
     }
 
     /// Names the provider that the prompt is for: nothing is sent then that it refuses. See
-    /// [`Provider`] for what that is, and for what is done about it.
+    /// [`Provider`] for what that is, and for what is done about it. Where an answer in the window
+    /// holds its own compaction, the history begins there: see
+    /// [`Row::compacts`](crate::provider::Row::compacts).
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
