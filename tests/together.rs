@@ -12,8 +12,8 @@ use memory_prompt::report::{Break, Origin};
 use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
-    ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, Clear, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt,
+    Provider, Recall, ToolCall, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 
@@ -250,4 +250,151 @@ fn a_pinned_result_is_not_cleared() {
     assert_eq!(cleared, [104, 106, 108, 110], "{report}");
     // The question and the pinned group are sent; what else there is before 103 is not.
     assert_eq!(report.notice, Some(100), "{report}");
+}
+
+/// What somebody does to a conversation that two tabs have open.
+#[derive(Clone, Debug)]
+enum Deed {
+    Say(Vec<Message>),
+    /// An answer that its provider has compacted: Claude, or OpenAI.
+    Compacted(bool),
+    Pin(u64),
+    Unpin(u64),
+    /// The summariser writes, fails, says nothing, or is so slow that the other tab was faster.
+    Summarise(u8),
+    Undo,
+    Evict(u64),
+    Clear,
+    Provider(usize),
+}
+
+fn deed() -> impl Strategy<Value = Deed> {
+    prop_oneof![
+        12 => life(4).prop_map(Deed::Say),
+        2 => any::<bool>().prop_map(Deed::Compacted),
+        2 => (0u64..40).prop_map(Deed::Pin),
+        1 => (0u64..40).prop_map(Deed::Unpin),
+        3 => (0u8..4).prop_map(Deed::Summarise),
+        1 => Just(Deed::Undo),
+        1 => (0u64..20).prop_map(Deed::Evict),
+        1 => Just(Deed::Clear),
+        2 => (0usize..4).prop_map(Deed::Provider),
+    ]
+}
+
+fn compacted(by_claude: bool) -> Message {
+    let (claude, openai) = (
+        r#"{"role": "assistant", "stop_reason": "end_turn", "content": [
+            {"type": "compaction", "content": "They talked."}, {"type": "text", "text": "Yes."}]}"#,
+        r#"{"status": "completed", "output": [
+            {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAA"},
+            {"type": "message", "role": "assistant", "content": [
+                {"type": "output_text", "text": "Yes."}]}]}"#,
+    );
+    if by_claude {
+        wire::anthropic::answer(claude).unwrap().given_by(Provider::Anthropic).message.into()
+    } else {
+        wire::responses::answer(openai).unwrap().given_by(Provider::OpenAiResponses).message.into()
+    }
+}
+
+/// What must hold of a prompt for any provider: every record is sent, pinned, covered or reported.
+fn check_told(prompt: &Prompt, pins: &[u64]) -> Result<(), TestCaseError> {
+    let report = prompt.report();
+    let left_out = report.older + report.over_budget + report.covered + report.private;
+    let named = report.sent + report.left_out.len() + report.unreadable.len();
+    prop_assert_eq!(left_out + named as u64, report.stored, "{}", report);
+    prop_assert!(broken_groups(prompt.iter()).is_empty(), "{}", report);
+    for pin in pins {
+        let joined = prompt.with_origins().any(|(it, _)| it == Origin::Joined(Some(*pin)));
+        let is_sent = joined || sent(prompt).contains(pin);
+        let is_told = report.left_out.iter().any(|it| it.seq == *pin)
+            || report.adapted.iter().any(|it| it.seq == Some(*pin))
+            || report.lost_pins.contains(pin);
+        prop_assert!(is_sent || is_told, "{}: {}", pin, report);
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_two_tabs_do_every_record_is_accounted_for(
+        deeds in proptest::collection::vec(deed(), 1..50),
+        last in proptest::option::of(1usize..12),
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let window = last.map_or(Window::all(), Window::last);
+        let tab = || {
+            MemoryPrompt::new(Arc::clone(&memory))
+                .window(window)
+                .with_pins()
+                .with_summary()
+                .clear(Clear::tool_results().keep(1).step(4))
+                .recall(Recall::words().characters(400))
+        };
+        let policy = CompactionPolicy::messages(4, 2).unwrap();
+        let [mut one, mut two] = [tab(), tab()];
+        let mut provider = None;
+        for (i, deed) in deeds.into_iter().enumerate() {
+            let (here, there) = if i % 2 == 0 { (&one, &two) } else { (&two, &one) };
+            match deed {
+                Deed::Say(messages) => drop(here.add_all(messages).unwrap()),
+                Deed::Compacted(by_claude) => drop(here.add(compacted(by_claude)).unwrap()),
+                // Some positions hold nothing that could be pinned.
+                Deed::Pin(at) => drop(here.pin(at)),
+                Deed::Unpin(at) => drop(here.unpin(at)),
+                Deed::Summarise(how) => {
+                    let before = there.summary().unwrap();
+                    let due = here.compaction(&policy).unwrap();
+                    let done = here.compact(&policy, &|_: &_| match how {
+                        0 => Ok("They talked.".to_owned()),
+                        1 => Err("the model is away"),
+                        2 => Ok("  ".to_owned()),
+                        _ => {
+                            let faster = |_: &_| Ok::<_, &str>("The other was faster.".to_owned());
+                            assert!(there.compact(&policy, &faster).unwrap());
+                            Ok("Too late.".to_owned())
+                        }
+                    });
+                    let after = there.summary().unwrap();
+                    match (due, how) {
+                        (Some(due), 0) => prop_assert_eq!(after.unwrap().covers, due.covers),
+                        (Some(_), 3) => {
+                            prop_assert!(!done.unwrap());
+                            prop_assert_eq!(after.unwrap().text, "The other was faster.");
+                        }
+                        _ => prop_assert_eq!(after, before),
+                    }
+                }
+                Deed::Undo => drop(here.undo_summary().unwrap()),
+                Deed::Evict(before) => drop(memory.evict(before).unwrap()),
+                Deed::Clear => memory.clear().unwrap(),
+                Deed::Provider(which) => {
+                    let all = [Provider::Anthropic, Provider::OpenAiResponses, Provider::Mistral];
+                    provider = all.get(which).copied();
+                    for tab in [&mut one, &mut two] {
+                        tab.configure(|composer| match provider {
+                            Some(provider) => composer.for_provider(provider),
+                            None => composer.no_provider(),
+                        });
+                    }
+                }
+            }
+            let pins = one.pins().unwrap();
+            let mut new = tab();
+            if let Some(provider) = provider {
+                new = new.for_provider(provider);
+            }
+            let built = [&mut one, &mut two, &mut new].map(|tab| {
+                tab.add_temporary(Message::user("And now?"));
+                tab.build().unwrap()
+            });
+            for prompt in &built {
+                check_told(prompt, &pins)?;
+                prop_assert!(prompt.iter().eq(built[2].iter()), "{}", prompt.report());
+            }
+        }
+    }
 }
