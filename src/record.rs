@@ -253,9 +253,7 @@ impl Records {
 
     /// Returns the record at this position.
     pub(crate) fn find(&self, seq: u64) -> Option<Record<'_>> {
-        let run =
-            self.runs.iter().find(|run| (run.seq..run.seq + run.len as u64).contains(&seq))?;
-        run.record(places(seq - run.seq))
+        self.place(seq).map(|(_, record)| record)
     }
 
     /// Returns the record at this position, and its place among these.

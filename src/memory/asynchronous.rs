@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use super::append::{unsupported, written};
-use super::ext::{copies, kept};
+use super::ext::{NextPage, copies, kept};
 use super::read::Picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
@@ -399,7 +399,7 @@ pub trait AsyncChatMemoryExt: AsyncChatMemory {
     ///
     /// As [`ChatMemoryExt::pages`](super::ChatMemoryExt::pages), with `next().await`.
     fn pages(&self, size: usize) -> AsyncPages<'_, Self> {
-        AsyncPages { memory: self, size: size.max(1), before: None, done: false }
+        AsyncPages { memory: self, next: NextPage::of(size) }
     }
 }
 
@@ -409,26 +409,13 @@ impl<M: AsyncChatMemory + ?Sized> AsyncChatMemoryExt for M {}
 #[derive(Debug)]
 pub struct AsyncPages<'a, M: ?Sized> {
     memory: &'a M,
-    size: usize,
-    before: Option<u64>,
-    done: bool,
+    next: NextPage,
 }
 
 impl<M: AsyncChatMemory + ?Sized> AsyncPages<'_, M> {
     /// Returns the next page, or `None` behind the last. An error is the last.
     pub async fn next(&mut self) -> Option<Result<Records>> {
-        if self.done {
-            return None;
-        }
-        self.done = true;
-        match self.memory.read(self.before, self.size).await {
-            Ok(snapshot) => {
-                let oldest = snapshot.covered()?;
-                self.before = Some(oldest);
-                self.done = oldest <= snapshot.start;
-                Some(Ok(snapshot.records))
-            }
-            Err(error) => Some(Err(error)),
-        }
+        let (before, size) = self.next.begin()?;
+        self.next.read(self.memory.read(before, size).await).transpose()
     }
 }

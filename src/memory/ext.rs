@@ -183,7 +183,7 @@ pub trait ChatMemoryExt: ChatMemory {
     /// Pages go by position: what is appended meanwhile neither repeats nor hides a record, and a
     /// row that can't be read only makes its page shorter. A size of 0 counts as 1.
     fn pages(&self, size: usize) -> Pages<'_, Self> {
-        Pages { memory: self, size: size.max(1), before: None, done: false }
+        Pages { memory: self, next: NextPage::of(size) }
     }
 }
 
@@ -201,27 +201,43 @@ pub(super) fn kept(snapshot: &Snapshot) -> u64 {
 #[derive(Debug)]
 pub struct Pages<'a, M: ?Sized> {
     memory: &'a M,
-    size: usize,
-    before: Option<u64>,
-    done: bool,
+    next: NextPage,
 }
 
 impl<M: ChatMemory + ?Sized> Iterator for Pages<'_, M> {
     type Item = Result<Records>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.done {
-            return None;
-        }
-        self.done = true;
-        match self.memory.read(self.before, self.size) {
-            Ok(snapshot) => {
-                let oldest = snapshot.covered()?;
-                self.before = Some(oldest);
-                self.done = oldest <= snapshot.start;
-                Some(Ok(snapshot.records))
-            }
-            Err(error) => Some(Err(error)),
-        }
+        let (before, size) = self.next.begin()?;
+        self.next.read(self.memory.read(before, size)).transpose()
+    }
+}
+
+/// The page that is read next, blocking or not. An error is the last.
+#[derive(Debug)]
+pub(super) struct NextPage {
+    size: usize,
+    before: Option<u64>,
+    done: bool,
+}
+
+impl NextPage {
+    pub(super) fn of(size: usize) -> Self {
+        Self { size: size.max(1), before: None, done: false }
+    }
+
+    /// Returns what to read: so many records before a position. `None` behind the last page.
+    pub(super) fn begin(&mut self) -> Option<(Option<u64>, usize)> {
+        let was_done = std::mem::replace(&mut self.done, true);
+        (!was_done).then_some((self.before, self.size))
+    }
+
+    /// Returns the page that was read, if there is one.
+    pub(super) fn read(&mut self, read: Result<Snapshot>) -> Result<Option<Records>> {
+        let snapshot = read?;
+        let Some(oldest) = snapshot.covered() else { return Ok(None) };
+        self.before = Some(oldest);
+        self.done = oldest <= snapshot.start;
+        Ok(Some(snapshot.records))
     }
 }
