@@ -31,9 +31,6 @@ use ids::CallIds;
 /// The answer between a tool result and the user's next message.
 const NO_ANSWER: &str = "(no answer)";
 
-/// A message that may be kept aside.
-type Sent<'a> = Item<'a, Arc<Message>>;
-
 /// A pass over the messages of a draft, which are put back one by one.
 struct Shaping<'a> {
     provider: Provider,
@@ -44,14 +41,14 @@ struct Shaping<'a> {
     gaps: Gaps,
     draft: &'a mut Draft,
     /// The newest messages of one side, which are joined to one with those that follow.
-    side: Vec<Sent<'a>>,
+    side: Vec<Item<'a>>,
     /// Custom messages that came behind or among them, and that no provider is sent.
-    aside: Vec<Sent<'a>>,
+    aside: Vec<Item<'a>>,
     /// The system message, where the provider has none: the first user message takes it along.
-    head: Option<Sent<'a>>,
+    head: Option<Item<'a>>,
     last: Last,
     /// The answer that was sent last.
-    answer: Option<Sent<'a>>,
+    answer: Option<Item<'a>>,
 }
 
 /// The kind of message that was sent last.
@@ -113,7 +110,7 @@ pub(super) fn shape(
 }
 
 impl<'a> Shaping<'a> {
-    fn take(&mut self, item: Sent<'a>) -> Result<()> {
+    fn take(&mut self, item: Item<'a>) -> Result<()> {
         match item.message() {
             Message::Custom(_) if !self.side.is_empty() => {
                 self.aside.push(item);
@@ -165,7 +162,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Takes a message where user and model take turns.
-    fn turn(&mut self, item: Sent<'a>, now: Last) -> Result<()> {
+    fn turn(&mut self, item: Item<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
                 // What is said beside it speaks for itself.
@@ -242,7 +239,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns the message without blank text, or `None` where nothing is left of it.
-    fn without_blanks(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
+    fn without_blanks(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let (copy, how) = match blank::checked(item.message(), &self.rules) {
             Checked::Fine => return Ok(Some(item)),
             Checked::Nothing if self.strict || is_temporary(&item) => {
@@ -274,7 +271,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without the parts that are another provider's own, or `None` where
     /// nothing is left of it.
-    fn without_foreign(&mut self, item: Sent<'a>) -> Result<Option<Sent<'a>>> {
+    fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else { return Ok(Some(item)) };
         if blank::is_empty(&left) && !is_temporary(&item) {
@@ -288,7 +285,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns the message without the provider's own compaction, unless it opens the history: what
     /// is pinned would else stand for everything before it. `None` where nothing is left of it.
-    fn with_one_compaction(&mut self, item: Sent<'a>) -> Option<Sent<'a>> {
+    fn with_one_compaction(&mut self, item: Item<'a>) -> Option<Item<'a>> {
         if is_temporary(&item) || item.origin().seq() == self.draft.report.compaction {
             return Some(item);
         }
@@ -302,7 +299,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Leaves a message out, and forgets what was done to it until that was seen.
-    fn leave_out(&mut self, item: &Sent<'_>, why: Why) {
+    fn leave_out(&mut self, item: &Item<'_>, why: Why) {
         let Some(seq) = item.origin().seq() else { return };
         let (report, role) = (&mut self.draft.report, item.message().role());
         let is_of_it = |it: &Adapted| it.seq == Some(seq);
@@ -318,13 +315,13 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns a copy of a message that leaves out some of its texts, or the end of one.
-    fn shortened(&mut self, item: &Sent<'_>, copy: Message) -> Sent<'a> {
+    fn shortened(&mut self, item: &Item<'_>, copy: Message) -> Item<'a> {
         self.gaps.change(&self.draft.report.truncated, item, &copy);
         changed(item, copy)
     }
 
     /// Returns the message with arguments that can be read again.
-    fn with_arguments(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+    fn with_arguments(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         if !self.rules.parses_arguments {
             return Ok(item);
         }
@@ -335,14 +332,14 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns the message with call ids that the provider takes.
-    fn with_ids(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+    fn with_ids(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = self.ids.renamed(item.message()) else { return Ok(item) };
         self.adapt(&item, How::CallIds)?;
         Ok(changed(&item, copy))
     }
 
     /// Returns the message with names of tools that the provider takes.
-    fn with_names(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+    fn with_names(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = names::renamed(item.message(), self.rules.tool_names) else {
             return Ok(item);
         };
@@ -351,18 +348,18 @@ impl<'a> Shaping<'a> {
     }
 
     /// Reports a repair, or refuses it where only an error is allowed.
-    fn adapt(&mut self, item: &Sent<'_>, how: How) -> Result<()> {
+    fn adapt(&mut self, item: &Item<'_>, how: How) -> Result<()> {
         self.refuse(item, how)?;
         self.report(item, how);
         Ok(())
     }
 
-    fn report(&mut self, item: &Sent<'_>, how: How) {
+    fn report(&mut self, item: &Item<'_>, how: How) {
         let (seq, role) = (item.origin().seq(), item.message().role());
         self.draft.report.adapted.push(Adapted { seq, role, how });
     }
 
-    fn refuse(&self, item: &Sent<'_>, how: How) -> Result<()> {
+    fn refuse(&self, item: &Item<'_>, how: How) -> Result<()> {
         if !self.strict {
             return Ok(());
         }
@@ -385,7 +382,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Returns whether a message was put where it is, and did not come to stand there.
-    fn is_put(&self, item: &Sent<'_>) -> bool {
+    fn is_put(&self, item: &Item<'_>) -> bool {
         let is_pin = |seq| self.draft.report.pinned_before.contains(&seq);
         is_temporary(item)
             || item.origin() == Origin::Summary
@@ -397,7 +394,7 @@ impl<'a> Shaping<'a> {
         Error::new(ErrorKind::Provider, "compose", text)
     }
 
-    fn describe(&self, item: &Sent<'_>) -> String {
+    fn describe(&self, item: &Item<'_>) -> String {
         let role = item.message().role();
         if let Some(seq) = item.origin().seq() {
             return format!("message {seq} ({role})");
@@ -413,12 +410,12 @@ impl<'a> Shaping<'a> {
     }
 }
 
-fn is_temporary(item: &Sent<'_>) -> bool {
+fn is_temporary(item: &Item<'_>) -> bool {
     item.origin() == Origin::Temporary
 }
 
 /// Returns a changed copy in the place of a message.
-fn changed<'a>(item: &Sent<'_>, copy: Message) -> Sent<'a> {
+fn changed<'a>(item: &Item<'_>, copy: Message) -> Item<'a> {
     let origin = item.origin();
     Item::Own(Arc::new(copy), origin.seq().map_or(origin, Origin::Adapted))
 }

@@ -1,7 +1,6 @@
 //! Blank texts, which some providers refuse.
 
-use super::Sent;
-use crate::composed::{How, Origin};
+use crate::composed::{How, Item, Origin};
 use crate::message::{
     AiMessage, AiPart, Body, Content, Message, Part, TextPart, ToolMessage, UserMessage,
 };
@@ -59,7 +58,7 @@ pub(super) fn is_empty(ai: &AiMessage) -> bool {
 }
 
 /// Returns whether this stands for a message of the user that was blank.
-pub(super) fn is_placeholder(item: &Sent<'_>) -> bool {
+pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
     let message = item.message();
     matches!(item.origin(), Origin::Adapted(_)) && message.is_user() && message.texts().eq([EMPTY])
 }

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use super::{Last, Sent, Shaping, blank, is_temporary, join, split};
+use super::{Last, Shaping, blank, is_temporary, join, split};
 use crate::composed::{Adapted, How, Item, Origin, Pieces};
 use crate::error::Result;
 use crate::message::{Message, Role};
@@ -47,7 +47,7 @@ impl<'a> Shaping<'a> {
 
     /// Returns the first user message behind the text of the system message, where the provider has
     /// no place for that.
-    pub(super) fn with_head(&mut self, item: Sent<'a>) -> Sent<'a> {
+    pub(super) fn with_head(&mut self, item: Item<'a>) -> Item<'a> {
         let Some(system) = self.head.take() else { return item };
         let head = Arc::new(self.as_user(&system));
         let pair = [Item::Own(head, Origin::Added), item];
@@ -62,12 +62,12 @@ impl<'a> Shaping<'a> {
         Item::Own(Arc::new(joined), origin)
     }
 
-    fn as_user(&mut self, system: &Sent<'_>) -> Message {
+    fn as_user(&mut self, system: &Item<'_>) -> Message {
         self.draft.report.system_joined = true;
         Message::user(system.message().text().into_owned())
     }
 
-    pub(super) fn trim(&mut self, item: Sent<'a>) -> Result<Sent<'a>> {
+    pub(super) fn trim(&mut self, item: Item<'a>) -> Result<Item<'a>> {
         let Some(copy) = blank::trimmed(item.message()) else { return Ok(item) };
         self.adapt(&item, How::Trimmed)?;
         Ok(self.shortened(&item, copy))

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Sent;
 use super::join::BETWEEN;
-use crate::composed::{Gap, Truncated};
+use crate::composed::{Gap, Item, Truncated};
 use crate::message::Message;
 
 /// The gaps of cut messages by position, as they are by now; empty until one may have moved.
@@ -13,12 +12,12 @@ pub(super) struct Gaps(BTreeMap<u64, Option<Gap>>);
 
 impl Gaps {
     /// Follows a message that has become this copy.
-    pub(super) fn change(&mut self, cuts: &[Truncated], item: &Sent<'_>, copy: &Message) {
+    pub(super) fn change(&mut self, cuts: &[Truncated], item: &Item<'_>, copy: &Message) {
         self.update(cuts, item, |gap| kept(gap, item.message(), copy));
     }
 
     /// Follows messages that have become one.
-    pub(super) fn join(&mut self, cuts: &[Truncated], items: &[Sent<'_>], joined: &Message) {
+    pub(super) fn join(&mut self, cuts: &[Truncated], items: &[Item<'_>], joined: &Message) {
         if cuts.is_empty() {
             return;
         }
@@ -42,7 +41,7 @@ impl Gaps {
     fn update(
         &mut self,
         cuts: &[Truncated],
-        item: &Sent<'_>,
+        item: &Item<'_>,
         moved: impl FnOnce(Gap) -> Option<Gap>,
     ) {
         let Some(seq) = item.origin().seq().filter(|_| !cuts.is_empty()) else { return };

@@ -1,6 +1,6 @@
 //! Neighbours of one side as one message.
 
-use super::Sent;
+use crate::composed::Item;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
 use crate::provider::{given_by, is_private, mark_as_of_several, origin};
 
@@ -10,7 +10,7 @@ pub(super) const BETWEEN: &str = "\n\n";
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
 /// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
-pub(super) fn joined(items: &[Sent<'_>]) -> Option<Message> {
+pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
         Message::User(first) => {

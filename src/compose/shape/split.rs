@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::Sent;
 use crate::composed::{Origin, Pieces};
 use crate::message::{AiMessage, AiPart, Message};
 use crate::record::Records;
@@ -19,11 +18,11 @@ pub(super) fn one_by_one(
 ) -> (Pieces, usize) {
     let mut out = Pieces::default();
     let mut settled = None;
-    let mut waiting = Waiting::default();
+    let mut unsent = Unsent::default();
     for (i, item) in pieces.items(records).enumerate() {
-        let item: Sent<'_> = item.shared();
+        let item = item.shared();
         if !item.message().is_tool() {
-            waiting.flush(&mut out);
+            unsent.flush(&mut out);
         }
         if i == durable {
             settled = Some(out.len());
@@ -33,30 +32,30 @@ pub(super) fn one_by_one(
                 let origin = item.origin();
                 told(origin.seq());
                 let origin = origin.seq().map_or(origin, Origin::Adapted);
-                waiting = Waiting { answers: alone(ai), origin: Some(origin) };
+                unsent = Unsent { answers: alone(ai), origin: Some(origin) };
             }
             Message::Tool(tool) => {
-                waiting.send(tool.call_id(), &mut out);
+                unsent.send(tool.call_id(), &mut out);
                 out.add(item);
             }
             _ => out.add(item),
         }
     }
-    waiting.flush(&mut out);
+    unsent.flush(&mut out);
     let len = out.len();
     (out, settled.unwrap_or(len))
 }
 
 /// The answers of one call each whose results have not come yet.
 #[derive(Default)]
-struct Waiting {
+struct Unsent {
     answers: VecDeque<(String, AiMessage)>,
     origin: Option<Origin>,
 }
 
-impl Waiting {
+impl Unsent {
     fn send(&mut self, id: &str, out: &mut Pieces) {
-        let at = self.answers.iter().position(|(waiting, _)| waiting == id);
+        let at = self.answers.iter().position(|(of, _)| of == id);
         if let (Some((_, answer)), Some(origin)) =
             (at.and_then(|at| self.answers.remove(at)), self.origin)
         {
