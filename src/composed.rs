@@ -53,7 +53,7 @@ pub(crate) struct Draft {
     /// The records that were read; none until the prompt is done.
     records: Records,
     pub(crate) pieces: Pieces,
-    pub(crate) durable: usize,
+    pub(crate) cacheable: usize,
     pub(crate) report: Report,
     tools: Option<Arc<[Tool]>>,
 }
@@ -208,7 +208,7 @@ impl Prompt {
     /// provider's cache mark belongs at this boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {
-        self.draft.durable
+        self.draft.cacheable
     }
 
     /// Returns the report of what the build did.

@@ -228,6 +228,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.cache
     }
 
+    /// Composes a prompt from what a shell has read when it asked for `n` records.
+    fn compose(&self, snapshot: Snapshot, n: usize) -> Result<Composition> {
+        let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
+        self.compose_with(whole(snapshot, n), temporaries)
+    }
+
     fn compose_with(
         &self,
         snapshot: Snapshot,
@@ -314,8 +320,13 @@ impl MemoryPrompt<dyn ChatMemory> {
             } else {
                 self.memory.read_with(&read)?
             };
-            if let Some((prompt, seen)) = self.composed(&mut read, snapshot)? {
-                return self.recalled(prompt, seen);
+            if self.reads_again(&mut read, &snapshot)? {
+                continue;
+            }
+            let seen = self.for_recall(&snapshot, read.n);
+            match self.compose(snapshot, read.n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, seen),
+                Composition::ReadMore(more) => read.n = more,
             }
         }
     }
@@ -329,6 +340,15 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
         self.replace_memory(share(memory))
     }
+}
+
+/// Returns what a memory answered that was asked for `n` records: one that returns fewer has no
+/// more, even where it does not list what it lost.
+fn whole(mut snapshot: Snapshot, n: usize) -> Snapshot {
+    if snapshot.rows() < n {
+        snapshot.start = snapshot.oldest_row();
+    }
+    snapshot
 }
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]

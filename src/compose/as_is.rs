@@ -35,7 +35,7 @@ impl Composer {
         let first = records.get(start).map_or(snapshot.end, |record| record.seq());
         let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
         draft.pieces.share(start..have);
-        draft.durable = draft.pieces.len();
+        draft.cacheable = draft.pieces.len();
         draft.report.sent = have - start;
         draft.report.older = first.saturating_sub(snapshot.start);
         draft.report.no_user_message = have > start && !users;

@@ -2,7 +2,7 @@
 //!
 //! What becomes of a message depends on it and on what stands before it, never on what follows, so
 //! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
-//! may still grow, and is not durable until something of the other side follows.
+//! may still grow, and is not cacheable until something of the other side follows.
 
 mod arguments;
 mod blank;
@@ -71,7 +71,7 @@ pub(super) fn shape(
 ) -> Result<()> {
     let rules = provider.row();
     let pieces = mem::take(&mut draft.pieces);
-    let durable = draft.durable;
+    let cacheable = draft.cacheable;
     draft.report.provider = Some(provider);
     let mut shaping = Shaping {
         provider,
@@ -92,16 +92,16 @@ pub(super) fn shape(
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
     let mut has_system = false;
     for (i, item) in pieces.items(records).enumerate() {
-        if i <= durable && unsettled.is_none_or(|at| i <= at) {
-            shaping.draft.durable = shaping.draft.pieces.len();
+        if i <= cacheable && unsettled.is_none_or(|at| i <= at) {
+            shaping.draft.cacheable = shaping.draft.pieces.len();
         }
         has_system |= item.borrowed().is_system();
         let item = item.shared();
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
         shaping.take(item)?;
     }
-    if durable >= pieces.len() && unsettled.is_none() {
-        shaping.draft.durable = shaping.draft.pieces.len();
+    if cacheable >= pieces.len() && unsettled.is_none() {
+        shaping.draft.cacheable = shaping.draft.pieces.len();
     }
     shaping.finish(has_system)?;
     shaping.close()?;

@@ -418,7 +418,7 @@ impl Draft {
     /// Completes the report of a prompt that holds all its messages.
     pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
         if self.report.system == SystemSource::Temporary {
-            self.durable = 0;
+            self.cacheable = 0;
         }
         self.report.messages = self.pieces.len();
         self

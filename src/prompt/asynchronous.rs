@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::MemoryPrompt;
 use super::pins::{Change, pinned};
 use super::summary::{current, failed, newest};
+use crate::compose::Composition;
 use crate::composed::Prompt;
 use crate::error::{ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, Read, share_async};
@@ -69,8 +70,13 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
             } else {
                 self.memory.read_with(&read).await?
             };
-            if let Some((prompt, seen)) = self.composed(&mut read, snapshot)? {
-                return self.recalled(prompt, seen).await;
+            if self.reads_again(&mut read, &snapshot)? {
+                continue;
+            }
+            let seen = self.for_recall(&snapshot, read.n);
+            match self.compose(snapshot, read.n)? {
+                Composition::Ready(prompt) => return self.recalled(prompt, seen).await,
+                Composition::ReadMore(more) => read.n = more,
             }
         }
     }

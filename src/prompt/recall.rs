@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::MemoryPrompt;
-use super::reading::whole;
+use super::{MemoryPrompt, whole};
 use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Prompt, Why};
 use crate::error::Result;

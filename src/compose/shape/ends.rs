@@ -103,9 +103,9 @@ impl<'a> Shaping<'a> {
     pub(super) fn split(self, records: &Records) -> Result<()> {
         let pieces = mem::take(&mut self.draft.pieces);
         let mut split = Vec::new();
-        let (pieces, durable) =
-            split::one_by_one(&pieces, records, self.draft.durable, |seq| split.push(seq));
-        (self.draft.pieces, self.draft.durable) = (pieces, durable);
+        let (pieces, cacheable) =
+            split::one_by_one(&pieces, records, self.draft.cacheable, |seq| split.push(seq));
+        (self.draft.pieces, self.draft.cacheable) = (pieces, cacheable);
         if let (true, Some(first)) = (self.strict, split.first()) {
             let text = match first {
                 Some(seq) => format!("message {seq} (assistant) has several calls"),

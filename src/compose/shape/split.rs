@@ -8,12 +8,12 @@ use crate::message::{AiMessage, AiPart, Message};
 use crate::record::Records;
 
 /// Returns the pieces with each call in an answer of its own, directly before its result, and how
-/// many of the first are durable where `durable` of `pieces` are. What is said beside the calls
+/// many of the first are cacheable where `cacheable` of `pieces` are. What is said beside the calls
 /// goes with the first.
 pub(super) fn one_by_one(
     pieces: &Pieces,
     records: &Records,
-    durable: usize,
+    cacheable: usize,
     mut told: impl FnMut(Option<u64>),
 ) -> (Pieces, usize) {
     let mut out = Pieces::default();
@@ -24,7 +24,7 @@ pub(super) fn one_by_one(
         if !item.message().is_tool() {
             unsent.flush(&mut out);
         }
-        if i == durable {
+        if i == cacheable {
             settled = Some(out.len());
         }
         match item.message() {

@@ -22,9 +22,9 @@ impl<'a> Taking<'a> {
             && !self.has_pinned_user
             && !temporaries.iter().any(|message| message.is_user());
         // Some formats write results in the order of the calls: one that is still to come may stand
-        // before those that are there, so none of them is durable yet.
+        // before those that are there, so none of them is cacheable yet.
         let waiting = self.last_group.as_ref().filter(|group| !group.waiting.0.is_empty());
-        self.draft.durable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
+        self.draft.cacheable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
         self.note();
         if temporaries.is_empty() {
             return self.close_calls();
@@ -67,7 +67,7 @@ impl<'a> Taking<'a> {
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
                 Placement::End => end,
             };
-            self.draft.durable = self.draft.durable.min(at);
+            self.draft.cacheable = self.draft.cacheable.min(at);
             self.draft.pieces.insert(at, together);
         }
         Ok(())
