@@ -429,15 +429,28 @@ impl Composer {
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Box<Draft>, NotReady> {
-        let may_be_as_is = self.limit.is_none() && temporaries.messages.is_empty();
-        if may_be_as_is
+        if self.limit.is_none()
+            && temporaries.messages.is_empty()
             && !self.reads_slots()
             && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())
         {
             return Ok(draft); // most prompts: to find out that nothing is pinned would take longer
         }
+        self.draft_beside(snapshot, temporaries, cache)
+    }
+
+    /// Drafts a prompt with what stands beside the window. Apart, so that the frame of the short
+    /// way stays small.
+    #[inline(never)]
+    fn draft_beside(
+        &self,
+        snapshot: &Snapshot,
+        temporaries: Temporaries<'_>,
+        mut cache: Option<&mut ComposerCache>,
+    ) -> Result<Box<Draft>, NotReady> {
         let beside = self.beside(snapshot)?;
-        if may_be_as_is
+        if self.limit.is_none()
+            && temporaries.messages.is_empty()
             && self.reads_slots()
             && beside.is_empty()
             && let Some(draft) = self.as_is(snapshot, cache.as_deref_mut())

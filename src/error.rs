@@ -106,8 +106,8 @@ pub enum ErrorKind {
         /// The HTTP status that the body names, whatever the response itself had: only a transport
         /// knows that, and says it here.
         status: Option<u16>,
-        /// True where the same request may be answered later: the provider is overloaded or failed, a
-        /// limit of the rate is reached, the model wrote a call that could not be read.
+        /// True where the same request may be answered later: the provider is overloaded or failed,
+        /// a limit of the rate is reached, the model wrote a call that could not be read.
         retryable: bool,
     },
     /// An answer that is not whole: one that is still queued or being written, or a stream that
@@ -117,8 +117,8 @@ pub enum ErrorKind {
     /// A model's server could not be reached, or nothing of an answer came: the connection broke,
     /// or the time was up.
     Unanswered {
-        /// True where the server may have had the request: then it may have answered it, and charged
-        /// for it.
+        /// True where the server may have had the request: then it may have answered it, and
+        /// charged for it.
         sent: bool,
     },
     /// A slot is not what the caller expected: of another version, there or not there. Nothing was
