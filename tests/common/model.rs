@@ -1000,14 +1000,18 @@ impl Model<'_> {
         }
         let tokens = settings.tokens.map(|_| self.total(&parts.sent));
         let left_out = told.left_out.iter().map(|(i, why)| (self.seq(*i), *why));
-        let left_out = left_out.chain(blank.into_iter().map(|seq| (seq, Reason::Blank))).collect();
+        let left_out: BTreeMap<_, _> =
+            left_out.chain(blank.into_iter().map(|seq| (seq, Reason::Blank))).collect();
+        // Of what is left out nothing else is told.
+        let question = choice.front.iter().map(|i| self.seq(*i));
+        let question = question.filter(|seq| !left_out.contains_key(seq)).collect();
         Outcome::Prompt(Box::new(Expected {
             opening_system: None,
             left_out,
             older,
             moved: moved.iter().map(|(i, call)| (self.seq(*i), self.seq(*call))).collect(),
             may_be_moved: may_be_moved.iter().map(|i| self.seq(*i)).collect(),
-            question: choice.front.iter().map(|i| self.seq(*i)).collect(),
+            question,
             note: note.iter().map(|i| self.seq(*i)).collect(),
             search_ended: self.search_ended(&told),
             repaired: parts.repaired,
