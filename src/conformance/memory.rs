@@ -622,7 +622,8 @@ pub fn hostile_ids_are_conversations_of_their_own<F: Fixture>(fixture: &F) {
 pub fn debug_output_holds_no_text<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     memory.add_all([Message::system("my secret"), Message::user("my secret")]).unwrap();
-    assert!(!format!("{memory:?} {memory:#?}").contains("secret"));
+    let shown = format!("{memory:?} {memory:#?}");
+    assert!(!shown.contains("secret"), "its Debug output shows what was said: write it by hand");
     let error = memory.append(&mut vec![Message::user("my secret")], Some(9)).unwrap_err();
     assert!(!format!("{error} {error:?}").contains("secret"));
 }

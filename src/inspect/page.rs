@@ -49,7 +49,8 @@ impl Page {
              <meta name=\"viewport\" content=\"width=device-width\">\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
              style-src 'unsafe-inline'\">\
-             <title>What the model is sent</title>\n<style>{STYLE}</style></head>\n<body><main>\n"
+             <title>What the model is sent</title>\n<style>{STYLE}</style></head>\n<body><main>\n\
+             <h1>What the model is sent</h1>\n"
         );
         let mut page = Self { html, prompts: prompts.clone().count() };
         let before = [None].into_iter().chain(prompts.clone().map(|it| Some(it.0)));
@@ -88,17 +89,18 @@ impl Page {
         for (i, it) in compared.iter().enumerate() {
             let new = it.all - it.cached;
             let n = i + 1;
-            let broken = it.broken_by.map(|by| format!(", broken by {by}")).unwrap_or_default();
+            let broken = it.broken_by.map(|by| format!("; broken: {by}")).unwrap_or_default();
             let class = if it.broken_by.is_some() { " class=\"broken\"" } else { "" };
             self.add(format_args!(
                 "<li{class}><a href=\"#p{n}\"><span class=\"bar\" aria-hidden=\"true\">\
                  <span class=\"cached\" style=\"flex:{}\"></span>\
                  <span class=\"new\" style=\"flex:{new}\"></span>\
                  <span style=\"flex:{}\"></span></span>\
-                 prompt {n}: {} cached, {new} new{}</a></li>\n",
+                 prompt {n}: {} tokens cached, {} new{}</a></li>\n",
                 it.cached,
                 most - it.all,
-                it.cached,
+                Grouped(it.cached),
+                Grouped(new),
                 escaped(&broken),
             ));
         }
@@ -123,7 +125,8 @@ impl Page {
         self.html.push_str("</h2></summary>\n");
         self.bar(&rows, report.tokens.as_ref());
         if let Some(usage) = usage.filter(|usage| **usage != Usage::default()) {
-            let told = |name: &str, count: Option<u64>| count.map(|it| format!("{name} {it}"));
+            let told =
+                |name: &str, count: Option<u64>| count.map(|it| format!("{name} {}", Grouped(it)));
             let told = [
                 told("input", usage.input),
                 told("cached", usage.cached),
@@ -136,7 +139,7 @@ impl Page {
         }
         if let Some(by) = compared.broken_by {
             self.add(format_args!(
-                "<p class=\"note\">The prefix of the prompt before broke behind message {}: {}.</p>\n",
+                "<p class=\"broken\">The prefix of the prompt before broke behind message {}: {}.</p>\n",
                 compared.same,
                 escaped(&by.to_string())
             ));
@@ -189,7 +192,7 @@ impl Page {
         }
         self.html.push_str("</div>\n<ul class=\"legend\" aria-label=\"tokens by origin\">");
         for (name, tokens) in &parts {
-            self.add(format_args!("<li class=\"{name}\">{name} {tokens}</li>"));
+            self.add(format_args!("<li class=\"{name}\">{name} {}</li>", Grouped(tokens)));
         }
         self.html.push_str("</ul>\n");
     }
@@ -200,10 +203,11 @@ impl Page {
         let held = if cached { " held" } else { "" };
         self.add(format_args!(
             "<li id=\"p{n}m{index}\" class=\"{}{held}\"><p class=\"head\"><b>{}</b> <span>{}</span> \
-             <span>{tokens} tokens</span></p>\n",
+             <span>{} tokens</span></p>\n",
             kind.name(),
             message.role(),
             told(*origin),
+            Grouped(tokens),
         ));
         for note in notes {
             self.html.push_str("<p class=\"note\">");
@@ -259,14 +263,13 @@ impl Page {
     }
 
     fn part(&mut self, part: &Part, texts: &mut Texts<'_>) {
-        match (part.as_text(), part.as_media()) {
-            (Some(text), _) => self.body(text, texts.gaps()),
-            (None, Some(media)) => {
+        match part.as_text() {
+            Some(text) => self.body(text, texts.gaps()),
+            None => {
                 self.html.push_str("<p class=\"kind\">");
-                self.text(&described(media));
+                self.text(&described(part));
                 self.html.push_str("</p>\n");
             }
-            (None, None) => self.html.push_str("<p class=\"kind\">a part of another kind</p>\n"),
         }
     }
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::composed::{Gap, Origin, Prompt, Report};
-use crate::message::{Media, Message, Source};
+use crate::message::{Message, Part, Source};
+use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 
 /// A line of the page.
@@ -114,26 +115,48 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
 /// Adds the gaps, and what was done to records that were joined with others, to the messages that
 /// they became.
 fn mark(rows: &mut [Row<'_>], report: &Report, notes: BTreeMap<u64, Vec<String>>) {
-    let mut lines: BTreeMap<u64, &mut Line<'_>> = BTreeMap::new();
+    let mut lines = Lines::default();
     for row in rows {
         if let Row::Message(line) = row
             && let Some(seq) = line.origin.seq()
         {
+            let lines = if matches!(line.origin, Origin::Joined(_)) {
+                &mut lines.joined
+            } else {
+                &mut lines.alone
+            };
             // Where an answer was split, the first has its texts.
             lines.entry(seq).or_insert(line);
         }
     }
     for cut in &report.truncated {
-        if let (Some(gap), Some((_, line))) = (cut.gap, lines.range_mut(..=cut.seq).next_back()) {
+        if let (Some(gap), Some(line)) = (cut.gap, lines.with(cut.seq)) {
             line.gaps.push(gap);
+            line.gaps.sort_by_key(|gap| (gap.text, gap.at));
         }
     }
     for (seq, notes) in notes {
-        if let Some((_, line)) = lines.range_mut(..=seq).next_back() {
+        if let Some(line) = lines.with(seq) {
             line.notes.extend(notes.into_iter().map(|note| format!("{seq}: {note}")));
         }
     }
-    lines.into_values().for_each(|line| line.gaps.sort_by_key(|gap| (gap.text, gap.at)));
+}
+
+/// The messages by the position of their record, or of the first of those that were joined.
+#[derive(Default)]
+struct Lines<'a, 'b> {
+    alone: BTreeMap<u64, &'b mut Line<'a>>,
+    joined: BTreeMap<u64, &'b mut Line<'a>>,
+}
+
+impl<'a> Lines<'a, '_> {
+    /// Returns the message that the record at a position is, or is a part of.
+    fn with(&mut self, seq: u64) -> Option<&mut Line<'a>> {
+        match self.alone.get_mut(&seq) {
+            Some(line) => Some(line),
+            None => self.joined.range_mut(..=seq).next_back().map(|(_, line)| &mut **line),
+        }
+    }
 }
 
 /// Returns what was done to each record that is sent, by position.
@@ -150,7 +173,7 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
         note(moved.seq, format!("came late, and is sent behind its call in {}", moved.call));
     }
     for cut in &report.truncated {
-        note(cut.seq, format!("cut from {} to {} bytes", cut.from, cut.to));
+        note(cut.seq, format!("cut from {} to {} bytes", Grouped(cut.from), Grouped(cut.to)));
     }
     for repaired in &report.repaired {
         if let Some(seq) = repaired.seq {
@@ -173,10 +196,10 @@ fn gaps(report: &Report) -> BTreeMap<u64, Vec<String>> {
     let mut gaps: BTreeMap<u64, Vec<String>> = BTreeMap::new();
     let mut gap = |seq: u64, text: String| gaps.entry(seq).or_default().push(text);
     if report.older > 0 {
-        gap(0, format!("{} before the window", report.older));
+        gap(0, format!("{} before the window", Grouped(report.older)));
     }
     if report.over_budget > 0 {
-        gap(0, format!("{} over the token budget", report.over_budget));
+        gap(0, format!("{} over the token budget", Grouped(report.over_budget)));
     }
     if report.private > 0 {
         gap(0, format!("{} of the application, which nobody is sent", report.private));
@@ -209,12 +232,19 @@ pub(super) fn told(origin: Origin) -> String {
     }
 }
 
-/// Says what a piece of media is.
-pub(super) fn described(media: &Media) -> String {
-    let kind = media.media_type.as_deref().unwrap_or("media");
+/// Says what a part is that is no text.
+pub(super) fn described(part: &Part) -> String {
+    let (kind, media) = match part {
+        Part::Image(media) => ("picture", media),
+        Part::Audio(media) => ("recording", media),
+        Part::Video(media) => ("film", media),
+        Part::File(media) => ("document", media),
+        Part::Text(_) | Part::Other(_) => return "a part of another kind".to_owned(),
+    };
+    let of = media.media_type.as_ref().map(|it| format!(" of type {it}")).unwrap_or_default();
     match &media.source {
-        Source::Base64(data) => format!("{kind}, {} bytes", data.len() / 4 * 3),
-        Source::Url(_) => format!("{kind}, by its address"),
-        Source::FileId(_) => format!("{kind}, by its id"),
+        Source::Base64(data) => format!("a {kind}{of}, {} bytes", Grouped(data.len() / 4 * 3)),
+        Source::Url(_) => format!("a {kind}{of}, by its address"),
+        Source::FileId(_) => format!("a {kind}{of}, by its id"),
     }
 }

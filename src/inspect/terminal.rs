@@ -183,10 +183,9 @@ fn style(kind: Kind) -> &'static str {
 /// Returns what a message says and calls, a line each.
 fn pieces(message: &Message) -> Vec<String> {
     let said = |text: &str| Shown(text).to_string();
-    let part = |part: &Part| match (part.as_text(), part.as_media()) {
-        (Some(text), _) => said(text),
-        (None, Some(media)) => said(&format!("({})", described(media))),
-        (None, None) => "(a part of another kind)".to_owned(),
+    let part = |part: &Part| match part.as_text() {
+        Some(text) => said(text),
+        None => said(&format!("({})", described(part))),
     };
     let parts = match message {
         Message::User(user) => user.content().parts(),
