@@ -9,7 +9,8 @@
 //!
 //! A log is a JSON file, a file of JSON lines, or a folder of both: a list of messages as OpenAI,
 //! Anthropic, Gemini or LangChain4j write them, an object that holds one (`messages`, `contents`,
-//! `input`, `traj`), or a list of such. The system text of a request is read, its tools are not.
+//! `input`, `traj`), or a list of such. The system text of a request is read, and its tools, which
+//! are sent with each call and count in budgets.
 //! Without a log it reads a small one that was made for this.
 //! `--chain 256` puts conversations together until they have so many messages. `--html out.html`
 //! writes the table as a page too: one file that fetches nothing.
@@ -25,11 +26,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
+use memory_prompt::record::Snapshot;
 use memory_prompt::report::Origin;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::window::Prices;
 use memory_prompt::{
-    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Window, wire,
+    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, Window, wire,
 };
 use serde_json::Value;
 
@@ -44,7 +46,7 @@ fn main() -> Result<()> {
         logs.read(path)?;
     }
     let conversations = chain(logs.conversations, options.chain);
-    let calls: usize = conversations.iter().map(|it| answers(it).count()).sum();
+    let calls: usize = conversations.iter().map(|it| answers(&it.messages).count()).sum();
     let read = format!("{} conversations, {calls} model calls", conversations.len());
     println!("{read}");
     for (reason, (times, first)) in &logs.failed {
@@ -54,8 +56,9 @@ fn main() -> Result<()> {
         return Err("no log has an answer of a model".into());
     }
 
-    if logs.with_tools > 0 {
-        println!("{} of the logs define tools, which are not counted", logs.with_tools);
+    let with_tools = conversations.iter().filter(|it| !it.tools.is_empty()).count();
+    if with_tools > 0 {
+        println!("{with_tools} of them with definitions of tools, which are counted in each call");
     }
 
     let settings = settings(options.prices)?;
@@ -118,11 +121,15 @@ impl Options {
 // ----
 // logs ----------------------------------------------------------------------------------------
 
+/// What was said, and the tools that the requests of it define.
+struct Conversation {
+    messages: Vec<Message>,
+    tools: Vec<Tool>,
+}
+
 #[derive(Default)]
 struct Logs {
-    /// The number of logs that are requests with definitions of tools.
-    with_tools: usize,
-    conversations: Vec<Vec<Message>>,
+    conversations: Vec<Conversation>,
     /// How often a conversation could not be read, by the reason, and where it was so first.
     failed: BTreeMap<String, (usize, String)>,
 }
@@ -185,8 +192,8 @@ impl Logs {
         match decode(value, list) {
             Ok(messages) => {
                 let tools = value.get("tools").and_then(Value::as_array);
-                self.with_tools += usize::from(tools.is_some_and(|tools| !tools.is_empty()));
-                self.conversations.push(messages);
+                let tools = tools.into_iter().flatten().flat_map(defined).collect();
+                self.conversations.push(Conversation { messages, tools });
             }
             Err(error) => self.fail(&error.to_string(), place),
         }
@@ -212,7 +219,7 @@ fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>
         wire::langchain4j::history
     } else if blocks().filter_map(|block| block["type"].as_str()).any(of_anthropic) {
         wire::anthropic::history
-    } else if kinds().next().is_some() {
+    } else if kinds().next().is_some() || request["input"].is_array() {
         wire::responses::history
     } else {
         wire::openai::history
@@ -222,13 +229,38 @@ fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>
     read(&read_from.to_string())
 }
 
-/// Puts conversations together until each has so many messages.
-fn chain(conversations: Vec<Vec<Message>>, messages: usize) -> Vec<Vec<Message>> {
-    let mut chained: Vec<Vec<Message>> = Vec::new();
+/// Reads the tools of an entry: one of OpenAI's or Anthropic's, or a list of Gemini's.
+fn defined(entry: &Value) -> Vec<Tool> {
+    let mut declared = ["functionDeclarations", "function_declarations"].iter();
+    let declared = declared.find_map(|key| entry.get(key)?.as_array());
+    let alone = std::slice::from_ref(entry.get("function").unwrap_or(entry));
+    declared.map_or(alone, Vec::as_slice).iter().filter_map(tool).collect()
+}
+
+/// Reads a definition; one of another type is of a tool that the provider runs.
+fn tool(definition: &Value) -> Option<Tool> {
+    let kind = definition.get("type").and_then(Value::as_str);
+    if kind.is_some_and(|kind| !["function", "custom"].contains(&kind)) {
+        return None;
+    }
+    let description = definition["description"].as_str().unwrap_or_default();
+    let tool = Tool::new(definition["name"].as_str()?, description);
+    let schemas = ["parameters", "input_schema", "parametersJsonSchema"];
+    let schema = schemas.iter().find_map(|key| definition.get(key).filter(|it| it.is_object()));
+    Some(match schema {
+        Some(schema) => tool.parameters(schema.clone()),
+        None => tool,
+    })
+}
+
+/// Puts conversations together until each has so many messages; the tools are those of the first.
+fn chain(conversations: Vec<Conversation>, messages: usize) -> Vec<Conversation> {
+    let mut chained: Vec<Conversation> = Vec::new();
     for conversation in conversations {
         match chained.last_mut() {
-            Some(last) if last.len() < messages => {
-                last.extend(conversation.into_iter().filter(|it| !it.is_system()));
+            Some(last) if last.messages.len() < messages => {
+                let said = conversation.messages.into_iter().filter(|it| !it.is_system());
+                last.messages.extend(said);
             }
             _ => chained.push(conversation),
         }
@@ -325,10 +357,17 @@ struct Run {
 type Sent = (u64, usize);
 
 impl Run {
-    fn replay(&mut self, setting: &Setting, messages: &[Message], prices: Prices) -> Result<()> {
+    fn replay(
+        &mut self,
+        setting: &Setting,
+        conversation: &Conversation,
+        prices: Prices,
+    ) -> Result<()> {
+        let Conversation { messages, tools } = conversation;
+        let tools_sent = sent_tools(tools)?;
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
         if let How::Composed(composer) = &setting.how {
-            prompt.configure(|_| (**composer).clone());
+            prompt.configure(|_| (**composer).clone().tools(tools.iter().cloned()));
         }
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);
@@ -351,6 +390,8 @@ impl Run {
                     }
                 }
             };
+            // Providers put the tools first.
+            let sent: Vec<Sent> = tools_sent.into_iter().chain(sent).collect();
             let same = before.iter().zip(&sent).take_while(|(one, other)| one == other);
             let cached: usize = same.map(|(_, it)| it.1).sum();
             let tokens: usize = sent.iter().map(|it| it.1).sum();
@@ -380,6 +421,17 @@ fn has_orphan<'a>(messages: impl IntoIterator<Item = &'a Message>) -> bool {
         called.extend(message.tool_calls().map(|call| call.id.as_str()));
         message.as_tool().is_some_and(|tool| !called.contains(tool.call_id()))
     })
+}
+
+/// Returns the tools as what stands in front of each prompt, where there are any.
+fn sent_tools(tools: &[Tool]) -> Result<Option<Sent>> {
+    if tools.is_empty() {
+        return Ok(None);
+    }
+    let composer = Composer::new().max_tokens(usize::MAX, Estimate).tools(tools.iter().cloned());
+    let question = Snapshot::from_messages([Message::user("?")]);
+    let tokens = composer.compose_all(&question, &[])?.report().tokens;
+    Ok(Some((0, tokens.map_or(0, |tokens| tokens.tools))))
 }
 
 /// What was hashed and counted before, by position.

@@ -251,8 +251,6 @@ pub use store::{AsyncChatMemoryStore, AsyncChatMemoryStoreExt};
 #[doc(inline)]
 pub use store::{ChatMemoryStore, ChatMemoryStoreExt, InMemoryStore};
 #[doc(inline)]
-pub use token::Estimate;
-#[doc(inline)]
 pub use tool::Tool;
 #[cfg(feature = "ureq")]
 #[doc(inline)]

@@ -80,8 +80,8 @@ use read::Picked;
 ///   expectations no longer hold.
 /// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
 ///   names it, and after a delete and a new beginning it is another one.
-/// - **Debug output** and errors name the conversation and say nothing of what was said: they end in
-///   logs. So `Debug` is written by hand where a field holds messages.
+/// - **Debug output** and errors name the conversation and say nothing of what was said: they end
+///   in logs. So `Debug` is written by hand where a field holds messages.
 /// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
 ///
 /// # What composing makes of records
