@@ -263,14 +263,12 @@ impl Page {
     }
 
     fn part(&mut self, part: &Part, texts: &mut Texts<'_>) {
-        match part.as_text() {
-            Some(text) => self.body(text, texts.gaps()),
-            None => {
-                self.html.push_str("<p class=\"kind\">");
-                self.text(&described(part));
-                self.html.push_str("</p>\n");
-            }
+        if let Some(text) = part.as_text() {
+            return self.body(text, texts.gaps());
         }
+        self.html.push_str("<p class=\"kind\">");
+        self.text(&described(part));
+        self.html.push_str("</p>\n");
     }
 
     /// Adds the text of somebody else, with a mark in each place where some of it was left out.
