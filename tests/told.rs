@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use serde_json::json;
 use setups::*;
 
-fn compose(composer: Composer, said: &[Message]) -> Prompt {
+fn compose(composer: &Composer, said: &[Message]) -> Prompt {
     composer.compose_all(&Snapshot::from_messages(said.to_vec()), &[]).unwrap()
 }
 
@@ -55,7 +55,7 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
     let searches = wire::answer(Provider::Anthropic, searches.to_string()).unwrap();
     let said = [Message::user("Who won?"), searches.message.into(), Message::user("Well?")];
-    let prompt = compose(Composer::new().for_provider(Provider::OpenAiResponses), &said);
+    let prompt = compose(&Composer::new().for_provider(Provider::OpenAiResponses), &said);
     let told: Vec<_> = prompt.report().left_out.iter().map(|it| (it.seq, it.why)).collect();
     assert_eq!(told, [(1, Why::Foreign)]);
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
@@ -72,7 +72,7 @@ fn the_answer_before_a_blank_message_is_told_of_the_one_that_stays() {
         Message::user(""),
         Message::user("And tomorrow?"),
     ];
-    let prompt = compose(Composer::new().for_provider(Provider::Mistral), &said);
+    let prompt = compose(&Composer::new().for_provider(Provider::Mistral), &said);
     let answered = prompt.report().adapted.iter().find(|it| it.how == How::Answered).unwrap();
     assert_eq!(answered.seq, Some(4));
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
@@ -84,7 +84,7 @@ fn the_answer_before_a_blank_message_is_told_of_the_one_that_stays() {
 fn a_gap_points_into_the_text_that_is_sent() {
     let said = [Message::user("Hello, world"), Message::user("Good-bye, world")];
     let cut = Truncate::chars(9).unwrap().keep(Keep::Ends).marker(" … ");
-    let prompt = compose(Composer::new().truncate(cut).for_provider(Provider::Mistral), &said);
+    let prompt = compose(&Composer::new().truncate(cut).for_provider(Provider::Mistral), &said);
     let text = prompt[0].text();
     assert_eq!(text, "Hel … rld\n\nGoo … rld");
     let gaps: Vec<_> = prompt.report().truncated.iter().map(|cut| cut.gap.unwrap()).collect();
