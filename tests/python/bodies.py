@@ -2,7 +2,7 @@
 for Mistral against the validators and normalisers of mistral-common, too.
 
 Reads JSON lines, `{"provider": .., "body": ..}`, from standard input. Prints how many of each provider it
-checked and fails at the first that is refused. Nothing is sent anywhere, no key is needed, and unknown keys
+checked and fails at the first that is refused; with `--all` it prints each that is, as JSON, and goes on. Nothing is sent anywhere, no key is needed, and unknown keys
 are refused.
 """
 
@@ -186,7 +186,11 @@ def main():
         try:
             check(document)
         except REFUSED as error:
-            sys.exit(f"{error!r}\n{json.dumps(document)}")
+            if "--all" not in sys.argv:
+                sys.exit(f"{error!r}\n{json.dumps(document)}")
+            names = {key: document.get(key) for key in ("provider", "name")}
+            print(json.dumps({**names, "error": str(error)[:600]}))
+            continue
         counts[document["provider"]] += 1
     for provider, count in counts.items():
         print(f"{provider} {count}")
