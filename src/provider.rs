@@ -19,6 +19,7 @@ mod row;
 #[cfg(feature = "ureq")]
 mod server;
 mod table;
+mod tools;
 
 use std::fmt;
 
@@ -35,6 +36,7 @@ pub use private::PrivateFields;
 pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames};
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
+pub(crate) use tools::nine;
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
 /// status 400.

@@ -114,6 +114,11 @@ impl Tool {
         self
     }
 
+    /// Returns the same tool under another name.
+    pub(crate) fn renamed(&self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self.clone() }
+    }
+
     /// Returns the name by which the model calls it.
     pub fn name(&self) -> &str {
         &self.name

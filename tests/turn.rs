@@ -1000,3 +1000,24 @@ fn a_turn_that_is_forgotten_leaves_no_slot() {
         assert_eq!(memory.next_position().unwrap(), 0);
     }
 }
+
+/// A model that repeated the name under which its provider had been sent a tool was told that there
+/// is no such tool.
+#[test]
+fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
+    let (memory, prompt) = shared();
+    let prompt = prompt.for_provider(Provider::OpenAi);
+    let mut turn = prompt.turn(Message::user("q")).tools([Tool::new("book.now", "Books.")]);
+    ask(&mut turn, &prompt);
+    let sent = Provider::OpenAi.row().tool_names.sent("book.now");
+    assert!(sent.starts_with("book_now_"));
+    turn.answer(calls([("c1", &*sent)])).unwrap();
+    let called = call(&mut turn, &prompt);
+    assert_eq!(called[0].name(), "book.now");
+    turn.result("c1", ok("booked")).unwrap();
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai("Booked.")).unwrap();
+    done(&mut turn, &prompt);
+    let stored = memory.messages().unwrap();
+    assert_eq!(stored[1].tool_calls().next().unwrap().name, "book.now");
+}

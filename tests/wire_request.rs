@@ -489,7 +489,9 @@ fn all_losses_are_told_with_their_places() {
     assert_eq!(told(Provider::Mistral), [films[0], films[1], name, thought]);
 }
 
-/// Two tools of one name, and names that the provider answers 400 to, were written as they are.
+/// Two tools of one name were written as they are, and names that the provider answers 400 to; and
+/// where the history had such names, a model that repeated what it was sent was told that there is
+/// no such tool.
 #[test]
 fn tools_that_a_provider_refuses_are_refused() {
     let error = |provider, tools: &[Tool]| {
@@ -498,11 +500,23 @@ fn tools_that_a_provider_refuses_are_refused() {
         request.check().err().map(|error| error.to_string())
     };
     let (dotted, plain) = (Tool::new("mail.send", "Sends."), Tool::new("look", "Looks."));
-    assert_eq!(
-        error(Provider::OpenAi, &[plain.clone(), dotted.clone()]).unwrap(),
-        "write openai request: tools[1]: the provider refuses its name"
-    );
-    assert_eq!(error(Provider::Gemini, &[plain.clone(), dotted]), None);
+    let nameless = [plain.clone(), Tool::new("", "Does nothing.")];
+    let nameless = error(Provider::OpenAi, &nameless).unwrap();
+    assert_eq!(nameless, "write openai request: tools[1]: has no name");
+    for provider in PROVIDERS {
+        let prompt = greeting(provider);
+        let tools = [plain.clone(), dotted.clone()];
+        let mut request = Request::new(&prompt).max_tokens(9).tools(&tools);
+        if provider != Provider::Ollama {
+            request = request.choice(Choice::Tool("mail.send".to_owned()));
+        }
+        let sent = provider.row().tool_names.sent("mail.send");
+        let body = serde_json::to_string(&request).unwrap();
+        let times = if provider == Provider::Ollama { 1 } else { 2 };
+        assert_eq!(body.matches(&format!("\"{sent}\"")).count(), times, "{provider}: {body}");
+        assert_eq!(request.tool(&sent), Some(&dotted), "{provider}");
+        assert_eq!(request.tool("mail_send"), None);
+    }
     for provider in PROVIDERS {
         let twice = error(provider, &[plain.clone(), plain.clone()]).unwrap();
         assert!(twice.ends_with("tools[1]: has the name of tools[0]"), "{twice}");

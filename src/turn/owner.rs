@@ -9,6 +9,7 @@ use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
+use crate::provider::ToolNames;
 use crate::wire::Stop;
 
 impl Turn {
@@ -47,6 +48,14 @@ impl Turn {
         if let Some(text) = self.excess_with(&answer) {
             return Err(Error::invalid("answer", text));
         }
+        // Under a name that a provider was sent in place of the tool's own.
+        let is_known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name() == call.name);
+        let meant = |call: &ToolCall| {
+            let mut tools = self.tools.iter().filter(|_| !is_known(call));
+            let tool = tools.find(|tool| ToolNames::mean(&call.name, tool.name()))?;
+            Some(ToolCall { name: tool.name().to_owned(), ..call.clone() })
+        };
+        answer = answer.with_calls(meant).unwrap_or(answer);
         let asked = answer.tool_calls().enumerate();
         let asked = asked.filter(|(_, call)| self.document.needs_approval(&call.name));
         self.document.unapproved = asked.map(|(i, _)| i).collect();

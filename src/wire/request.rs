@@ -91,7 +91,7 @@ use body::{Body, Failed};
 ///
 /// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
 /// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there;
-/// two tools of one name, or one whose name is [not allowed](crate::provider::Row::tool_names); a
+/// two tools of one name, or one without a name; a
 /// schema that is no object, or that a strict mode can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
 /// [`check`](Self::check) tells beforehand.
@@ -413,13 +413,54 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Refuses tools that the provider would: two of one name, or one of a name that it doesn't
-    /// take.
+    /// Returns the tool that a model means by this name in an answer to this request: its own, or
+    /// the one under which this provider or another is [sent](ToolNames::sent) it, as a model may
+    /// repeat from the history.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider, Tool};
+    ///
+    /// let history = Snapshot::from_messages([Message::user("The weather?")]);
+    /// let prompt = Composer::new().for_provider(Provider::OpenAi).compose_all(&history, &[])?;
+    /// let tools = [Tool::new("weather.v2", "The weather of a city.")]; // Gemini takes the dot
+    /// let request = Request::new(&prompt).model("m").tools(&tools);
+    ///
+    /// let body = serde_json::to_value(&request)?;
+    /// let sent = body["tools"][0]["function"]["name"].as_str().unwrap_or_default();
+    /// assert!(sent.starts_with("weather_v2_"));
+    /// assert_eq!(request.tool(sent).map(Tool::name), Some("weather.v2"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        let own = self.tools.iter().find(|tool| tool.name() == name);
+        own.or_else(|| self.tools.iter().find(|tool| ToolNames::mean(name, tool.name())))
+    }
+
+    /// Returns the same request with names of tools that the provider takes; `None` where it takes
+    /// those that they have.
+    fn renamed(&self) -> Option<Self> {
+        let rule = self.provider()?.row().tool_names;
+        let is_taken = |tool: &Tool| tool.name().is_empty() || rule.allow(tool.name());
+        if self.tools.iter().all(is_taken) {
+            return None;
+        }
+        let mut copy = self.clone();
+        for tool in copy.tools.to_mut().iter_mut().filter(|tool| !is_taken(tool)) {
+            *tool = tool.renamed(&rule.sent(tool.name()));
+        }
+        if let Some(Choice::Tool(name)) = &mut copy.choice {
+            *name = rule.sent(name).into_owned();
+        }
+        Some(copy)
+    }
+
+    /// Refuses tools that the provider would: two of one name, or one without.
     fn check_tools(&self) -> Result<(), Failed> {
-        let rule = self.provider().map_or(ToolNames::Any, |provider| provider.row().tool_names);
         for (i, tool) in self.tools.iter().enumerate() {
-            if !rule.allow(tool.name()) {
-                return Err(Failed::new(format!("tools[{i}]: the provider refuses its name")));
+            if tool.name().is_empty() {
+                return Err(Failed::new(format!("tools[{i}]: has no name")));
             }
             if let Some(first) = self.tools[..i].iter().position(|it| it.name() == tool.name()) {
                 return Err(Failed::new(format!("tools[{i}]: has the name of tools[{first}]")));
@@ -436,6 +477,9 @@ impl<'a> Request<'a> {
 impl Serialize for Request<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.check_tools().map_err(S::Error::custom)?;
+        if let Some(renamed) = self.renamed() {
+            return renamed.serialize(serializer);
+        }
         let body = Body::new(serializer.serialize_map(None)?, &self.extra);
         match self.format() {
             Format::OpenAi => chat::write(self, body),

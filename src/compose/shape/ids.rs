@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use crate::message::{Message, ToolCall};
-use crate::provider::Ids;
+use crate::provider::{Ids, nine};
 
 /// The ids that were given so far.
 pub(super) struct CallIds {
@@ -92,20 +92,4 @@ fn is_nine(id: &str) -> bool {
 fn short(id: &str, most: usize, tries: u64) -> String {
     let head: String = id.chars().take(most.saturating_sub(10)).collect();
     format!("{head}_{}", nine(id, tries))
-}
-
-/// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
-pub(super) fn nine(id: &str, tries: u64) -> String {
-    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    // FNV-1a.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in id.bytes().chain(tries.to_le_bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    let mut name = String::with_capacity(9);
-    for _ in 0..9 {
-        name.push(char::from(LETTERS[(hash % 62) as usize]));
-        hash /= 62;
-    }
-    name
 }
