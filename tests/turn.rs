@@ -1006,7 +1006,7 @@ fn a_turn_that_is_forgotten_leaves_no_slot() {
 #[test]
 fn a_tool_is_found_by_the_name_under_which_it_was_sent() {
     let (memory, prompt) = shared();
-    let prompt = prompt.for_provider(Provider::OpenAi);
+    let mut prompt = prompt.for_provider(Provider::OpenAi);
     let mut turn = prompt.turn(Message::user("q")).tools([Tool::new("book.now", "Books.")]);
     ask(&mut turn, &prompt);
     let sent = Provider::OpenAi.row().tool_names.sent("book.now");

@@ -108,11 +108,15 @@ fn written(provider: Provider, message: &Message) -> (Value, Vec<Loss>, bool) {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
+fn config() -> ProptestConfig {
+    ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() }
+}
 
-    /// Reasoning of Mistral's, and thoughts that are encrypted, were left out and not told; one that
-    /// stood behind audio with a transcript was told and written.
+proptest! {
+    #![proptest_config(config())]
+
+    /// Reasoning of Mistral's, and thoughts that are encrypted, were left out and not told; one
+    /// that stood behind audio with a transcript was told and written.
     #[test]
     fn a_part_of_an_answer_is_on_the_wire_or_told(
         (answer, words) in answers(),
@@ -123,13 +127,14 @@ proptest! {
         let json = json.to_string();
         for (i, word) in words.iter().enumerate() {
             let told = losses.iter().filter(|loss| loss.part == Some(i)).count();
-            prop_assert_eq!(told, usize::from(!json.contains(word)), "{} {:?}\n{}", i, losses, json);
+            let is_lost = usize::from(!json.contains(word));
+            prop_assert_eq!(told, is_lost, "{} {:?}\n{}", i, losses, json);
         }
     }
 }
 
-/// An answer that was spoken, and of which there is no more than OpenAI's id, went to Mistral as one
-/// that says nothing, and nobody told. To Gemini it went as the address of a file.
+/// An answer that was spoken, and of which there is no more than OpenAI's id, went to Mistral as
+/// one that says nothing, and nobody told. To Gemini it went as the address of a file.
 #[test]
 fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
     let mut answer =

@@ -129,9 +129,9 @@ pub(super) const GEMINI: Row = Row {
 pub(super) const VERTEX: Row =
     Row { private: PrivateFields::ALL.from(Provider::Gemini), ..named("vertex", GEMINI) };
 
-/// Google's own server for OpenAI's format: the models are Gemini's, and what it refuses is what they
-/// do. "`GenerateContentRequest.contents`: contents is not specified" where there is a system message
-/// alone; "Function call is missing a `thought_signature`": it is in `extra_content` here.
+/// Google's own server for OpenAI's format: the models are Gemini's, and what it refuses is what
+/// they do. "`GenerateContentRequest.contents`: contents is not specified" where there is a system
+/// message alone; "Function call is missing a `thought_signature`": it is in `extra_content` here.
 pub(super) const GOOGLE_OPENAI: Row = Row {
     opens: Opens::WithUser,
     blank: Blank::Empty,

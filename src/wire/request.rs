@@ -303,11 +303,12 @@ impl<'a> Request<'a> {
     /// use memory_prompt::wire::Request;
     /// use memory_prompt::{Composer, Message, Provider};
     ///
-    /// let film = Message::user([Part::text("Look:"), Part::Video(Media::url("https://e.x/a.mp4"))]);
-    /// let composer = Composer::new().for_provider(Provider::Anthropic);
-    /// let prompt = composer.compose_all(&Snapshot::from_messages([film]), &[])?;
-    /// let losses = Request::new(&prompt).losses();
-    /// assert_eq!((losses[0].message, losses[0].part, losses[0].what), (0, Some(1), "video"));
+    /// let film = Message::user([Part::text("Look:"),
+    /// Part::Video(Media::url("https://e.x/a.mp4"))]); let composer =
+    /// Composer::new().for_provider(Provider::Anthropic); let prompt =
+    /// composer.compose_all(&Snapshot::from_messages([film]), &[])?; let losses =
+    /// Request::new(&prompt).losses(); assert_eq!((losses[0].message, losses[0].part,
+    /// losses[0].what), (0, Some(1), "video"));
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn losses(&self) -> Vec<Loss> {
@@ -329,8 +330,8 @@ impl<'a> Request<'a> {
     /// cache looks at them. Given to [`Prompt::sent_as`] it lets the report of the next prompt say
     /// that *they* broke the cached prefix.
     ///
-    /// Options are the model, [names in the text](Self::names_in_text), what [`extra`](Self::extra) holds but for sampling, and for
-    /// Anthropic the choice of tools.
+    /// Options are the model, [names in the text](Self::names_in_text), what [`extra`](Self::extra)
+    /// holds but for sampling, and for Anthropic the choice of tools.
     ///
     /// ```
     /// use memory_prompt::report::Break;

@@ -58,8 +58,8 @@ impl Terms {
         !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
     }
 
-    /// Returns what is sent of a part of an answer, as far as it is not a text; `None` where nothing
-    /// is.
+    /// Returns what is sent of a part of an answer, as far as it is not a text; `None` where
+    /// nothing is.
     pub(super) fn sent_part(&self, ai: &AiMessage, part: &AiPart) -> Option<AiPart> {
         let alone = Message::Ai(ai.with_other_parts(vec![part.clone()]));
         let Some(copy) = self.copy(&alone) else { return Some(part.clone()) };

@@ -343,9 +343,10 @@ pub fn signed_calls(contents: &Value) -> Wrong {
     unsigned.map(|(i, _)| format!("{i}: a call without signature")).collect()
 }
 
-/// Google's server for OpenAI's format. Reference: its guide to thought signatures, which shows them
-/// in `extra_content` of the first call of an answer; "contents is not specified" of a system message
-/// alone; "function call turn comes immediately after a user turn or after a function response turn".
+/// Google's server for OpenAI's format. Reference: its guide to thought signatures, which shows
+/// them in `extra_content` of the first call of an answer; "contents is not specified" of a system
+/// message alone; "function call turn comes immediately after a user turn or after a function
+/// response turn".
 pub fn google(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let said: Vec<_> =

@@ -20,7 +20,8 @@ enum Step {
 }
 
 impl Arguments {
-    /// Adds a piece: `{"jsonPath": "$.city", "stringValue": "Os"}`. A text goes on where it stopped.
+    /// Adds a piece: `{"jsonPath": "$.city", "stringValue": "Os"}`. A text goes on where it
+    /// stopped.
     pub(super) fn add(&mut self, mut piece: Fields<'_>) -> Result<()> {
         let at = piece.at;
         let at = at.key("jsonPath");
