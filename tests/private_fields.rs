@@ -332,3 +332,22 @@ fn files_are_written_as_each_provider_takes_them() {
         r#"[{"role": "user", "content": [{"type": "file", "file": {"file_data": "https://e.x/a.pdf"}}]}]"#).unwrap();
     assert_eq!(read, there);
 }
+
+/// A call of a tool that takes free text, which Responses has, went to vLLM, llama.cpp and templates
+/// as a call of a function whose arguments are no JSON: they answer 400 or 500.
+#[test]
+fn a_call_with_free_text_can_be_read_by_others() {
+    let item = json!({"type": "custom_tool_call", "call_id": "call00001", "name": "sql",
+        "input": "SELECT 1"});
+    let body = json!({"status": "completed", "output": [item]}).to_string();
+    let answer = wire::answer(Provider::OpenAiResponses, &body).unwrap();
+    let history = [Message::user("q"), answer.into(), Message::tool("call00001", "sql", "1")];
+    for provider in [Provider::Vllm, Provider::LlamaCpp, Provider::StrictTemplate] {
+        let history = Snapshot::from_messages(history.clone());
+        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let body = json!(wire::openai::messages(&prompt));
+        let arguments = body[1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
+        assert_eq!(arguments, r#"{"arguments":"SELECT 1"}"#, "{provider}");
+        assert!(prompt.report().adapted.iter().any(|it| it.how == How::Arguments));
+    }
+}

@@ -85,8 +85,14 @@ class Mistral:
         content = message.get("content")
         if not isinstance(content, list):
             return message
-        parts = [part for part in content if part["type"] not in self.DOCUMENTS]
+        parts = [self.thought(part) for part in content if part["type"] not in self.DOCUMENTS]
         return {**message, "content": parts or "(a document)"}
+
+    def thought(self, part):
+        """The API's thoughts are lists of texts, those of mistral-common are texts."""
+        if part["type"] != "thinking":
+            return part
+        return {"type": "thinking", "thinking": "".join(one["text"] for one in part["thinking"])}
 
     def validate_json(self, text):
         self.client.validate_json(text)

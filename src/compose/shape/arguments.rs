@@ -22,10 +22,11 @@ fn is_readable(call: &ToolCall) -> bool {
     json.is_empty() || is_free_text(&call.extra) || is_object()
 }
 
-/// Returns whether it is a call of a tool that takes text and no JSON.
+/// Returns whether it is written as a call of a tool that takes text and no JSON. Servers that read
+/// arguments again know such calls in OpenAI's format alone; one of Responses is a function there.
 fn is_free_text(extra: &Attributes) -> bool {
-    let kind = |format: &str| extra.get(format)?.get("type")?.as_str();
-    kind("openai") == Some("custom") || kind("responses") == Some("custom_tool_call")
+    let kind = || extra.get("openai")?.get("type")?.as_str();
+    kind() == Some("custom")
 }
 
 fn stopgap(arguments: &str) -> String {

@@ -112,7 +112,7 @@ impl Chunks {
             return self.call(Fields::of(camel(call), at.key("functionCall"))?, part, events);
         }
         if let Some(part) = decode::ai_part(part, &mut self.ids)? {
-            self.show(&part, events);
+            Self::show(&part, events);
             self.add(part);
         }
         Ok(())
@@ -165,7 +165,7 @@ impl Chunks {
         }
     }
 
-    fn show(&mut self, part: &AiPart, events: &mut Events) {
+    fn show(part: &AiPart, events: &mut Events) {
         match part {
             AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),
             AiPart::Reasoning(thought) => events.reasoning(&thought.text),
