@@ -30,10 +30,12 @@ use serde::ser::{Serialize, Serializer};
 
 pub(crate) use origin::{
     given_by, holds_compaction, is_private, mark, mark_all, mark_as_of_several, may_be_private,
-    origin, outgoing, without_compaction, without_foreign_parts,
+    origin, origin_of, outgoing, without_compaction, without_foreign_parts,
 };
 pub use private::PrivateFields;
-pub use row::{Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames};
+pub use row::{
+    Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
+};
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
 pub(crate) use tools::nine;

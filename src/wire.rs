@@ -159,6 +159,7 @@ pub mod gemini;
 mod json;
 pub mod langchain4j;
 mod losses;
+mod media;
 pub mod ollama;
 pub mod openai;
 mod refused;

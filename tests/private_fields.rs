@@ -333,8 +333,8 @@ fn files_are_written_as_each_provider_takes_them() {
     assert_eq!(read, there);
 }
 
-/// A call of a tool that takes free text, which Responses has, went to vLLM, llama.cpp and templates
-/// as a call of a function whose arguments are no JSON: they answer 400 or 500.
+/// A call of a tool that takes free text, which Responses has, went to vLLM, llama.cpp and
+/// templates as a call of a function whose arguments are no JSON: they answer 400 or 500.
 #[test]
 fn a_call_with_free_text_can_be_read_by_others() {
     let item = json!({"type": "custom_tool_call", "call_id": "call00001", "name": "sql",

@@ -721,6 +721,20 @@ fn the_openai_validator_can_fail() {
 }
 
 #[test]
+fn the_validator_of_blocks_can_fail() {
+    let refused =
+        json!([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]);
+    refuses(&validators::known_blocks(&refused, &["text"], &["text"]), "of kind");
+    let image = |url: &str| json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]);
+    let check = |image, kinds: &[&str], why| {
+        refuses(&validators::known_blocks(&image, kinds, &["text"]), why);
+    };
+    check(image("https://e.x/a.png"), &["text"], "of kind");
+    check(image("data:image/svg+xml;base64,PHN2Zy8+"), &["image_url"], "unknown kind");
+    check(image("gs://bucket/a.png"), &["image_url"], "unknown kind");
+}
+
+#[test]
 fn the_responses_validator_can_fail() {
     let check = |input: Value, why| refuses(&validators::responses(&input), why);
     let call = |id: &str| json!({"type": "function_call", "call_id": id, "arguments": "{}"});

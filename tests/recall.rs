@@ -880,8 +880,8 @@ fn long_texts_are_not_quadratic() {
     assert!(long < short * 60 + Duration::from_millis(500), "{short:?} {long:?}");
 }
 
-/// A question that was asked fifteen times filled the excerpts with its own copies and what was said
-/// to them, and what answers it found no room.
+/// A question that was asked fifteen times filled the excerpts with its own copies and what was
+/// said to them, and what answers it found no room.
 #[test]
 fn earlier_copies_of_the_question_are_quoted_once() {
     let memory = DefaultChatMemory::new();

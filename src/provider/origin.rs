@@ -50,7 +50,8 @@ pub(crate) fn is_private(message: &AiMessage) -> bool {
 /// Returns the messages of a history, each of which remembers its origin like an answer.
 pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
     for message in messages {
-        let beside = attributes(message).keys().any(|key| key.starts_with("wire:"));
+        let beside = attributes(message).keys().any(|key| key.starts_with("wire:"))
+            || holds_file_id(message);
         let taken = std::mem::replace(message, Message::ai(""));
         *message = match taken {
             Message::Ai(m) => mark(m, row).into(),
@@ -60,6 +61,17 @@ pub(crate) fn mark_all(messages: &mut [Message], row: &Row) {
             other => other,
         };
     }
+}
+
+/// Returns whether a user sent or a tool gave a file by the id that only one provider knows.
+fn holds_file_id(message: &Message) -> bool {
+    let parts = match message {
+        Message::User(user) => user.content().parts(),
+        Message::Tool(tool) => tool.content().parts(),
+        _ => return false,
+    };
+    let mut media = parts.iter().filter_map(Part::as_media);
+    media.any(|media| matches!(media.source, Source::FileId(_)))
 }
 
 /// Marks an answer that was joined of those of several providers: nothing private of it goes back.
@@ -76,7 +88,8 @@ pub(crate) fn origin(message: &AiMessage) -> Option<&str> {
     message.attributes().get(ORIGIN)?.as_str()
 }
 
-fn of(message: &Message) -> Option<&str> {
+/// Returns the name of the provider that a message was read from, where it remembers that.
+pub(crate) fn origin_of(message: &Message) -> Option<&str> {
     attributes(message).get(ORIGIN)?.as_str()
 }
 
@@ -302,7 +315,7 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
     match message {
         _ if !may_be_private(message) => None,
         Message::Ai(ai) => {
-            let taken = Taken::of(of(message), row);
+            let taken = Taken::of(origin_of(message), row);
             let beside = taken.under(taken.beside, ai.attributes());
             let said: Vec<_> = ai.parts().iter().map(|part| taken.said(part)).collect();
             if beside.is_none() && said.iter().all(|said| matches!(said, Said::AsItIs)) {
@@ -321,7 +334,7 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::User(user) => {
-            let taken = Taken::of(of(message), row);
+            let taken = Taken::of(origin_of(message), row);
             let beside = taken.under(taken.beside, user.attributes());
             let content = taken.content(&user.content);
             if beside.is_none() && content.is_none() {
@@ -333,7 +346,7 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::Tool(tool) => {
-            let taken = Taken::of(of(message), row);
+            let taken = Taken::of(origin_of(message), row);
             let beside = taken.under(taken.beside, tool.attributes());
             let content = taken.content(&tool.content);
             if beside.is_none() && content.is_none() {
@@ -345,7 +358,7 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<Message> {
             Some(copy.into())
         }
         Message::System(system) => {
-            let taken = Taken::of(of(message), row);
+            let taken = Taken::of(origin_of(message), row);
             let beside = taken.under(taken.beside, system.attributes())?;
             let mut copy = system.clone();
             replace(&mut copy.details, Some(beside));
@@ -362,7 +375,7 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
     if !row.compacts || ai.parts().is_empty() {
         return false;
     }
-    let taken = Taken::of(of(message), row);
+    let taken = Taken::of(origin_of(message), row);
     taken.own && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
 

@@ -107,9 +107,23 @@ pub struct Row {
     /// True where a message may carry the name of who speaks.
     #[serde(default = "yes")]
     pub names: bool,
+    /// True where an answer may hold what the model refused as a block of its own. Where not, it is
+    /// a text like others.
+    #[serde(default)]
+    pub refusals: bool,
+    /// The images that a user may send as data.
+    #[serde(default)]
+    pub images: Images,
+    /// True where a user may send audio.
+    #[serde(default = "yes")]
+    pub audio: bool,
     /// The shape of files.
     #[serde(default)]
     pub files: Files,
+    /// True where media that a tool gave stand in its result. Where not, they stand behind it: of
+    /// Google's models those before Gemini 3 refuse them in it.
+    #[serde(default = "yes")]
+    pub media_in_results: bool,
     /// True where reasoning without a signature is refused.
     #[serde(default)]
     pub signed_reasoning: bool,
@@ -121,6 +135,10 @@ pub struct Row {
     /// The names that a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,
+    /// True where the schema of a tool's parameters may be a choice of others at its root: `oneOf`,
+    /// `anyOf`, `allOf`.
+    #[serde(default = "yes")]
+    pub any_root: bool,
     /// True where the system message is called `developer`.
     #[serde(default)]
     pub developer: bool,
@@ -181,6 +199,7 @@ impl Row {
     pub(super) fn for_model(mut self, model: &str) -> Self {
         if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
             self.signed_calls = false;
+            self.media_in_results = false;
         }
         if self.format == Format::Anthropic
             && let Some(version) = table::version("claude", model)
@@ -332,6 +351,20 @@ impl ToolNames {
     }
 }
 
+/// The images that a user may send as data. One at an address is looked at by the provider alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Images {
+    /// PNG, JPEG, GIF and WebP, which are all that most servers take.
+    #[default]
+    Common,
+    /// Any that the format has a place for.
+    Any,
+    /// None, not even at an address: the models read text.
+    Never,
+}
+
 /// The shape of files in OpenAI's format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -344,6 +377,8 @@ pub enum Files {
     /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address
     /// alone.
     Document,
+    /// Not at all.
+    Never,
 }
 
 /// The name that a server of OpenAI's format has for the most tokens of an answer.

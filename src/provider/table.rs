@@ -7,7 +7,7 @@ use super::private::{
     THINKING,
 };
 use super::row::{
-    Blank, Ends, Files, Format, Ids, MaxTokens, Opens, ReasoningField, Row, ToolNames,
+    Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
 
 const fn named(name: &'static str, row: Row) -> Row {
@@ -30,10 +30,15 @@ pub(super) const COMPATIBLE: Row = Row {
     late_system: true,
     parses_arguments: false,
     names: true,
+    refusals: false,
+    images: Images::Common,
+    audio: true,
     files: Files::Data,
+    media_in_results: true,
     signed_reasoning: false,
     signed_calls: false,
     tool_names: ToolNames::AtMost64,
+    any_root: true,
     developer: false,
     reasoning: None,
     flat_text: false,
@@ -49,6 +54,9 @@ pub(super) const COMPATIBLE: Row = Row {
 /// Azure too.
 pub(super) const OPENAI: Row = Row {
     ids: Ids::AtMost40,
+    refusals: true,
+    // "schema must have type 'object' and not have 'oneOf'/'anyOf'/.. at the top level"
+    any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
     private: PrivateFields::listing(AUDIO | BREAKPOINT).from(Provider::Azure),
@@ -66,6 +74,7 @@ pub(super) const RESPONSES: Row = Row {
     opens: Opens::WithMessage,
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
+    any_root: false,
     // "You can drop items that came before the most recent compaction item."
     compacts: true,
     private: PrivateFields::ALL,
@@ -86,10 +95,13 @@ pub(super) const ANTHROPIC: Row = Row {
     parses_arguments: true,
     names: false,
     signed_reasoning: true,
+    // "input_schema does not support oneOf, allOf, or anyOf at the top level"
+    any_root: false,
     // "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
     tool_names: ToolNames::AtMost128,
     // What stands before a `compaction` block is ignored, whether or not it is sent.
     compacts: true,
+    images: Images::Any,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     ..named("anthropic", COMPATIBLE)
 };
@@ -122,6 +134,7 @@ pub(super) const GEMINI: Row = Row {
     names: false,
     signed_calls: true,
     tool_names: ToolNames::Dotted,
+    images: Images::Any,
     private: PrivateFields::ALL.from(Provider::Vertex),
     ..named("gemini", COMPATIBLE)
 };
@@ -165,16 +178,21 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
     ..named("strict_template", MISTRAL)
 };
 
-/// 400 where an answer with calls comes back without its `reasoning_content`.
+/// 400 where an answer with calls comes back without its `reasoning_content`. "unknown variant
+/// `image_url`, expected `text`".
 pub(super) const DEEPSEEK: Row = Row {
+    images: Images::Never,
+    audio: false,
+    files: Files::Never,
     reasoning: Some(ReasoningField::ReasoningContent),
     private: PrivateFields::listing(PREFIX),
     ..named("deepseek", COMPATIBLE)
 };
 
 /// "for 'role:assistant' the following must be satisfied: property 'reasoning' is unsupported", and
-/// so for each property that is not in the reference, its own `channel` among them.
-pub(super) const GROQ: Row = named("groq", COMPATIBLE);
+/// so for each property that is not in the reference, its own `channel` among them. Of media it has
+/// a place for images.
+pub(super) const GROQ: Row = Row { audio: false, files: Files::Never, ..named("groq", COMPATIBLE) };
 
 pub(super) const OPENROUTER: Row = Row {
     reasoning: Some(ReasoningField::Reasoning),
@@ -189,6 +207,7 @@ pub(super) const XAI: Row = named("xai", COMPATIBLE);
 pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
     cache_marks: true,
+    images: Images::Any,
     private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC),
     ..named("litellm", COMPATIBLE)
 };
@@ -200,6 +219,7 @@ pub(super) const OLLAMA: Row = Row {
     parses_arguments: true,
     names: false,
     tool_names: ToolNames::Any,
+    images: Images::Any,
     private: PrivateFields::ALL,
     ..named("ollama", COMPATIBLE)
 };
@@ -209,6 +229,7 @@ pub(super) const VLLM: Row = Row {
     parses_arguments: true,
     reasoning: Some(ReasoningField::Reasoning),
     tool_names: ToolNames::Any,
+    images: Images::Any,
     private: PrivateFields::ALL,
     ..named("vllm", COMPATIBLE)
 };
@@ -218,6 +239,7 @@ pub(super) const LLAMA_CPP: Row = Row {
     parses_arguments: true,
     reasoning: Some(ReasoningField::ReasoningContent),
     tool_names: ToolNames::Any,
+    images: Images::Any,
     private: PrivateFields::ALL,
     ..named("llama_cpp", COMPATIBLE)
 };

@@ -124,6 +124,8 @@ pub struct SystemInstruction<'a> {
 pub struct Options {
     no_ids: bool,
     skip_signatures: bool,
+    /// Whether media of a result stand behind it, and not in it.
+    media_beside_results: bool,
 }
 
 impl Contents<'_> {

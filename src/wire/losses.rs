@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::common::{Arguments, Sequence, kind};
+use super::media::is_refused;
 use super::terms::Terms;
 use super::view::{Shape, Speaker, View};
 use crate::message::{AiPart, Message, Part, Reasoning};
@@ -50,7 +51,11 @@ pub(super) fn refused<F: Shape>(
     if let Some(what) = options.refuses(message, calls) {
         tell(None, what);
     }
-    let takes = |part: &Part, by| part.as_text().is_some() || options.takes(part, by, &terms.row);
+    let takes = |part: &Part, by| {
+        let is_placed = part.as_text().is_some() || options.takes(part, by, &terms.row);
+        let any = F::STORED || terms.verbatim || by == Speaker::Ai;
+        is_placed && (any || !is_refused(part, message, &terms.row))
+    };
     let (content, by) = match message {
         Message::System(_) | Message::Custom(_) => return,
         Message::User(user) => (user.content().parts(), Speaker::User),

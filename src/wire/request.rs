@@ -23,6 +23,7 @@ use crate::tool::{self, Tool};
 use crate::wire::view::{Cache, Sent, View};
 use crate::wire::{self, Loss};
 use body::{Body, Failed};
+use schema::CHOICES;
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
 /// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
@@ -91,8 +92,9 @@ use body::{Body, Failed};
 ///
 /// Writing it fails where a request would be wrong or say less than was asked for: Anthropic
 /// without `max_tokens`; a choice that the provider doesn't know, or of a tool that is not there;
-/// two tools of one name, or one without a name; a
-/// schema that is no object, or that a strict mode can't hold; an [`extra`](Self::extra) field that
+/// two tools of one name, or one without a name; a schema that is no object, or is
+/// [a choice](crate::provider::Row::any_root) where the provider takes none, or that a strict mode
+/// can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
 /// [`check`](Self::check) tells beforehand.
 #[derive(Clone)]
@@ -457,11 +459,20 @@ impl<'a> Request<'a> {
         Some(copy)
     }
 
-    /// Refuses tools that the provider would: two of one name, or one without.
+    /// Refuses tools that the provider would: two of one name, one without, or one of parameters
+    /// that are a choice.
     fn check_tools(&self) -> Result<(), Failed> {
+        let any_root = self.provider().is_none_or(|provider| provider.row().any_root);
         for (i, tool) in self.tools.iter().enumerate() {
             if tool.name().is_empty() {
                 return Err(Failed::new(format!("tools[{i}]: has no name")));
+            }
+            if let Some(choice) = CHOICES.iter().find(|it| tool.schema().get(it).is_some())
+                && !any_root
+            {
+                let text =
+                    format!("tools[{i}]: the provider refuses parameters that are `{choice}`");
+                return Err(Failed::new(text));
             }
             if let Some(first) = self.tools[..i].iter().position(|it| it.name() == tool.name()) {
                 return Err(Failed::new(format!("tools[{i}]: has the name of tools[{first}]")));

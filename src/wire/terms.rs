@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::common::Sequence;
+use super::media::without_refused;
 use crate::composed::Prompt;
 use crate::message::{AiMessage, AiPart, Content, Message, Part};
 use crate::provider::{Provider, Row, may_be_private, outgoing};
@@ -48,6 +49,10 @@ impl Terms {
     #[cold]
     fn changed(&self, message: &Message) -> Option<Box<Message>> {
         let left = if self.verbatim { None } else { outgoing(message, &self.row) };
+        let left = match without_refused(left.as_ref().unwrap_or(message), &self.row) {
+            Some(copy) if !self.verbatim => Some(copy),
+            _ => left,
+        };
         let named = if self.names_in_text { named(left.as_ref().unwrap_or(message)) } else { None };
         named.or(left).map(Box::new)
     }

@@ -51,6 +51,8 @@ pub trait Shape: Copy + Default + fmt::Debug {
     const OPERATION: &'static str;
     /// True where the arguments of a call are an object, and not its text.
     const OBJECTS: bool;
+    /// True where the messages are stored, and sent to no provider.
+    const STORED: bool = false;
 
     /// Returns whether a part has a place, so that no placeholder stands for it. Texts always have.
     fn takes(&self, part: &Part, by: Speaker, row: &Row) -> bool;

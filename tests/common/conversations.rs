@@ -43,6 +43,11 @@ fn content() -> impl Strategy<Value = Vec<Part>> {
     let part = prop_oneof![
         3 => text().prop_map(Part::text),
         1 => Just(Part::Image(memory_prompt::message::Media::url("https://e.x/a.png"))),
+        1 => proptest::sample::select(vec![
+            Part::Image(memory_prompt::message::Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
+            Part::Audio(memory_prompt::message::Media::url("data:audio/wav;base64,UklGRg==")),
+            Part::File(memory_prompt::message::Media::file_id("file-1")),
+        ]),
     ];
     proptest::collection::vec(part, 0..4)
 }
@@ -52,6 +57,16 @@ fn user() -> impl Strategy<Value = Message> {
         4 => text().prop_map(Message::user),
         1 => content().prop_map(Message::user),
     ]
+}
+
+/// What OpenAI's model refused, as its answer came.
+fn refusal() -> impl Strategy<Value = Message> {
+    text().prop_map(|text| {
+        let kept = ("openai".to_owned(), serde_json::json!({"type": "refusal"}));
+        let text = format!("no: {text}"); // an empty one is none
+        let part = memory_prompt::message::TextPart { text, extra: [kept].into_iter().collect() };
+        AiMessage::from_parts([Part::Text(part)]).into()
+    })
 }
 
 fn result() -> impl Strategy<Value = Message> {
@@ -84,6 +99,7 @@ pub fn conversation(steps: usize) -> impl Strategy<Value = Vec<Message>> {
     let step = prop_oneof![
         4 => user().prop_map(|m| vec![m]),
         3 => text().prop_map(|t| vec![Message::ai(t)]),
+        1 => refusal().prop_map(|m| vec![m]),
         4 => group(),
         1 => result().prop_map(|m| vec![m]),
         1 => Just(vec![Message::custom([("k".to_owned(), 1.into())])]),

@@ -8,6 +8,29 @@ use crate::validators::{self, Wrong};
 
 /// Returns what this provider refuses in a body.
 pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
+    [of_rules(provider, body), of_blocks(provider, &body["messages"])].concat()
+}
+
+fn of_blocks(provider: Provider, messages: &Value) -> Wrong {
+    let all: &[&str] = &["text", "image_url", "input_audio", "file"];
+    match provider {
+        Provider::OpenAi | Provider::Azure => {
+            validators::known_blocks(messages, all, &["text", "refusal"])
+        }
+        Provider::Mistral => {
+            let of_user = ["text", "image_url", "input_audio", "document_url", "file"];
+            validators::known_blocks(messages, &of_user, &["text", "thinking"])
+        }
+        Provider::DeepSeek => validators::known_blocks(messages, &["text"], &["text"]),
+        Provider::Groq => validators::known_blocks(messages, &["text", "image_url"], &["text"]),
+        Provider::OpenAiCompatible | Provider::Xai | Provider::OpenRouter => {
+            validators::known_blocks(messages, all, &["text"])
+        }
+        _ => Wrong::new(),
+    }
+}
+
+fn of_rules(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
     let both = |one: Wrong, other: Wrong| [one, other].concat();
     match provider {

@@ -43,6 +43,7 @@ impl Serialize for Contents<'_> {
         let mut list = serializer.serialize_seq(None)?;
         let mut options = self.options;
         options.skip_signatures |= self.terms.row.signed_calls;
+        options.media_beside_results = !self.terms.row.media_in_results;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
             list.serialize_element(&Turn { messages, before, options })?;
@@ -88,6 +89,10 @@ impl Serialize for Parts<'_, '_, '_> {
         let mut list = serializer.serialize_seq(None)?;
         for (call, tool) in in_order_of_calls(before, messages) {
             list.serialize_element(&Piece::Result { tool, call, options })?;
+            if options.media_beside_results {
+                let media = tool.content().parts().iter().filter_map(result_media);
+                media.into_iter().try_for_each(|piece| list.serialize_element(&piece))?;
+            }
         }
         let mut is_first_call = true;
         for mut piece in messages.iter().flat_map(|message| pieces(message)) {
@@ -218,15 +223,21 @@ fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
     }
 }
 
+/// Data as it is sent; `None` where the API answers "Unsupported MIME type": documents of office
+/// programs, and images that it does not read.
+fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
+    const REFUSED: [&str; 4] = ["application/msword", "image/bmp", "image/svg+xml", "image/tiff"];
+    let is_refused = REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.");
+    (!is_refused).then_some(Location::Inline { media_type, data })
+}
+
 /// Where the API finds these media; `None` for data of which nobody knows what it is.
 fn location(media: &Media) -> Option<Location<'_>> {
     let media_type = media.media_type.as_deref();
     Some(match &media.source {
-        Source::Base64(data) => {
-            Location::Inline { media_type: media_type.or_else(|| sniff(data))?, data }
-        }
+        Source::Base64(data) => inlined(media_type.or_else(|| sniff(data))?, data)?,
         Source::Url(url) => match DataUrl::parse(url) {
-            Some(DataUrl { media_type, data }) => Location::Inline { media_type, data },
+            Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
             None => Location::File { media_type, uri: url },
         },
         Source::FileId(uri) => Location::File { media_type, uri },
@@ -328,7 +339,7 @@ impl Serialize for FunctionResponse<'_> {
         map.serialize_entry("name", name)?;
         map.serialize_entry("response", &Response(tool, shape))?;
         let media = tool.content().parts().iter().filter_map(result_media);
-        if media.clone().next().is_some() {
+        if media.clone().next().is_some() && !self.options.media_beside_results {
             map.serialize_entry("parts", &media.collect::<Vec<_>>())?;
         }
         write_kept(&mut map, kept, &["id", "name", "response", "parts", SHAPE])?;

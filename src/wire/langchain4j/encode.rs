@@ -391,6 +391,7 @@ impl Shape for Options {
     const NAMESAKE: Provider = Provider::OpenAiCompatible;
     const OPERATION: &'static str = "write langchain4j messages";
     const OBJECTS: bool = false;
+    const STORED: bool = true;
 
     fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
         match by {

@@ -187,11 +187,21 @@ fn part(value: Value, at: At<'_>) -> Result<Part> {
     if let Value::String(text) = value {
         return Ok(Part::text(text));
     }
-    let fields = Fields::of(value, at)?;
+    let mut fields = Fields::of(value, at)?;
     match fields.peek("type") {
         Some("text") => fields.text_part(FORMAT),
         Some("image_url") => image(fields),
         Some("input_audio") => audio(fields),
+        // Mistral's file and document.
+        Some("file") if fields.peek("file_id").is_some() => {
+            let id = fields.required_text("file_id")?;
+            Ok(Part::File(bare(Source::FileId(id), None, fields)))
+        }
+        Some("document_url") => {
+            let (source, media_type) = from_url(fields.required_text("document_url")?);
+            let name = fields.text("document_name")?;
+            Ok(Part::File(Media { name, ..bare(source, media_type, fields) }))
+        }
         Some("file") => file(fields),
         Some(_) => Ok(other_part(FORMAT, fields.whole())),
         None => Err(at.key("type").error("missing")),
@@ -204,6 +214,12 @@ fn media(source: Source, key: &str, mut outer: Fields<'_>, inner: Fields<'_>) ->
     let mut rest = outer.rest();
     put_back(&mut rest, key, inner.rest());
     Media { source, media_type: None, name: None, detail: None, extra: keep(FORMAT, rest) }
+}
+
+/// A medium that stands in the block itself.
+fn bare(source: Source, media_type: Option<String>, mut fields: Fields<'_>) -> Media {
+    fields.take("type");
+    Media { source, media_type, name: None, detail: None, extra: keep(FORMAT, fields.rest()) }
 }
 
 fn image(mut fields: Fields<'_>) -> Result<Part> {

@@ -42,18 +42,19 @@ impl Messages<'_> {
     /// The last cacheable message with a block that a cache mark can stand on.
     fn last_with_block(&self) -> Option<usize> {
         let cacheable = self.messages.iter().take(self.messages.cacheable()).enumerate();
-        let left_out = |m: &Message| self.terms.row.calls_alone && m.has_tool_calls();
-        let marked = cacheable.filter(|(_, message)| has_block(message) && !left_out(message));
+        let row = &self.terms.row;
+        let left_out = |m: &Message| row.calls_alone && m.has_tool_calls();
+        let marked = cacheable.filter(|(_, message)| has_block(message, row) && !left_out(message));
         marked.last().map(|(i, _)| i)
     }
 }
 
-fn has_block(message: &Message) -> bool {
+fn has_block(message: &Message, row: &Row) -> bool {
     match message {
         Message::System(m) => Block::Bare(m.text()).takes_mark(),
         Message::User(m) => blocks(m.content(), Block::of).any(|block| block.takes_mark()),
         Message::Tool(m) => blocks(m.content(), Block::text).any(|block| block.takes_mark()),
-        Message::Ai(m) => ai_blocks(m).any(|block| block.takes_mark()),
+        Message::Ai(m) => ai_blocks(m, row).any(|block| block.takes_mark()),
         Message::Custom(_) => false,
     }
 }
@@ -68,7 +69,7 @@ impl Shape for Options {
             Speaker::User => Block::of_user(row)(part),
             Speaker::Tool => Block::text(part),
             Speaker::Ai if spoken(part).is_some() => return true,
-            Speaker::Ai => Block::said(part),
+            Speaker::Ai => Block::said(part, row),
         };
         !matches!(block, Block::Placeholder(_))
     }
@@ -195,7 +196,7 @@ impl One<'_> {
         if silent && (calls || audio.is_some()) {
             entry(map, "content", &())?;
         } else {
-            entry(map, "content", &self.blocks(ai_blocks(m)))?;
+            entry(map, "content", &self.blocks(ai_blocks(m, self.row)))?;
         }
         self.reasoning(map, m, calls)?;
         if calls {
@@ -323,7 +324,7 @@ fn blocks<'a>(
     one.into_iter().chain(content.parts().iter().map(block))
 }
 
-fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
+fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'a>> + Clone {
     let parts = m.parts();
     let said = parts.iter().filter_map(|part| match part {
         AiPart::Content(part) if spoken(part).is_none() => Some(Ok(part)),
@@ -336,7 +337,7 @@ fn ai_blocks(m: &AiMessage) -> impl Iterator<Item = Block<'_>> + Clone {
         Ok(Part::Text(TextPart { text, extra })) if alone && kept(FORMAT, extra).is_none() => {
             Block::Bare(text)
         }
-        Ok(part) => Block::said(part),
+        Ok(part) => Block::said(part, row),
         Err(thought) => Block::Thinking(thought),
     });
     let plain = if parts.is_empty() { m.texts().next().map(Block::Bare) } else { None };
@@ -347,7 +348,7 @@ impl<'a> Block<'a> {
     /// What a user may send to this provider.
     fn of_user(row: &Row) -> fn(&'a Part) -> Self {
         match row.files {
-            Files::Data => Block::of,
+            Files::Data | Files::Never => Block::of,
             Files::Address => Block::of_any_file,
             Files::Document => Block::of_document,
         }
@@ -386,9 +387,10 @@ impl<'a> Block<'a> {
     }
 
     /// What the model may have said.
-    fn said(part: &'a Part) -> Self {
+    fn said(part: &'a Part, row: &Row) -> Self {
         match part {
-            Part::Text(text) if is_refusal(text) => Block::Refusal(&text.text),
+            Part::Text(text) if is_refusal(text) && row.refusals => Block::Refusal(&text.text),
+            Part::Text(text) if is_refusal(text) => Block::Bare(&text.text),
             _ => Self::text(part),
         }
     }

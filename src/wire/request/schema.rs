@@ -1,5 +1,7 @@
 //! The JSON schema of a tool, as far as a provider takes it.
 
+use std::fmt;
+
 use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
 
@@ -50,6 +52,50 @@ impl Serialize for Schema<'_> {
     }
 }
 
+impl Taken {
+    /// Returns whether a strict mode has no place for what this keyword demands, so that it is told
+    /// to the model in words.
+    fn tells(self, keyword: &str, value: &Value) -> bool {
+        let is_known_format = value.as_str().is_some_and(|it| FORMATS.contains(&it));
+        match (self, keyword) {
+            (Self::Closed | Self::AllRequired, "format") => !is_known_format,
+            (Self::Closed, "minItems") => !matches!(value.as_u64(), Some(0 | 1)),
+            (Self::Closed, _) => TOLD.contains(&keyword),
+            (Self::AllRequired, _) => matches!(keyword, "minLength" | "maxLength"),
+            (Self::Whole | Self::Listed, _) => false,
+        }
+    }
+}
+
+/// The description of a schema, with what it demands behind it: `{minimum: 0, maximum: 9}`.
+struct Told<'a> {
+    fields: &'a Attributes,
+    taken: Taken,
+}
+
+impl Told<'_> {
+    fn all(&self) -> impl Iterator<Item = (&String, &Value)> {
+        self.fields.iter().filter(|(keyword, value)| self.taken.tells(keyword, value))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+}
+
+impl fmt::Display for Told<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(text) = self.fields.get("description").and_then(Value::as_str) {
+            write!(f, "{text} ")?;
+        }
+        for (i, (keyword, value)) in self.all().enumerate() {
+            let before = if i == 0 { "{" } else { ", " };
+            write!(f, "{before}{keyword}: {value}")?;
+        }
+        f.write_str("}")
+    }
+}
+
 /// A schema within a schema.
 struct Inner<'a> {
     schema: &'a Value,
@@ -59,11 +105,18 @@ struct Inner<'a> {
 impl Serialize for Inner<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self.schema {
+            Value::Object(fields)
+                if self.taken == Taken::AllRequired
+                    && !TYPES.iter().chain(&LOOSE).any(|it| fields.contains_key(*it)) =>
+            {
+                Err(S::Error::custom(NO_TYPE))
+            }
             Value::Object(fields) if self.taken != Taken::Whole => {
                 let mut map = serializer.serialize_map(None)?;
                 write_fields(&mut map, fields, self.taken, false)?;
                 map.end()
             }
+            Value::Bool(true) if self.taken == Taken::AllRequired => Err(S::Error::custom(NO_TYPE)),
             // `true` is a schema too.
             other => other.serialize(serializer),
         }
@@ -78,8 +131,20 @@ fn write_fields<M: SerializeMap>(
 ) -> Result<(), M::Error> {
     let is_closed = matches!(taken, Taken::Closed | Taken::AllRequired)
         && (is_root || fields.contains_key("properties") || is_object(fields));
+    if let Some(choice) =
+        CHOICES.iter().find(|it| is_root && is_closed && fields.contains_key(**it))
+    {
+        let text = format_args!("tools: strict parameters can't be `{choice}`");
+        return Err(M::Error::custom(text));
+    }
+    let told = Told { fields, taken };
+    if !told.is_empty() {
+        map.serialize_entry("description", &format_args!("{told}"))?;
+    }
     for (keyword, value) in fields {
         match (keyword.as_str(), value) {
+            ("description", _) if !told.is_empty() => {}
+            (keyword, value) if taken.tells(keyword, value) => {}
             ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
             ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
                 let required = required(fields);
@@ -241,6 +306,30 @@ const LISTED: [&str; 14] = [
     "title",
     "type",
 ];
+
+/// The keywords that make of a schema a choice of others.
+pub(super) const CHOICES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+
+/// The formats of a text that strict modes know.
+const FORMATS: [&str; 10] =
+    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
+
+/// The keywords besides that Anthropic's strict mode refuses, and its clients tell in words.
+const TOLD: [&str; 9] = [
+    "exclusiveMaximum",
+    "exclusiveMinimum",
+    "maxItems",
+    "maxLength",
+    "maximum",
+    "minLength",
+    "minimum",
+    "multipleOf",
+    "uniqueItems",
+];
+
+/// One of these says what a value is, which OpenAI's strict mode demands of each.
+const TYPES: [&str; 6] = ["$ref", "anyOf", "const", "enum", "oneOf", "type"];
+const NO_TYPE: &str = "tools: a strict schema can't leave the type of a value open";
 
 /// Keywords that strict modes refuse. Without them a schema would allow what the tool does not
 /// expect, so they are not left out.

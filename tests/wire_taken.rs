@@ -1,0 +1,212 @@
+//! Stories of bodies that a provider refused, because they held what only another one takes.
+
+#![allow(clippy::unwrap_used)] // a test that fails should say so
+
+use memory_prompt::message::{Media, Part};
+use memory_prompt::record::Snapshot;
+use memory_prompt::wire::{self, Request};
+use memory_prompt::{Composer, Message, Prompt, Provider, Tool, ToolCall};
+use serde_json::{Value, json};
+
+fn prompt(provider: Provider, messages: impl IntoIterator<Item = Message>) -> Prompt {
+    let composer = Composer::new().for_provider(provider);
+    composer.compose_all(&Snapshot::from_messages(messages), &[]).unwrap()
+}
+
+fn losses(prompt: &Prompt) -> Vec<String> {
+    Request::new(prompt).losses().iter().map(ToString::to_string).collect()
+}
+
+/// OpenAI's model refused, and the conversation went on at Mistral: 422 from then on, "Input tag
+/// 'refusal' does not match any of the expected tags".
+#[test]
+fn what_openai_refused_is_a_text_for_others() {
+    let history = json!([
+        {"role": "user", "content": "Help me."},
+        {"role": "assistant", "content": null, "refusal": "I can't."},
+        {"role": "user", "content": "Why?"},
+    ]);
+    let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
+    let answer = |provider| {
+        let prompt = prompt(provider, history.clone());
+        assert_eq!(losses(&prompt), Vec::<String>::new());
+        json!(Request::new(&prompt).model("m"))["messages"][1]["content"].clone()
+    };
+    let refusal = json!([{"type": "refusal", "refusal": "I can't."}]);
+    assert_eq!(answer(Provider::OpenAi), refusal);
+    assert_eq!(answer(Provider::Azure), refusal);
+    for other in [
+        Provider::Mistral,
+        Provider::DeepSeek,
+        Provider::Groq,
+        Provider::Xai,
+        Provider::OpenRouter,
+        Provider::StrictTemplate,
+        Provider::OpenAiCompatible,
+    ] {
+        assert_eq!(answer(other), "I can't.", "{other}");
+    }
+}
+
+/// DeepSeek: "unknown variant `image_url`, expected `text`". Groq's client knows no files and no
+/// audio. OpenAI: "Please make sure your image has of one the following formats". Google:
+/// "Unsupported MIME type".
+#[test]
+fn media_that_a_provider_refuses_are_told_and_not_sent() {
+    const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+    let sent = [
+        Part::text("Look:"),
+        Part::Image(Media::url("https://e.x/a.png")),
+        Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
+        Part::Audio(Media::url("data:audio/wav;base64,UklGRg==")),
+        Part::File(Media::url(format!("data:{DOCX};base64,UEsDBA=="))),
+    ];
+    let refused = |provider| {
+        let prompt = prompt(provider, [Message::user(sent.clone())]);
+        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
+        let losses = Request::new(&prompt).losses();
+        // What is told is what is not there.
+        assert_eq!(body.matches("not supported").count(), losses.len(), "{provider}: {body}");
+        assert_eq!(body.contains("svg+xml"), !losses.iter().any(|loss| loss.part == Some(2)));
+        losses.iter().map(|loss| loss.part.unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(Provider::OpenAi), [2]);
+    assert_eq!(refused(Provider::OpenAiResponses), [2, 3]);
+    assert_eq!(refused(Provider::DeepSeek), [1, 2, 3, 4]);
+    assert_eq!(refused(Provider::Groq), [2, 3, 4]);
+    assert_eq!(refused(Provider::Gemini), [2, 4]);
+    assert_eq!(refused(Provider::Vllm), Vec::<usize>::new());
+}
+
+/// A history of OpenAI's went on at Claude with `file-1` as if Anthropic knew it, and the name of a
+/// bucket went to whoever was asked next.
+#[test]
+fn an_id_that_one_provider_gave_is_no_others() {
+    let history = json!([{"role": "user", "content": [
+        {"type": "text", "text": "Read:"},
+        {"type": "file", "file": {"file_id": "file-1"}},
+    ]}]);
+    let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
+    let goes_to = |provider, messages: &[Message], what| {
+        let prompt = prompt(provider, messages.to_vec());
+        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
+        let is_there = body.contains(what);
+        assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
+        is_there
+    };
+    for (provider, knows) in [
+        (Provider::OpenAi, true),
+        (Provider::OpenAiResponses, true),
+        (Provider::Anthropic, false),
+        (Provider::Gemini, false),
+        (Provider::Mistral, false),
+        (Provider::OpenAiCompatible, false),
+    ] {
+        assert_eq!(goes_to(provider, &history, "file-1"), knows, "{provider}");
+    }
+    // One that the application names itself goes to whom it asks.
+    let own = [Message::user([Part::File(Media::file_id("file-2"))])];
+    assert!(goes_to(Provider::Anthropic, &own, "file-2"));
+
+    let bucket = [Message::user([Part::Image(Media::url("gs://bucket/a.png"))])];
+    assert!(goes_to(Provider::Vertex, &bucket, "gs://bucket"));
+    assert!(!goes_to(Provider::OpenAi, &bucket, "gs://bucket"));
+    assert!(!goes_to(Provider::Anthropic, &bucket, "gs://bucket"));
+}
+
+/// "`function_response.parts` is not supported for this model".
+#[test]
+fn before_gemini_3_media_stand_behind_a_result() {
+    let messages = [
+        Message::user("Draw."),
+        Message::ai_calls([ToolCall::new("c", "draw", "{}")]),
+        Message::tool(
+            "c",
+            "draw",
+            [Part::text("Done."), Part::Image(Media::url("data:image/png;base64,aGk="))],
+        ),
+    ];
+    let parts = |provider| {
+        let prompt = prompt(provider, messages.clone());
+        assert_eq!(losses(&prompt), Vec::<String>::new());
+        json!(Request::new(&prompt))["contents"][2]["parts"].clone()
+    };
+    let image = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
+    assert_eq!(parts(Provider::Gemini)[0]["functionResponse"]["parts"], json!([image]));
+    let older = parts(Provider::Gemini.model("gemini-2.5-flash"));
+    assert_eq!(older[0]["functionResponse"].get("parts"), None);
+    assert_eq!(older[1], image);
+}
+
+/// The crate wrote `{"type": "file", "file_id": ".."}` for Mistral, and could not read it again.
+#[test]
+fn mistrals_files_are_read_as_they_are_written() {
+    let sent = [
+        Part::text("Read:"),
+        Part::File(Media::file_id("F")),
+        Part::File(Media::url("https://e.x/a.pdf").with_name("a.pdf")),
+    ];
+    let message = Message::user(sent.clone());
+    let prompt = prompt(Provider::Mistral, [message]);
+    let body = json!(Request::new(&prompt).model("m"))["messages"].to_string();
+    let read = wire::history(Provider::Mistral, body.as_str()).unwrap();
+    let Message::User(user) = &read[0] else { unreachable!("{read:?}") };
+    assert_eq!(user.content().parts(), sent);
+}
+
+fn check(provider: Provider, schema: Value, strict: bool) -> Result<Value, String> {
+    let tool = Tool::new("t", "A tool.").parameters(schema);
+    let tools = [if strict { tool.strict() } else { tool }];
+    let prompt = prompt(provider, [Message::user("hi")]);
+    let request = Request::new(&prompt).model("m").max_tokens(9).tools(&tools);
+    request.check().map_err(|error| error.to_string())?;
+    Ok(json!(request)["tools"][0].clone())
+}
+
+/// An enum of Rust as the parameters: "schema must have type 'object' and not have 'oneOf'".
+#[test]
+fn parameters_that_are_a_choice_are_refused_before_they_are_sent() {
+    let choice = json!({"oneOf": [
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+    ]});
+    for provider in [Provider::OpenAi, Provider::OpenAiResponses, Provider::Anthropic] {
+        for strict in [false, true] {
+            let error = check(provider, choice.clone(), strict).unwrap_err();
+            assert!(error.contains("tools[0]") && error.contains("oneOf"), "{error}");
+        }
+    }
+    assert!(check(Provider::Vllm, choice.clone(), false).is_ok());
+    assert!(check(Provider::Vllm, choice, true).unwrap_err().contains("oneOf"));
+}
+
+/// A `u32` is `{"type": "integer", "format": "uint32", "minimum": 0}`: "property 'minimum' is not
+/// supported", and "'uint32' is not a valid format".
+#[test]
+fn what_a_strict_mode_can_not_demand_is_told_to_the_model() {
+    let schema = json!({"type": "object", "required": ["n"], "properties": {"n": {
+        "type": "integer", "format": "uint32", "minimum": 0, "description": "How many.",
+    }}});
+    let claude = check(Provider::Anthropic, schema.clone(), true).unwrap();
+    assert_eq!(
+        claude["input_schema"]["properties"]["n"],
+        json!({"type": "integer", "description": "How many. {format: \"uint32\", minimum: 0}"})
+    );
+    let openai = check(Provider::OpenAi, schema.clone(), true).unwrap();
+    assert_eq!(
+        openai["function"]["parameters"]["properties"]["n"],
+        json!({"type": "integer", "minimum": 0, "description": "How many. {format: \"uint32\"}"})
+    );
+    let loose = check(Provider::Anthropic, schema.clone(), false).unwrap();
+    assert_eq!(loose["input_schema"], schema);
+}
+
+/// A `serde_json::Value` as a property: "schema must have a 'type' key".
+#[test]
+fn a_value_of_any_type_is_refused_in_openais_strict_mode() {
+    for any in [json!(true), json!({}), json!({"description": "Anything."})] {
+        let schema = json!({"type": "object", "properties": {"v": any}, "required": ["v"]});
+        let error = check(Provider::OpenAi, schema.clone(), true).unwrap_err();
+        assert!(error.contains("type"), "{error}");
+        assert!(check(Provider::OpenAi, schema, false).is_ok());
+    }
+}
