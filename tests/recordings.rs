@@ -18,7 +18,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, missing_docs, unreachable_pub)] // a test that fails should say so
 
 #[path = "provider/setups.rs"]
-#[allow(dead_code)]
 mod setups;
 #[path = "common/shown.rs"]
 mod shown;
@@ -71,7 +70,8 @@ fn is_family(giver: Provider, provider: Provider) -> bool {
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{folder:?}: {error}"));
+    let entries =
+        fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     paths
@@ -98,13 +98,13 @@ fn pushed(provider: Provider, texts: &[String]) -> Result<(Stream, Vec<Event>), 
     Ok((stream, told))
 }
 
-impl Seen {
-    fn body(&self, provider: Provider, body: &[u8]) -> Result<Answer, Error> {
-        let answer = wire::answer(provider, body)?;
-        assert!(answer.usage.output.is_some() || answer.usage.input.is_none());
-        Ok(answer)
-    }
+fn whole(provider: Provider, body: &[u8]) -> Result<Answer, Error> {
+    let answer = wire::answer(provider, body)?;
+    assert!(answer.usage.output.is_some() || answer.usage.input.is_none());
+    Ok(answer)
+}
 
+impl Seen {
     fn stream(&mut self, provider: Provider, body: &[u8]) -> Result<Answer, Error> {
         let texts = framed(provider, body);
         let (stream, told) = pushed(provider, &texts)?;
@@ -178,7 +178,7 @@ impl Seen {
         let body = fs::read(path).unwrap();
         let is_stream = path.extension().is_some_and(|it| it == "stream");
         let read = catch_unwind(AssertUnwindSafe(|| {
-            if is_stream { self.stream(provider, &body) } else { self.body(provider, &body) }
+            if is_stream { self.stream(provider, &body) } else { whole(provider, &body) }
         }));
         let kind = if is_stream { "stream" } else { "body" };
         let outcome = match read {
@@ -216,7 +216,9 @@ impl Seen {
         let mut input = child.stdin.take().unwrap();
         let requests = std::mem::take(&mut self.requests);
         let writer = std::thread::spawn(move || {
-            requests.iter().for_each(|request| writeln!(input, "{request}").unwrap());
+            for request in &requests {
+                writeln!(input, "{request}").unwrap();
+            }
         });
         let told = child.wait_with_output().unwrap();
         writer.join().unwrap();
@@ -238,7 +240,9 @@ fn recordings_are_read_or_rightly_refused_and_written_for_everyone() {
     for folder in files(Path::new(&folder)) {
         let name = json!(folder.file_name().unwrap().to_string_lossy());
         let provider: Provider = serde_json::from_value(name).unwrap();
-        files(&folder).iter().for_each(|path| seen.read(provider, path));
+        for path in files(&folder) {
+            seen.read(provider, &path);
+        }
     }
     seen.ask();
     let Seen { outcomes, refused, wrong, cuts, written, images, .. } = &seen;

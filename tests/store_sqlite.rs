@@ -797,7 +797,9 @@ fn a_file_that_is_removed_or_replaced_while_it_is_open_is_not_written_to() {
         if removed != "the log" {
             fs::remove_file(&path).unwrap();
         }
-        beside().iter().for_each(|file| fs::remove_file(file).unwrap());
+        for file in beside() {
+            fs::remove_file(file).unwrap();
+        }
         if removed == "the file" {
             fs::copy(&backup, &path).unwrap();
         }

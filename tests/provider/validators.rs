@@ -92,7 +92,7 @@ pub fn openai(messages: &Value) -> Wrong {
 /// Reference: `mistral-common` ("Input tag 'refusal' found using 'type' does not match any of the
 /// expected tags"), Groq's client (`ChatCompletionContentPart*`), DeepSeek ("unknown variant
 /// `image_url`, expected `text`"), OpenAI ("Please make sure your image has of one the following
-/// formats: ['png', 'jpeg', 'gif', 'webp']").
+/// formats: png, jpeg, gif, webp").
 pub fn known_blocks(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
     let mut wrong = Vec::new();
     for (i, message) in list(messages).iter().enumerate() {
@@ -106,7 +106,7 @@ pub fn known_blocks(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -
             wrong.extend(openai_content(i, content, kinds));
         }
         for part in list(content) {
-            let url = part["image_url"]["url"].as_str().or(part["image_url"].as_str());
+            let url = part["image_url"]["url"].as_str().or_else(|| part["image_url"].as_str());
             if url.is_some_and(|url| url.starts_with("data:image/svg") || url.starts_with("gs:")) {
                 wrong.push(format!("{i}: an image of an unknown kind"));
             }
