@@ -19,7 +19,8 @@ use crate::wire::usage::Usage;
 /// Each event's JSON goes through [`push`](Self::push), and [`finish`](Self::finish) gives the same
 /// answer that [`answer`](super::answer) reads from a response in one piece. Events of types that
 /// this version does not know carry no content and are skipped, as the API asks of its clients. A
-/// `message_start` that some gateway repeats is skipped too.
+/// `message_start` may hold blocks already, each of them whole; one that some gateway repeats is
+/// skipped.
 ///
 /// ```
 /// use memory_prompt::wire::{Event, Stop, anthropic};
@@ -73,7 +74,12 @@ impl Pieces for Turn {
             return Err(event.at.error(what));
         }
         match &*kind {
-            "message_start" => end.usage.grow(self.begin(&mut event)?),
+            "message_start" => {
+                let message = self.begin(&mut event)?;
+                end.usage.grow(Usage::anthropic(&message["usage"]));
+                end.word = stop_word(message.get("stop_reason").cloned()).or(end.word.take());
+                self.begin_with(message, &event.at, events)?;
+            }
             "content_block_start" => self.open(event, events)?,
             "content_block_delta" => self.add(event, events)?,
             "content_block_stop" => {
@@ -119,8 +125,8 @@ impl Pieces for Turn {
 }
 
 impl Turn {
-    /// The message begins. Returns what it has cost by then.
-    fn begin(&mut self, event: &mut Fields<'_>) -> Result<Usage> {
+    /// The message begins. Returns it as far as it has come.
+    fn begin(&mut self, event: &mut Fields<'_>) -> Result<Value> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
         if !message.is_object() {
             return Err(event.at.key("message").error(expected("an object", &message)));
@@ -133,7 +139,32 @@ impl Turn {
             Some(_) => {}
             None => self.begun = Some(id.to_owned()),
         }
-        Ok(Usage::anthropic(&message["usage"]))
+        Ok(message)
+    }
+
+    /// Takes the blocks that a message begins with: each is whole. Where a program of Claude's
+    /// calls a tool, they are all that comes.
+    fn begin_with(&mut self, mut message: Value, at: &At<'_>, events: &mut Events) -> Result<()> {
+        let at = at.key("message");
+        let at = at.key("content");
+        let blocks = match message["content"].take() {
+            _ if !self.blocks.is_empty() => return Ok(()), // repeated
+            Value::Array(blocks) => blocks,
+            Value::String(text) => vec![json!({"type": "text", "text": text})],
+            Value::Null => return Ok(()),
+            other => return Err(at.error(expected("an array", &other))),
+        };
+        for (i, block) in blocks.into_iter().enumerate() {
+            let fields = Fields::of(block, at.index(i))?;
+            // It is opened again when it says something.
+            if fields.peek("text") == Some("") {
+                continue;
+            }
+            let mut block = Block::open(fields, &mut self.calls, events);
+            block.close(events);
+            self.blocks.insert(i, block);
+        }
+        Ok(())
     }
 
     fn open(&mut self, mut event: Fields<'_>, events: &mut Events) -> Result<()> {

@@ -1,0 +1,96 @@
+//! Answers and streams that a stranger to this crate found to come out otherwise than they were.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
+#![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
+
+#[path = "common/shown.rs"]
+mod shown;
+
+use memory_prompt::wire::{Answer, Stop, anthropic};
+use serde_json::{Value, json};
+use shown::{assert_shown, text};
+
+macro_rules! streamed {
+    ($format:ident, $events:expr) => {{
+        let mut stream = $format::Stream::new();
+        let mut told = Vec::new();
+        for event in $events {
+            told.extend(stream.push(&event.to_string()).unwrap());
+        }
+        (told, stream)
+    }};
+}
+
+/// The whole answer, of which all was shown.
+macro_rules! whole {
+    ($format:ident, $events:expr) => {{
+        let (told, stream) = streamed!($format, $events);
+        let answer: Answer = stream.finish().unwrap();
+        assert_shown(&told, &answer, stringify!($format));
+        (told, answer)
+    }};
+}
+
+// --- Claude ----------------------------------------------------------------------------------
+
+fn start(message: Value) -> Value {
+    json!({"type": "message_start", "message": message})
+}
+
+fn block(index: u64, block: Value) -> Value {
+    json!({"type": "content_block_start", "index": index, "content_block": block})
+}
+
+fn piece(index: u64, delta: Value) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}
+
+fn says(index: u64, text: &str) -> Value {
+    piece(index, json!({"type": "text_delta", "text": text}))
+}
+
+fn stop(index: u64) -> Value {
+    json!({"type": "content_block_stop", "index": index})
+}
+
+fn end(word: &str) -> [Value; 2] {
+    [
+        json!({"type": "message_delta", "delta": {"stop_reason": word}}),
+        json!({"type": "message_stop"}),
+    ]
+}
+
+/// Where a program of Claude's calls a tool, the call and the reason to stop stand in the
+/// `message_start`, and nothing but `message_stop` follows: the answer came out whole and empty.
+#[test]
+fn what_a_message_begins_with_is_of_it() {
+    let caller = json!({"type": "code_execution_20250825", "tool_id": "srvtoolu_1"});
+    let call = json!({"type": "tool_use", "id": "toolu_1", "name": "roll", "input": {"sides": 6}, "caller": caller});
+    let begins = start(json!({"id": "msg_1", "role": "assistant", "content": [call],
+        "stop_reason": "tool_use", "usage": {"input_tokens": 0, "output_tokens": 0}}));
+    // A gateway may repeat it.
+    for events in [vec![begins.clone()], vec![begins.clone(), begins.clone()]] {
+        let (_, answer) =
+            whole!(anthropic, events.into_iter().chain([json!({"type": "message_stop"})]));
+        assert_eq!(answer.stop, Stop::Calls);
+        let list = [answer.message.into()];
+        let sent = serde_json::to_value(anthropic::Messages::of(&list)).unwrap();
+        assert_eq!(sent[0]["content"], json!([call]));
+    }
+    // What it begins with may go on in blocks of its own.
+    let begins =
+        start(json!({"id": "m", "content": [{"type": "text", "text": "Rolling. "}, call]}));
+    let events = [begins, block(2, json!({"type": "text", "text": ""})), says(2, "Done."), stop(2)];
+    let (told, answer) = whole!(anthropic, events.into_iter().chain(end("tool_use")));
+    assert_eq!((&*text(&told), answer.message.parts().len()), ("Rolling. Done.", 3));
+    // An empty text, or none, is nothing yet.
+    for nothing in [json!(null), json!(""), json!([]), json!([{"type": "text", "text": ""}])] {
+        let events = [
+            start(json!({"content": nothing})),
+            block(0, json!({"type": "text", "text": "Hi"})),
+            stop(0),
+        ];
+        let (_, answer) = whole!(anthropic, events.into_iter().chain(end("end_turn")));
+        assert_eq!(answer.message.text(), "Hi");
+    }
+}
