@@ -12,6 +12,7 @@
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].
 
+mod hosted;
 mod name;
 mod origin;
 mod private;
@@ -28,6 +29,7 @@ use serde::de::{
 };
 use serde::ser::{Serialize, Serializer};
 
+pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_result, without_hosted_calls};
 pub(crate) use origin::{
     given_by, holds_compaction, is_private, mark, mark_all, mark_as_of_several, may_be_private,
     origin, origin_of, outgoing, without_compaction, without_foreign_parts,

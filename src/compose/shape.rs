@@ -2,12 +2,14 @@
 //!
 //! What becomes of a message depends on it and on what stands before it, never on what follows, so
 //! that a prompt grows at its end alone. Neighbours that are joined are the exception: the last one
-//! may still grow, and is not cacheable until something of the other side follows.
+//! may still grow, and is not cacheable until something of the other side follows. So is an answer
+//! that leaves one of the provider's own calls open.
 
 mod arguments;
 mod blank;
 pub(super) mod ends;
 mod gaps;
+mod hosted;
 mod ids;
 mod join;
 mod names;
@@ -26,6 +28,7 @@ use crate::window::ToolGroups;
 use blank::Checked;
 pub(super) use blank::says_nothing;
 use gaps::Gaps;
+use hosted::Hosted;
 use ids::CallIds;
 
 /// The answer between a tool result and the user's next message.
@@ -49,6 +52,8 @@ struct Shaping<'a> {
     last: Last,
     /// The answer that was sent last.
     answer: Option<Item<'a>>,
+    /// True where the provider goes on with what it asked its own tools in the last answer.
+    is_open: bool,
 }
 
 /// The kind of message that was sent last.
@@ -86,10 +91,15 @@ pub(super) fn shape(
         head: None,
         last: Last::Nothing,
         answer: None,
+        is_open: false,
     };
+    let hosted = Hosted::of(&rules, &pieces, records, false);
+    shaping.is_open = hosted.open().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
     // It will be sent as it is once something is said behind it, and is not until then.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
+    let open = Hosted::of(&rules, &pieces, records, true).open();
+    let unsettled = unsettled.into_iter().chain(open).min();
     let mut has_system = false;
     for (i, item) in pieces.items(records).enumerate() {
         if i <= cacheable && unsettled.is_none_or(|at| i <= at) {
@@ -98,7 +108,9 @@ pub(super) fn shape(
         has_system |= item.borrowed().is_system();
         let item = item.shared();
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
-        shaping.take(item)?;
+        if let Some(item) = shaping.without_gone(item, &hosted)? {
+            shaping.take(item)?;
+        }
     }
     if cacheable >= pieces.len() && unsettled.is_none() {
         shaping.draft.cacheable = shaping.draft.pieces.len();
@@ -376,6 +388,7 @@ impl<'a> Shaping<'a> {
             How::Arguments => "calls with arguments that are no JSON object",
             How::Trimmed => "ends the prompt in white space",
             How::Closed => "is an answer at the end",
+            How::Unanswered => "has a call of the provider's own tool without its result",
             How::Split => "has several calls",
         };
         Err(self.error(format!("{} {what}", self.describe(item))))

@@ -247,6 +247,8 @@ pub enum Why {
     Blank,
     /// An answer of which nothing but another provider's own parts was there.
     Foreign,
+    /// An answer of nothing but calls of the provider's own tools that have no result.
+    Unanswered,
     /// An answer of nothing but the provider's own compaction, where another one, or the window,
     /// decides what stands for what is before it: it is pinned.
     Compaction,
@@ -361,6 +363,9 @@ pub enum How {
     /// The provider's own compaction in it was left out, for it does not open the history: it is
     /// pinned.
     Compaction,
+    /// Calls of the provider's own tools were left out, for they have no result and something else
+    /// follows.
+    Unanswered,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.
     Arguments,
@@ -548,6 +553,7 @@ impl fmt::Display for Why {
             Self::SecondSystem => "a second system message",
             Self::Blank => "it says nothing",
             Self::Foreign => "only another provider understands it",
+            Self::Unanswered => "a call of the provider's own tool that has no result",
             Self::Compaction => "a compaction that does not open the history",
         })
     }
@@ -564,6 +570,7 @@ impl fmt::Display for How {
             Self::CallIds => "with other call ids",
             Self::ToolNames => "with other names of tools",
             Self::Foreign => "without what only another provider understands",
+            Self::Unanswered => "without a call of the provider's own tool that has no result",
             Self::Compaction => "without the provider's own compaction",
             Self::Arguments => "with its arguments as a text",
             Self::Trimmed => "without the white space at its end",

@@ -78,6 +78,7 @@ impl<'a> Shaping<'a> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer
             || self.rules.ends != Ends::WithoutAnswer
+            || self.is_open
             || self.goes_on(answer.message())
         {
             return Ok(());

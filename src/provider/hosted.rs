@@ -1,0 +1,69 @@
+//! Tools that Anthropic runs itself: the call is a block of an answer, and so is its result.
+
+use super::origin::origin;
+use super::row::{Format, Row};
+use crate::message::{AiMessage, AiPart, Attributes, Part, ToolCall};
+
+/// The format that has them.
+const MARK: &str = "anthropic";
+
+/// Returns the id of the call that a block is, if it is one of a tool that the provider runs
+/// itself.
+pub(crate) fn hosted_call(block: &Attributes) -> Option<&str> {
+    let is_call = text(block, "type")?.ends_with("_tool_use");
+    text(block, "id").filter(|id| is_call && !id.is_empty())
+}
+
+/// Returns the id of the call of such a tool that a block answers.
+pub(crate) fn hosted_result(block: &Attributes) -> Option<&str> {
+    text(block, "tool_use_id").filter(|id| !id.is_empty())
+}
+
+/// Returns the blocks of an answer that this provider is sent as they came.
+pub(crate) fn hosted_blocks<'a>(
+    ai: &'a AiMessage,
+    row: &Row,
+) -> impl Iterator<Item = &'a Attributes> {
+    let parts = if row.format == Format::Anthropic { ai.parts() } else { &[] };
+    let is_taken = !parts.is_empty() && row.private.takes_all() && row.takes_from(origin(ai));
+    parts.iter().filter(move |_| is_taken).filter_map(block)
+}
+
+/// Returns the answer without the hosted calls of these ids; `None` where it has nothing of them.
+/// The application's tools that they called are then called by the model itself.
+pub(crate) fn without_hosted_calls(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> {
+    let is_one = |id: Option<&str>| id.is_some_and(|id| ids.contains(&id));
+    let is_left_out = |part: &AiPart| is_one(block(part).and_then(hosted_call));
+    let is_called = |part: &AiPart| matches!(part, AiPart::ToolCall(call) if is_one(caller(call)));
+    if !ai.parts().iter().any(|part| is_left_out(part) || is_called(part)) {
+        return None;
+    }
+    let left = ai.parts().iter().filter(|part| !is_left_out(part)).cloned().map(|mut part| {
+        if let AiPart::ToolCall(call) = &mut part
+            && is_one(caller(call))
+            && let Some(kept) = call.extra.get_mut(MARK).and_then(|kept| kept.as_object_mut())
+        {
+            kept.remove("caller");
+        }
+        part
+    });
+    Some(ai.with_other_parts(left.collect()))
+}
+
+/// Returns the id of the hosted call that made this one: a program of the model's.
+fn caller(call: &ToolCall) -> Option<&str> {
+    call.extra.get(MARK)?.get("caller")?.get("tool_id")?.as_str()
+}
+
+fn block(part: &AiPart) -> Option<&Attributes> {
+    match part {
+        AiPart::Content(Part::Other(other)) if other.kind() == MARK => {
+            other.fields().get(MARK)?.as_object()
+        }
+        _ => None,
+    }
+}
+
+fn text<'a>(block: &'a Attributes, key: &str) -> Option<&'a str> {
+    block.get(key)?.as_str()
+}
