@@ -6,9 +6,10 @@
 #[path = "common/shown.rs"]
 mod shown;
 
-use memory_prompt::wire::{Answer, Stop, anthropic};
+use memory_prompt::ErrorKind;
+use memory_prompt::wire::{Answer, Event, Stop, anthropic, gemini, ollama, openai, responses};
 use serde_json::{Value, json};
-use shown::{assert_shown, text};
+use shown::{assert_shown, calls, text};
 
 macro_rules! streamed {
     ($format:ident, $events:expr) => {{
@@ -93,4 +94,65 @@ fn what_a_message_begins_with_is_of_it() {
         let (_, answer) = whole!(anthropic, events.into_iter().chain(end("end_turn")));
         assert_eq!(answer.message.text(), "Hi");
     }
+}
+
+// --- OpenAI ----------------------------------------------------------------------------------
+
+fn delta(delta: Value) -> Value {
+    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": delta}]})
+}
+
+fn over(word: &str) -> Value {
+    json!({"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {}, "finish_reason": word}]})
+}
+
+fn calling(call: Value) -> Value {
+    delta(json!({"tool_calls": [call]}))
+}
+
+fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
+    let calls = answer.message.tool_calls();
+    calls.map(|call| (&*call.id, &*call.name, &*call.arguments)).collect()
+}
+
+// --- Responses -------------------------------------------------------------------------------
+
+// --- what is no answer -----------------------------------------------------------------------
+
+fn refused(result: memory_prompt::Result<Answer>) -> (Option<&'static str>, bool) {
+    match result.unwrap_err().kind() {
+        ErrorKind::Refused { code, retryable, .. } => (code, retryable),
+        kind => panic!("{kind:?}"),
+    }
+}
+
+/// Text behind the end was stored, and shown behind `Event::Done`.
+#[test]
+fn behind_the_end_comes_nothing() {
+    let done = json!({"type": "response.completed", "response": {"status": "completed"}});
+    let item = json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]});
+    let open = |index: u64| block(index, json!({"type": "text", "text": "Hi"}));
+    let line = |text: &str, done: bool| json!({"message": {"role": "assistant", "content": text}, "done": done});
+    macro_rules! behind {
+        ($format:ident, $whole:expr, $end:expr, $behind:expr) => {{
+            let (mut told, mut stream) = streamed!($format, $whole);
+            told.extend(stream.push($end).unwrap());
+            assert_eq!(stream.push(&$behind.to_string()).unwrap(), [], stringify!($format));
+            let answer = stream.finish().unwrap();
+            assert_shown(&told, &answer, stringify!($format));
+            assert_eq!(answer.message.text(), "Hi");
+        }};
+    }
+    let said = [delta(json!({"content": "Hi"})), over("stop")];
+    behind!(openai, said, "[DONE]", delta(json!({"content": " and more"})));
+    let said = [start(json!({})), open(0), stop(0)];
+    behind!(anthropic, said, &end("end_turn")[1].to_string(), open(1));
+    behind!(ollama, [line("Hi", true)], "", line(" and more", false));
+    let said = json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    let more = json!({"type": "response.output_item.done", "output_index": 1, "item": item});
+    behind!(responses, [said], &done.to_string(), more);
+    // A `finish_reason` is no such end: some servers write one into each chunk.
+    let chunk = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]});
+    let (_, answer) = whole!(gemini, [chunk("Hi"), chunk(" and more")]);
+    assert_eq!(answer.message.text(), "Hi and more");
 }

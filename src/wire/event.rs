@@ -33,7 +33,9 @@ pub enum Event {
         /// The piece: JSON, when all have come; or the free text of a custom tool.
         piece: String,
     },
-    /// The provider said why it stops: the answer is whole. Its usage may come behind.
+    /// The provider said why it stops: the answer is whole. Its usage may come behind, and so may
+    /// more of it from a server that says this too early: some of OpenAI's and Gemini's formats
+    /// write a reason into each chunk.
     Done(Stop),
 }
 

@@ -67,6 +67,8 @@ pub struct End {
     /// Why it stops. It may come before the end does.
     pub(super) word: Option<String>,
     has_come: bool,
+    /// True where nothing can come behind it: what comes all the same is passed over.
+    pub(super) is_over: bool,
 }
 
 impl End {
@@ -87,7 +89,8 @@ impl<P: Pieces> FormatStream<P> {
 
     /// Takes one piece, and returns what it adds to the answer: the JSON that
     /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces
-    /// of kinds that this version does not know are passed over.
+    /// of kinds that this version does not know are passed over, and so is what comes behind the
+    /// end: `[DONE]`, `message_stop`, `done: true`, `response.completed`.
     ///
     /// # Errors
     ///
@@ -100,7 +103,10 @@ impl<P: Pieces> FormatStream<P> {
         let data = data.trim();
         match data.strip_prefix("data:").map_or(data, str::trim_start) {
             "" => {}
-            "[DONE]" => self.pieces.done(&mut self.end, &mut events),
+            "[DONE]" => {
+                self.pieces.done(&mut self.end, &mut events);
+                self.end.is_over = true;
+            }
             data => {
                 let piece = Fields::of(P::named(top.parse(data)?), top)?;
                 refused(&piece, P::OWN)?;
@@ -124,7 +130,7 @@ impl<P: Pieces> FormatStream<P> {
     /// of it. Otherwise those of the format's `answer`.
     pub fn finish(self) -> Result<Answer> {
         let top = At::top(P::READ);
-        let End { usage, word, has_come } = self.end;
+        let End { usage, word, has_come, .. } = self.end;
         if !has_come {
             return Err(top.unfinished("it broke off before the answer was complete"));
         }

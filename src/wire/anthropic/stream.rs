@@ -68,6 +68,10 @@ impl Pieces for Turn {
     }
 
     fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        // Of another message that is an error.
+        if end.is_over && kind != "message_start" {
+            return Ok(());
+        }
         let kind = event.required_text("type")?;
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {
             let what = format_args!("`{kind}` came before `message_start`");
@@ -98,6 +102,7 @@ impl Pieces for Turn {
                 let word = end.word.clone();
                 end.comes(word, self.calls > 0, events);
             }
+                end.is_over = true;
             _ => {}
         }
         Ok(())

@@ -61,6 +61,9 @@ impl Pieces for Lines {
     }
 
     fn take(&mut self, mut line: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        if end.is_over {
+            return Ok(());
+        }
         end.usage.grow(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
@@ -90,6 +93,7 @@ impl Pieces for Lines {
         Ok(())
     }
 
+            end.is_over = true;
     fn message(self) -> Result<AiMessage> {
         let top = At::top(Self::READ);
         let message = Fields::of(Value::Object(self.message), top.key("message"))?;

@@ -89,6 +89,9 @@ impl Pieces for Chunks {
     }
 
     fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        if end.is_over {
+            return Ok(());
+        }
         name_after(&mut self.ids, &chunk);
         end.usage.grow(usage(&chunk));
         let at = chunk.at;

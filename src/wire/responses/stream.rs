@@ -61,6 +61,9 @@ impl Pieces for Items {
 
     fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         let Some(kind) = event.text("type")? else { return Ok(()) };
+        if end.is_over {
+            return Ok(());
+        }
         let top = event.at;
         match kind.strip_prefix("response.").unwrap_or(&kind) {
             "output_item.added" => {
@@ -143,6 +146,7 @@ impl Items {
             item.asks(|call| !answered.contains(&call.id), &mut self.calls, events);
         }
         end.comes(word, self.calls > 0, events);
+        end.is_over = true;
         Ok(())
     }
 }
