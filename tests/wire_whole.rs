@@ -96,6 +96,53 @@ fn what_a_message_begins_with_is_of_it() {
     }
 }
 
+/// `max_tokens` came in the middle of a search's arguments, and a long answer that had been shown
+/// was an error.
+#[test]
+fn a_search_that_was_cut_takes_nothing_along() {
+    let search =
+        |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}});
+    let half = |index| {
+        piece(index, json!({"type": "input_json_delta", "partial_json": "{\"query\":\"os"}))
+    };
+    let said = [
+        start(json!({"role": "assistant", "content": []})),
+        block(0, json!({"type": "text", "text": ""})),
+        says(0, "A long answer."),
+        stop(0),
+    ];
+    let cut = [block(1, search("s")), half(1), stop(1)];
+    let (_, answer) = whole!(anthropic, said.iter().chain(&cut).chain(&end("max_tokens")));
+    assert_eq!(answer.stop, Stop::Length);
+    // As `broken` has it.
+    assert_eq!(answer.message.parts().len(), 0);
+    assert_eq!(answer.message.text(), "A long answer.");
+    let (_, stream) = streamed!(anthropic, said.iter().chain(&cut));
+    assert_eq!(stream.broken().message, answer.message);
+    // One that has a result was not cut: its arguments are an error.
+    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    let found = [block(2, result), stop(2)];
+    let (_, stream) =
+        streamed!(anthropic, said.iter().chain(&cut).chain(&found).chain(&end("end_turn")));
+    let error = stream.finish().unwrap_err().to_string();
+    assert_eq!(error, "read anthropic stream: content[1].input: not valid JSON");
+}
+
+/// Blocks were stored by their index, and shown as they came.
+#[test]
+fn blocks_stand_in_the_order_in_which_they_came() {
+    let open = |index| block(index, json!({"type": "text", "text": ""}));
+    let events =
+        [start(json!({})), open(1), says(1, "One "), stop(1), open(0), says(0, "two."), stop(0)];
+    let (_, answer) = whole!(anthropic, events.into_iter().chain(end("end_turn")));
+    assert_eq!(answer.message.text(), "One two.");
+    // Two that speak at once are no answer that can be shown.
+    let (_, mut stream) =
+        streamed!(anthropic, [start(json!({})), open(0), open(1), says(1, "two")]);
+    let error = stream.push(&says(0, "One ").to_string()).unwrap_err().to_string();
+    assert_eq!(error, "read anthropic stream: index: block 0 goes on behind another text");
+}
+
 // --- OpenAI ----------------------------------------------------------------------------------
 
 fn delta(delta: Value) -> Value {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::decode::ai_part;
 use crate::error::Result;
 use crate::message::{AiPart, Attributes};
+use crate::provider::{hosted_call, hosted_result};
 use crate::wire::common::{At, Fields, is_object};
 use crate::wire::event::Events;
 
@@ -98,6 +99,10 @@ impl Block {
         self.is_closed = true;
     }
 
+    pub(super) fn is_text(&self) -> bool {
+        self.kind() == "text"
+    }
+
     fn kind(&self) -> &str {
         self.text("type")
     }
@@ -108,8 +113,19 @@ impl Block {
 
     /// The id of the call of the provider's own that this block answers.
     pub(super) fn answers(&self) -> Option<String> {
-        let id = self.text("tool_use_id");
-        (self.is_closed && !id.is_empty()).then(|| id.to_owned())
+        hosted_result(&self.fields).filter(|_| self.is_closed).map(str::to_owned)
+    }
+
+    /// Returns true where one of the provider's own tools was asked something, and got no answer.
+    fn is_unanswered(&self, answered: &[String]) -> bool {
+        hosted_call(&self.fields).is_some_and(|call| !answered.iter().any(|id| id == call))
+    }
+
+    /// Returns true where such a question was cut off: half a question stands in no place for
+    /// broken arguments, and nobody answers it.
+    pub(super) fn is_cut_off(&self, answered: &[String]) -> bool {
+        let input = self.input.trim();
+        !input.is_empty() && !is_object(input) && self.is_unanswered(answered)
     }
 
     /// Returns true where it can be kept though the stream broke off: what one of the provider's
@@ -118,10 +134,7 @@ impl Block {
         match self.kind() {
             "text" => true,
             "tool_use" => self.is_closed && self.input.trim().is_empty() || is_object(&self.input),
-            kind if kind.ends_with("_tool_use") => {
-                self.is_closed && answered.iter().any(|id| id == self.text("id"))
-            }
-            _ => self.is_closed,
+            _ => self.is_closed && !self.is_unanswered(answered),
         }
     }
 

@@ -1,7 +1,5 @@
 //! Assembling an answer from the events of a stream.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value, json};
 
 use super::block::Block;
@@ -52,7 +50,8 @@ pub type Stream = FormatStream<Turn>;
 /// What has come of an answer.
 #[derive(Debug, Default)]
 pub struct Turn {
-    blocks: BTreeMap<usize, Block>,
+    /// In the order in which they came, with their index.
+    blocks: Vec<(usize, Block)>,
     calls: usize,
     /// The id of the message, where it has begun.
     begun: Option<String>,
@@ -68,11 +67,11 @@ impl Pieces for Turn {
     }
 
     fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
+        let kind = event.required_text("type")?;
         // Of another message that is an error.
         if end.is_over && kind != "message_start" {
             return Ok(());
         }
-        let kind = event.required_text("type")?;
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {
             let what = format_args!("`{kind}` came before `message_start`");
             return Err(event.at.error(what));
@@ -87,7 +86,9 @@ impl Pieces for Turn {
             "content_block_start" => self.open(event, events)?,
             "content_block_delta" => self.add(event, events)?,
             "content_block_stop" => {
-                if let Some(block) = self.blocks.get_mut(&index(&mut event)?) {
+                if let Some(place) = self.place(index(&mut event)?)
+                    && let Some((_, block)) = self.blocks.get_mut(place)
+                {
                     block.close(events);
                 }
             }
@@ -101,8 +102,8 @@ impl Pieces for Turn {
             "message_stop" => {
                 let word = end.word.clone();
                 end.comes(word, self.calls > 0, events);
-            }
                 end.is_over = true;
+            }
             _ => {}
         }
         Ok(())
@@ -111,13 +112,15 @@ impl Pieces for Turn {
     fn message(self) -> Result<AiMessage> {
         let top = At::top(Self::READ);
         let content = top.key("content");
-        let parts = self.blocks.into_iter().map(|(i, block)| block.into_part(content.index(i)));
+        let answered = self.answered();
+        let kept = self.blocks.into_iter().filter(|(_, block)| !block.is_cut_off(&answered));
+        let parts = kept.map(|(i, block)| block.into_part(content.index(i)));
         Ok(AiMessage::from_parts(parts.collect::<Result<Vec<_>>>()?))
     }
 
     fn kept(self) -> AiMessage {
         let top = At::top(Self::READ);
-        let answered: Vec<String> = self.blocks.values().filter_map(Block::answers).collect();
+        let answered = self.answered();
         let whole = self.blocks.into_iter().filter(|(_, block)| block.is_whole(&answered));
         let parts: Vec<AiPart> =
             whole.filter_map(|(index, block)| block.into_part(top.index(index)).ok()).collect();
@@ -130,6 +133,16 @@ impl Pieces for Turn {
 }
 
 impl Turn {
+    /// The ids of the provider's own calls that have their result.
+    fn answered(&self) -> Vec<String> {
+        self.blocks.iter().filter_map(|(_, block)| block.answers()).collect()
+    }
+
+    /// Returns the place of the block of this index.
+    fn place(&self, index: usize) -> Option<usize> {
+        self.blocks.iter().rposition(|(known, _)| *known == index)
+    }
+
     /// The message begins. Returns it as far as it has come.
     fn begin(&mut self, event: &mut Fields<'_>) -> Result<Value> {
         let message = event.take("message").unwrap_or_else(|| json!({}));
@@ -167,7 +180,7 @@ impl Turn {
             }
             let mut block = Block::open(fields, &mut self.calls, events);
             block.close(events);
-            self.blocks.insert(i, block);
+            self.blocks.push((i, block));
         }
         Ok(())
     }
@@ -176,21 +189,30 @@ impl Turn {
         let at = event.at;
         let index = index(&mut event)?;
         let fields = Fields::of(event.required("content_block")?, at.key("content_block"))?;
-        if self.blocks.contains_key(&index) {
+        if self.place(index).is_some() {
             return Err(at.key("index").error(format_args!("block {index} was opened before")));
         }
         let block = Block::open(fields, &mut self.calls, events);
-        self.blocks.insert(index, block);
+        self.blocks.push((index, block));
         Ok(())
     }
 
     fn add(&mut self, mut event: Fields<'_>, events: &mut Events) -> Result<()> {
         let at = event.at;
         let index = index(&mut event)?;
-        let Some(block) = self.blocks.get_mut(&index) else {
+        let delta = Fields::of(event.required("delta")?, at.key("delta"))?;
+        let place = self.place(index).unwrap_or(self.blocks.len());
+        let Some(((_, block), behind)) =
+            self.blocks.get_mut(place..).and_then(<[_]>::split_first_mut)
+        else {
             return Err(at.key("index").error(format_args!("block {index} was never opened")));
         };
-        block.add(Fields::of(event.required("delta")?, at.key("delta"))?, events)
+        // What is shown is what is stored.
+        if block.is_text() && behind.iter().any(|(_, other)| other.is_text()) {
+            let what = format_args!("block {index} goes on behind another text");
+            return Err(at.key("index").error(what));
+        }
+        block.add(delta, events)
     }
 }
 
