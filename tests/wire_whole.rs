@@ -162,6 +162,79 @@ fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
     calls.map(|call| (&*call.id, &*call.name, &*call.arguments)).collect()
 }
 
+/// vLLM, until the middle of 2025, streamed the one call of a named `tool_choice` with a new id in
+/// each piece: one call became as many as it had pieces, none of which could be read.
+#[test]
+fn a_call_with_a_new_id_in_each_piece_is_one() {
+    let piece = |index: u64, id: &str, name: &str, arguments: &str| {
+        calling(
+            json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": arguments}}),
+        )
+    };
+    let one = |id, arguments| piece(0, id, "look", arguments);
+    for pieces in [["", "{\"ci", "ty\": \"Oslo\"}"], ["{\"ci", "ty\": \"O", "slo\"}"]] {
+        let [a, b, c] = pieces;
+        let (_, answer) =
+            whole!(openai, [one("t-1", a), one("t-2", b), one("t-3", c), over("stop")]);
+        assert_eq!(called(&answer), [("t-1", "look", "{\"city\": \"Oslo\"}")]);
+    }
+    // Two calls of one tool stay two: whole ones under one index, and half ones under two; and so
+    // do two tools.
+    for [a, b] in [
+        [one("a", "{\"x\":1}"), one("b", "{\"x\":2}")],
+        [piece(0, "a", "look", "{\"x\""), piece(1, "b", "look", "{\"x\"")],
+        [piece(0, "a", "look", "{\"x\""), piece(0, "b", "find", "{\"x\"")],
+    ] {
+        let (_, answer) = whole!(openai, [a, b, over("tool_calls")]);
+        let ids: Vec<_> = called(&answer).iter().map(|call| call.0.to_owned()).collect();
+        assert_eq!(ids, ["a", "b"]);
+    }
+    // A custom tool's text is never whole: its ids tell.
+    let custom = |id: &str| {
+        calling(
+            json!({"index": 0, "id": id, "type": "custom", "custom": {"name": "sh", "input": "ls"}}),
+        )
+    };
+    let (_, answer) = whole!(openai, [custom("a"), custom("b"), over("tool_calls")]);
+    assert_eq!(called(&answer).len(), 2);
+}
+
+/// A name that came in two pieces stayed its first half, or became two calls.
+#[test]
+fn a_name_may_come_in_pieces() {
+    let named = |id: Value, name: &str| {
+        calling(
+            json!({"index": 0, "id": id, "type": "function", "function": {"name": name, "arguments": ""}}),
+        )
+    };
+    let arguments = calling(json!({"index": 0, "function": {"arguments": "{\"x\":1}"}}));
+    for id in [json!("a"), json!(null)] {
+        let pieces =
+            [named(json!("a"), "lo"), named(id, "ok"), arguments.clone(), over("tool_calls")];
+        let (told, answer) = whole!(openai, &pieces);
+        assert_eq!(called(&answer), [("a", "look", "{\"x\":1}")]);
+        assert!(matches!(told.first(), Some(Event::Call { name, .. }) if name == "look"));
+        // Nothing of it can be kept before its arguments are there.
+        assert_eq!(streamed!(openai, &pieces[..2]).1.broken().message.tool_calls().count(), 0);
+    }
+    // Many servers repeat it, with and before the arguments.
+    let again = |arguments: &str| {
+        calling(
+            json!({"index": 0, "id": "a", "function": {"name": "look", "arguments": arguments}}),
+        )
+    };
+    let (_, answer) =
+        whole!(openai, [again(""), again(""), again("{\"x\""), again(":1}"), over("stop")]);
+    assert_eq!(called(&answer), [("a", "look", "{\"x\":1}")]);
+    // A call without arguments is shown before the next one, and at the end.
+    let bare = |index: u64| {
+        calling(json!({"index": index, "id": index.to_string(), "function": {"name": "look"}}))
+    };
+    let (told, _) = whole!(openai, [bare(0), bare(1), over("tool_calls")]);
+    assert!(matches!(told.last(), Some(Event::Done(_))), "{told:?}");
+    assert_eq!(calls(&told).len(), 2);
+}
+
 // --- Responses -------------------------------------------------------------------------------
 
 // --- what is no answer -----------------------------------------------------------------------

@@ -17,7 +17,8 @@ pub enum Event {
     Reasoning(String),
     /// A piece of why it will not do what it was asked to. It is part of the message's text.
     Refusal(String),
-    /// A call begins.
+    /// A call begins. In OpenAI's format, where a name may come in pieces, it is told with the
+    /// first of its arguments, with the next call, or at the end.
     Call {
         /// Its place among the calls of the answer.
         index: usize,

@@ -8,6 +8,9 @@ use crate::message::Attributes;
 use crate::wire::common::{Fields, Ids, expected, is_object};
 use crate::wire::event::Events;
 
+/// The fields in which a call says what it calls.
+const KINDS: [&str; 2] = ["function", "custom"];
+
 /// The calls so far, in the order in which they began.
 #[derive(Debug, Default)]
 pub(super) struct Calls(Vec<Call>);
@@ -45,6 +48,7 @@ impl Calls {
         };
         let i = self.place(index, &piece);
         if i == self.0.len() {
+            self.show(ids, events);
             self.0.push(Call { index, ..Call::default() });
         }
         let call = &mut self.0[i];
@@ -52,6 +56,7 @@ impl Calls {
             // What was shown under another id stays under it.
             piece.take("id");
         }
+        call.name_on(&piece);
         for (key, mut value) in piece.rest() {
             // Some servers send an object where there should be text.
             if let Some(object @ Value::Object(_)) = value.get_mut("arguments") {
@@ -59,15 +64,27 @@ impl Calls {
             }
             merge(&mut call.fields, &key, value, &at)?;
         }
-        call.show(i, ids, events);
+        if !call.input().is_empty() {
+            call.show(i, ids, events);
+        }
         Ok(())
+    }
+
+    /// Tells all that has come. A name may come in pieces: it is whole when arguments, another call
+    /// or the end come.
+    pub(super) fn show(&mut self, ids: &mut Ids, events: &mut Events) {
+        for (i, call) in self.0.iter_mut().enumerate() {
+            call.show(i, ids, events);
+        }
     }
 
     /// The place of the call that a piece belongs to: that of the last one of its index, or of all
     /// where it has none, unless another call begins.
     fn place(&self, index: Option<u64>, piece: &Fields<'_>) -> usize {
         let same = |call: &Call| index.is_none() || call.index == index;
-        let found = self.0.iter().rposition(same).filter(|&i| !self.0[i].is_over(piece));
+        let is_indexed = index.is_some();
+        let is_over = |call: &Call| call.is_over(piece, is_indexed);
+        let found = self.0.iter().rposition(same).filter(|&i| !is_over(&self.0[i]));
         found.unwrap_or(self.0.len())
     }
 
@@ -83,7 +100,7 @@ impl Calls {
 
     /// Writes them as a whole answer has them. What has neither name nor arguments is none.
     pub(super) fn put_into(&mut self, message: &mut Attributes) {
-        self.0.retain(|call| call.shown.is_some() || !call.input().is_empty());
+        self.0.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
         if !self.0.is_empty() {
             let calls = self.0.drain(..).map(|call| Value::Object(call.fields));
             message.insert("tool_calls".to_owned(), calls.collect());
@@ -95,23 +112,49 @@ impl Call {
     /// Returns true where this piece begins another call: one of another id; or, where an id is
     /// missing, one of another name, or of the same name when the arguments are complete. (Some
     /// servers repeat the name in each piece.)
-    fn is_over(&self, piece: &Fields<'_>) -> bool {
-        let known = if self.is_named { "" } else { text(&self.fields, "id") };
-        let id = piece.peek("id").unwrap_or_default();
-        if !id.is_empty() && !known.is_empty() {
-            return id != known;
-        }
-        let function =
-            ["function", "custom"].into_iter().find_map(|key| piece.get(key)?.get("name"));
-        let name = function.and_then(Value::as_str).unwrap_or_default();
+    fn is_over(&self, piece: &Fields<'_>, is_indexed: bool) -> bool {
         let known = self.inner("name");
-        !name.is_empty() && !known.is_empty() && (name != known || is_object(self.input()))
+        let is_same = name(piece).is_empty() || name(piece) == known;
+        let is_open = !is_object(self.input());
+        match (self.id(), piece.peek("id").unwrap_or_default()) {
+            // vLLM, until the middle of 2025, made a new id for each piece of a call that it was
+            // told to make.
+            (known, id) if !known.is_empty() && !id.is_empty() => {
+                let goes_on = is_indexed && is_same && is_open && !self.is_custom();
+                id != known && !goes_on
+            }
+            // The name itself may go on: only the first piece of a call has its id.
+            (id, _) if is_indexed && !id.is_empty() && self.input().is_empty() => false,
+            _ => !name(piece).is_empty() && !known.is_empty() && !(is_same && is_open),
+        }
+    }
+
+    /// Joins the name of a piece to what has come of it, unless it says the same again.
+    fn name_on(&mut self, piece: &Fields<'_>) {
+        if self.shown.is_some() || !self.input().is_empty() {
+            return;
+        }
+        let more = name(piece);
+        for kind in KINDS {
+            let field = self.fields.get_mut(kind).and_then(|it| it.get_mut("name"));
+            if let Some(Value::String(known)) = field.filter(|known| *known != more) {
+                known.push_str(more);
+            }
+        }
+    }
+
+    /// The id that came with it.
+    fn id(&self) -> &str {
+        if self.is_named { "" } else { text(&self.fields, "id") }
+    }
+
+    fn is_custom(&self) -> bool {
+        self.fields.contains_key("custom")
     }
 
     fn is_whole(&self, is_last: bool) -> bool {
-        let is_custom = self.fields.contains_key("custom");
-        !self.inner("name").is_empty()
-            && (is_object(self.input()) || (!is_last && (is_custom || self.input().is_empty())))
+        let is_over = self.is_custom() || self.input().is_empty();
+        !self.inner("name").is_empty() && (is_object(self.input()) || (!is_last && is_over))
     }
 
     /// Tells what has come since the last time, as soon as there is a name.
@@ -138,9 +181,15 @@ impl Call {
 
     /// A text of the function, or of the custom tool.
     fn inner(&self, key: &str) -> &str {
-        let object = |kind: &str| self.fields.get(kind)?.get(key)?.as_str();
-        object("function").or_else(|| object("custom")).unwrap_or_default()
+        let text = |kind| self.fields.get(kind)?.get(key)?.as_str();
+        KINDS.into_iter().find_map(text).unwrap_or_default()
     }
+}
+
+/// The name in a piece.
+fn name<'a>(piece: &'a Fields<'_>) -> &'a str {
+    let name = |kind| piece.get(kind)?.get("name")?.as_str();
+    KINDS.into_iter().find_map(name).unwrap_or_default()
 }
 
 fn text<'a>(fields: &'a Attributes, key: &str) -> &'a str {

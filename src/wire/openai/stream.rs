@@ -104,6 +104,7 @@ impl Pieces for Chunks {
 
     fn done(&mut self, end: &mut End, events: &mut Events) {
         if self.ends_in_done {
+            self.calls.show(&mut self.ids, events);
             end.comes(None, self.calls.len() > 0, events);
         }
     }
@@ -137,6 +138,7 @@ impl Chunks {
         }
         let word = stop_word(choice.take("finish_reason"));
         if word.is_some() {
+            self.calls.show(&mut self.ids, events);
             end.comes(word, self.calls.len() > 0, events);
         }
         Ok(())
