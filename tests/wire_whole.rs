@@ -246,6 +246,20 @@ fn refused(result: memory_prompt::Result<Answer>) -> (Option<&'static str>, bool
     }
 }
 
+/// An answer that Model Armor blocked was one, with nothing in it.
+#[test]
+fn what_model_armor_blocks_is_refused() {
+    let blocked = json!({"candidates": [{"finishReason": "MODEL_ARMOR", "finishMessage": "Blocked"}], "usageMetadata": {"promptTokenCount": 1}});
+    assert_eq!(refused(gemini::answer(blocked.clone())), (Some("MODEL_ARMOR"), false));
+    let (told, stream) = streamed!(gemini, [blocked]);
+    assert_eq!(told, [Event::Done(Stop::Filtered)]);
+    assert_eq!(refused(stream.finish()), (Some("MODEL_ARMOR"), false));
+    // What it blocked in the middle is half an answer.
+    let half = json!({"candidates": [{"content": {"parts": [{"text": "Once"}]}, "finishReason": "MODEL_ARMOR"}]});
+    let answer = gemini::answer(half).unwrap();
+    assert_eq!((&*answer.message.text(), answer.stop), ("Once", Stop::Filtered));
+}
+
 /// Text behind the end was stored, and shown behind `Event::Done`.
 #[test]
 fn behind_the_end_comes_nothing() {

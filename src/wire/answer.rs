@@ -156,6 +156,7 @@ impl Stop {
             | "spii"
             | "language"
             | "image_safety"
+            | "model_armor"
             | "image_prohibited_content"
             | "image_recitation"
             | "image_other" => Self::Filtered,
