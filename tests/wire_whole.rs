@@ -260,6 +260,31 @@ fn what_model_armor_blocks_is_refused() {
     assert_eq!((&*answer.message.text(), answer.stop), ("Once", Stop::Filtered));
 }
 
+/// An empty answer for a reason that nobody knows, and a body of Gemini's without a candidate, were
+/// an answer, or JSON that can't be read. What the model or a limit ended is one.
+#[test]
+fn nothing_is_an_answer_only_where_the_model_or_a_limit_ended_it() {
+    let other = json!({"candidates": [{"content": {"role": "model"}, "finishReason": "OTHER"}]});
+    assert_eq!(refused(gemini::answer(other)), (Some("OTHER"), true));
+
+    // Of the prompt, the provider told something, and nothing of an answer.
+    let unsaid =
+        json!({"promptFeedback": {"safetyRatings": []}, "usageMetadata": {"promptTokenCount": 1}});
+    assert_eq!(refused(gemini::answer(unsaid)), (None, false));
+    let unsaid = json!({"usageMetadata": {"promptTokenCount": 1}, "responseId": "r"});
+    assert_eq!(refused(gemini::answer(unsaid)), (None, true));
+    assert_eq!(gemini::answer(json!({})).unwrap_err().kind(), ErrorKind::Codec);
+
+    // Claude ends some turns so, behind a result that says all; and a limit is told.
+    for (word, stop) in [("end_turn", Stop::End), ("max_tokens", Stop::Length)] {
+        let silent = json!({"role": "assistant", "content": [], "stop_reason": word});
+        assert_eq!(anthropic::answer(silent).unwrap().stop, stop);
+    }
+    // A thought is something.
+    let thought = json!({"choices": [{"finish_reason": "odd", "message": {"content": "", "reasoning_content": "Hm."}}]});
+    assert_eq!(openai::answer(thought).unwrap().stop, Stop::Unknown);
+}
+
 /// Text behind the end was stored, and shown behind `Event::Done`.
 #[test]
 fn behind_the_end_comes_nothing() {

@@ -33,7 +33,9 @@ pub struct Answer {
 ///
 /// An answer in which nothing was said because it was [`Filtered`](Self::Filtered) or
 /// [`Malformed`](Self::Malformed) is none: reading it is an error of kind
-/// [`Refused`](crate::ErrorKind::Refused).
+/// [`Refused`](crate::ErrorKind::Refused). So is one that is empty, without even a thought, for a
+/// word that is not known. Where the model itself had nothing to say, or a limit left no room for
+/// it, the answer is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Stop {
@@ -51,7 +53,9 @@ pub enum Stop {
     Filtered,
     /// The model wrote a call that the provider could not read, which is left out.
     Malformed,
-    /// The provider rests: sent back as it is, the answer is continued.
+    /// The provider rests: sent back as it is, the answer is continued. The composer sends one so
+    /// that ends the prompt in a call of a tool that Anthropic runs; such a call is left out where
+    /// something else follows before its result has come.
     Paused,
     /// The stream broke off; what could be kept is here. Only `broken` of a stream says so.
     Broken,
@@ -77,6 +81,8 @@ impl Answer {
         let word = self.stop_word.as_deref().unwrap_or_default();
         let is_over = match self.stop {
             Stop::Filtered | Stop::Malformed => is_silent(&self.message),
+            // Neither the model nor a limit is said to have ended it.
+            Stop::Unknown if is_empty(&self.message) => !word.is_empty(),
             _ => is_failure(word),
         };
         if !is_over {
@@ -150,13 +156,13 @@ impl Stop {
             | "sensitive"
             | "guardrail_intervened"
             | "safety"
+            | "model_armor"
             | "blocklist"
             | "prohibited_content"
             | "recitation"
             | "spii"
             | "language"
             | "image_safety"
-            | "model_armor"
             | "image_prohibited_content"
             | "image_recitation"
             | "image_other" => Self::Filtered,
@@ -197,6 +203,11 @@ fn is_failure(word: &str) -> bool {
     const WORDS: [&str; 6] =
         ["error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"];
     WORDS.contains(&word)
+}
+
+/// Returns whether nothing at all has come of an answer, not even a thought.
+fn is_empty(message: &AiMessage) -> bool {
+    message.as_text() == Some("") && message.attributes().is_empty()
 }
 
 /// Returns whether an answer says nothing and calls nothing.

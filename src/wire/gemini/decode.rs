@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, SHAPE, SIGNATURE, VALUE, WHOLE};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Media, Message, Part, Reasoning, TextPart, ToolCall,
     ToolMessage, UserMessage,
@@ -56,12 +56,13 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
         let message = with_beside(AiMessage::from_parts(parts), beside);
         return Ok(Answer::new(Provider::Gemini, message, Usage::default(), None));
     }
+    let is_counted = body.has("responseId") || body.has("usageMetadata");
     calls.name_after(body.text("responseId")?);
     let usage = usage(&mut body);
-    let Some(candidate) = candidate(&mut body)? else {
-        return Err(top.key("candidates").error("missing"));
-    };
     let at = top.key("candidates");
+    let Some(candidate) = candidate(&mut body)? else {
+        return Err(without_candidates(&body, is_counted, &at));
+    };
     let mut candidate = Fields::of(camel(candidate), at.index(0))?;
     let word = stop_word(candidate.take("finishReason"));
     let at = candidate.at;
@@ -75,6 +76,13 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
         None => return Err(at.key("content").error("missing, and no reason given")),
     };
     Answer::new(Provider::Gemini, message, usage, word).checked(&at)
+}
+
+/// The error of a body without a candidate: it is a response all the same where it tells of the
+/// prompt, or what it cost.
+fn without_candidates(body: &Fields<'_>, is_counted: bool, at: &At<'_>) -> Error {
+    let is_of_prompt = body.has("promptFeedback");
+    if is_of_prompt || is_counted { stopped(at, "", !is_of_prompt) } else { at.error("missing") }
 }
 
 /// Reads the tokens that a body or a chunk counts.
@@ -128,7 +136,7 @@ pub(super) fn candidate(body: &mut Fields<'_>) -> Result<Option<Value>> {
         return Err(at.key("candidates").index(1).error("a second candidate: choose one"));
     }
     if first.is_none()
-        && let Some(feedback) = body.take("promptFeedback")
+        && let Some(feedback) = body.get("promptFeedback")
         && let Some(reason) = feedback.get("blockReason").and_then(Value::as_str)
     {
         return Err(stopped(&at.key("promptFeedback"), reason, false));
