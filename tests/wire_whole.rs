@@ -235,7 +235,64 @@ fn a_name_may_come_in_pieces() {
     assert_eq!(calls(&told).len(), 2);
 }
 
+/// A refusal that came before the text was stored behind it.
+#[test]
+fn a_refusal_stands_where_it_came() {
+    let refuses = |text: &str| delta(json!({"refusal": text}));
+    let says = |text: &str| delta(json!({"content": text}));
+    let blank = delta(json!({"role": "assistant", "content": "", "refusal": null}));
+    for pieces in [
+        vec![refuses("I won't. "), says("But hi.")],
+        vec![blank.clone(), refuses("I "), refuses("won't. "), says(""), says("But "), says("hi.")],
+        vec![says("Hm. "), refuses("I won't. "), says("But "), says("hi. "), refuses("No.")],
+        vec![
+            delta(json!({"content": [{"type": "text", "text": "Hm. "}]})),
+            refuses("No. "),
+            says("Hi."),
+        ],
+        vec![says("Hm. "), refuses("No.")],
+    ] {
+        let (told, answer) = whole!(openai, pieces.iter().chain([&over("stop")]));
+        let refusals = told.iter().filter(|event| matches!(event, Event::Refusal(_))).count();
+        assert!(refusals > 0 && !answer.message.text().is_empty());
+    }
+}
+
+/// A number where a text belongs emptied all that had come before, without a word.
+#[test]
+fn what_is_no_text_is_an_error_where_it_comes() {
+    let mut stream = ollama::Stream::new();
+    stream
+        .push(r#"{"message": {"role": "assistant", "content": "Hello"}, "done": false}"#)
+        .unwrap();
+    let error = stream.push(r#"{"message": {"content": 7}, "done": false}"#).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "read ollama stream: message.content: expected a string, found a number"
+    );
+    assert_eq!(stream.broken().message.text(), "Hello");
+    let mut stream = openai::Stream::new();
+    stream
+        .push(&delta(json!({"content": [{"type": "text", "text": "Hello"}]})).to_string())
+        .unwrap();
+    assert!(stream.push(&delta(json!({"content": 7})).to_string()).is_err());
+    assert_eq!(stream.broken().message.text(), "Hello");
+}
+
 // --- Responses -------------------------------------------------------------------------------
+
+/// An item that was done twice was shown twice.
+#[test]
+fn an_item_is_done_once() {
+    let message = |text: &str| json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]});
+    let done = |text: &str| json!({"type": "response.output_item.done", "output_index": 0, "item": message(text)});
+    let end = json!({"type": "response.completed", "response": {"status": "completed", "output": [message("Hi.")]}});
+    let (told, _) = whole!(responses, [done("Hi."), done("Hi."), end]);
+    assert_eq!(text(&told), "Hi.");
+    let (_, mut stream) = streamed!(responses, [done("Hi.")]);
+    let error = stream.push(&done("Bye.").to_string()).unwrap_err().to_string();
+    assert_eq!(error, "read responses stream: item: it does not say what its pieces said");
+}
 
 // --- what is no answer -----------------------------------------------------------------------
 

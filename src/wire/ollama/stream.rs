@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::message::{AiMessage, Attributes, ToolCall};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::{At, Fields, Ids};
+use crate::wire::common::{At, Fields, Ids, expected};
 use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 use crate::wire::usage::Usage;
@@ -70,6 +70,12 @@ impl Pieces for Lines {
         if let Some(message) = line.take("message") {
             let top = line.at;
             let mut message = Fields::of(message, top.key("message"))?;
+            for key in GROWING {
+                let known = message.get(key).filter(|it| !it.is_null() && !it.is_string());
+                if let Some(other) = known {
+                    return Err(message.at.key(key).error(expected("a string", other)));
+                }
+            }
             events.reasoning(message.peek("thinking").unwrap_or_default());
             events.text(message.peek("content").unwrap_or_default());
             let at = message.at;
@@ -87,13 +93,13 @@ impl Pieces for Lines {
         let word = stop_word(line.take("done_reason")).or_else(|| end.word.take());
         if line.take("done") == Some(Value::Bool(true)) {
             end.comes(word, !self.calls.is_empty(), events);
+            end.is_over = true;
         } else {
             end.word = word;
         }
         Ok(())
     }
 
-            end.is_over = true;
     fn message(self) -> Result<AiMessage> {
         let top = At::top(Self::READ);
         let message = Fields::of(Value::Object(self.message), top.key("message"))?;
@@ -106,9 +112,12 @@ impl Pieces for Lines {
     }
 }
 
+/// Texts that come in pieces.
+const GROWING: [&str; 2] = ["content", "thinking"];
+
 /// Adds a piece of a field to what has come of it: texts and lists grow, all else is replaced.
 fn merge(into: &mut Attributes, key: String, value: Value) {
-    let grows = matches!(key.as_str(), "content" | "thinking");
+    let grows = GROWING.contains(&key.as_str());
     match into.entry(key) {
         Entry::Vacant(slot) => {
             slot.insert(value);

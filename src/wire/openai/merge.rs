@@ -81,8 +81,11 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
             _ => list.push(Value::String(piece)),
         },
         (slot @ Value::String(_), Value::Array(pieces)) if key == "content" => {
-            let text = slot.take();
-            *slot = std::iter::once(text).chain(pieces).collect();
+            let text = Some(slot.take()).filter(|text| *text != "");
+            *slot = text.into_iter().chain(pieces).collect();
+        }
+        (Value::Array(_), other) if key == "content" => {
+            return Err(at.key("content").error(expected("a string or an array", &other)));
         }
         (Value::String(_), other) if PIECES.contains(&key) || FIRST.contains(&key) => {
             return Err(at.key(field(key)).error(expected("a string", &other)));

@@ -157,8 +157,15 @@ impl Chunks {
             }
         }
         match delta.get("content") {
-            Some(Value::String(piece)) => events.text(piece),
-            Some(Value::Array(blocks)) => blocks.iter().for_each(|block| shown(block, events)),
+            Some(Value::String(piece)) if piece.is_empty() => {}
+            Some(Value::String(piece)) => {
+                self.say_behind_refusal(&at)?;
+                events.text(piece);
+            }
+            Some(Value::Array(blocks)) => {
+                self.say_behind_refusal(&at)?;
+                blocks.iter().for_each(|block| shown(block, events));
+            }
             _ => {}
         }
         events.refusal(delta.peek("refusal").unwrap_or_default());
@@ -175,6 +182,20 @@ impl Chunks {
             self.calls.add(Fields::of(call, at)?, &mut self.ids, events)?;
         }
         Ok(())
+    }
+}
+
+impl Chunks {
+    /// Content comes: a refusal before it becomes a block of it, and stays before it.
+    fn say_behind_refusal(&mut self, at: &At<'_>) -> Result<()> {
+        match self.message.get_mut("refusal").map(Value::take) {
+            Some(Value::String(text)) if !text.is_empty() => {
+                let block = json!([{"type": "refusal", "refusal": text}]);
+                self.message.remove("refusal");
+                merge(&mut self.message, "content", block, at)
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::kinds;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::message::ToolCall;
 use crate::wire::common::{At, is_object};
 use crate::wire::event::Events;
@@ -76,11 +76,17 @@ impl Item {
         calls: &mut usize,
         events: &mut Events,
     ) -> Result<()> {
+        if self.is_done {
+            // Some servers say it twice.
+            let is_same = blocks(&value).eq(blocks(&self.value))
+                && Self::input_of(&value) == Self::input_of(&self.value);
+            return if is_same { Ok(()) } else { Err(unlike(at)) };
+        }
         let shown: String = self.said.values().map(|(_, text)| text.as_str()).collect();
         let whole: String = blocks(&value).map(|(_, text)| text).collect();
         let input = Self::input_of(&value).unwrap_or_default();
         if !whole.starts_with(&shown) || !input.starts_with(&self.arguments) {
-            return Err(at.error("it does not say what its pieces said"));
+            return Err(unlike(at));
         }
         let mut known = shown.len();
         for (is_refusal, text) in blocks(&value) {
@@ -178,6 +184,10 @@ impl Item {
     fn text(&self, key: &str) -> &str {
         self.value.get(key).and_then(Value::as_str).unwrap_or_default()
     }
+}
+
+fn unlike(at: &At<'_>) -> Error {
+    at.error("it does not say what its pieces said")
 }
 
 /// What a message says, by block: whether that is a refusal, and the text.
