@@ -80,7 +80,8 @@ impl Pieces for Turn {
             "message_start" => {
                 let message = self.begin(&mut event)?;
                 end.usage.grow(Usage::anthropic(&message["usage"]));
-                end.word = stop_word(message.get("stop_reason").cloned()).or(end.word.take());
+                end.word =
+                    stop_word(message.get("stop_reason").cloned()).or_else(|| end.word.take());
                 self.begin_with(message, &event.at, events)?;
             }
             "content_block_start" => self.open(event, events)?,

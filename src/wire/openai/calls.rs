@@ -125,7 +125,7 @@ impl Call {
             }
             // The name itself may go on: only the first piece of a call has its id.
             (id, _) if is_indexed && !id.is_empty() && self.input().is_empty() => false,
-            _ => !name(piece).is_empty() && !known.is_empty() && !(is_same && is_open),
+            _ => !(known.is_empty() || name(piece).is_empty() || is_same && is_open),
         }
     }
 

@@ -164,7 +164,9 @@ impl Chunks {
             }
             Some(Value::Array(blocks)) => {
                 self.say_behind_refusal(&at)?;
-                blocks.iter().for_each(|block| shown(block, events));
+                for block in blocks {
+                    shown(block, events);
+                }
             }
             _ => {}
         }
