@@ -237,7 +237,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
         mut prompt: MemoryPrompt<M>,
         model: Arc<M::Model>,
         provider: Option<Provider>,
-        name: Option<String>,
+        name: Option<&str>,
     ) -> Self {
         if let Some(provider) = provider.filter(|_| prompt.composer().provider().is_none()) {
             prompt = prompt.for_provider(provider);

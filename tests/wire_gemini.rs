@@ -152,7 +152,7 @@ fn signed_parts_of_a_stream_stay_apart() {
 }
 
 /// A stream of one answer, and what was shown of it.
-fn streamed(parts: &[Value], reason: Value) -> (Stream, Vec<Event>) {
+fn streamed(parts: &[Value], reason: &Value) -> (Stream, Vec<Event>) {
     let (mut stream, mut told) = (Stream::new(), Vec::new());
     for (i, part) in parts.iter().enumerate() {
         let reason = if i + 1 == parts.len() { reason.clone() } else { Value::Null };
@@ -192,7 +192,7 @@ fn arguments_that_come_in_pieces_are_one_object() {
     let broken = json!({"candidates": [{"content": {"parts": [parts[7]]}}]}).to_string();
     let parts: Vec<_> =
         parts.iter().enumerate().filter(|(i, _)| *i != 7).map(|(_, part)| part.clone()).collect();
-    let (stream, told) = streamed(&parts, json!("STOP"));
+    let (stream, told) = streamed(&parts, &json!("STOP"));
     let answer = stream.finish().expect("whole");
     shown::assert_shown(&told, &answer, "pieces");
     let calls: Vec<_> = answer.message.tool_calls().collect();
@@ -206,11 +206,11 @@ fn arguments_that_come_in_pieces_are_one_object() {
 
     // A stream that breaks off within a call keeps what was whole before.
     for cut in 2..parts.len() - 2 {
-        let (stream, _) = streamed(&parts[..cut], Value::Null);
+        let (stream, _) = streamed(&parts[..cut], &Value::Null);
         let kept = stream.broken().message;
         assert_eq!(kept.tool_calls().count(), if cut < 10 { 1 } else { 2 }, "{cut}");
     }
-    let (mut stream, _) = streamed(&parts[..2], Value::Null);
+    let (mut stream, _) = streamed(&parts[..2], &Value::Null);
     assert!(stream.push(&broken).is_err());
     let mut push = |path: &str| {
         let piece = json!({"functionCall": {"partialArgs": [{"jsonPath": path, "stringValue": "x"}],

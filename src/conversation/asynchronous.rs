@@ -41,7 +41,7 @@ impl Conversation<dyn AsyncChatMemory> {
         model: impl AsyncModel + 'static,
     ) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
-        Self::over(prompt, Arc::new(model), provider, name)
+        Self::over(prompt, Arc::new(model), provider, name.as_deref())
     }
 
     /// Lets the model call this tool, which is handed what its arguments say. It runs on the

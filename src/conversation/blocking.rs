@@ -23,7 +23,7 @@ impl Conversation {
     /// [model's](Model::provider).
     pub fn new(prompt: MemoryPrompt, model: impl Model + 'static) -> Self {
         let (provider, name) = (model.provider(), model.name().map(str::to_owned));
-        Self::over(prompt, Arc::new(model), provider, name)
+        Self::over(prompt, Arc::new(model), provider, name.as_deref())
     }
 
     /// Lets the model call this tool, which is handed what its arguments say.

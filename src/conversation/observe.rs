@@ -23,10 +23,10 @@ pub(super) struct Watch {
 impl Watch {
     /// Names the model.
     #[cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nobody is told"))]
-    pub(super) fn naming(model: Option<String>) -> Self {
+    pub(super) fn naming(model: Option<&str>) -> Self {
         Self {
             #[cfg(feature = "tracing")]
-            model,
+            model: model.map(str::to_owned),
             #[cfg(feature = "tracing")]
             is_with_text: false,
         }
