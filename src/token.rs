@@ -163,7 +163,7 @@ pub trait TokenCounter: Send + Sync {
     /// use memory_prompt::token::{Estimate, TokenCounter};
     ///
     /// let picture = Part::Image(Media::url("https://example.org/cat.png"));
-    /// assert_eq!(Estimate.count_media(&picture)?, 765);
+    /// assert_eq!(Estimate.count_media(&picture)?, 1_600);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///

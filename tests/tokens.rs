@@ -190,11 +190,11 @@ fn media_never_count_as_text() {
     let tokens: Vec<usize> = parts.iter().map(media_tokens).collect();
     assert_eq!(
         tokens,
-        [765, 85, 1_600, 1_600, 765, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000]
+        [1_600, 85, 1_600, 1_600, 1_600, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000]
     );
     let all: usize = tokens.iter().sum();
     let answer = AiMessage::from_parts([Part::Image(media())]);
-    assert_eq!(no_text.count(&answer.into()).unwrap(), 4 + 765);
+    assert_eq!(no_text.count(&answer.into()).unwrap(), 4 + 1_600);
     assert_eq!(no_text.count(&Message::user(parts.to_vec())).unwrap(), 4 + all);
     assert_eq!(no_text.count(&Message::tool("c", "", parts.to_vec())).unwrap(), 4 + all);
     assert_eq!(media_tokens(&Part::text(data)), 0);

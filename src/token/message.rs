@@ -41,13 +41,14 @@ impl Default for Overhead {
 /// Returns the tokens of a part that is not text: the default of [`TokenCounter::count_media`].
 ///
 /// What media cost depends on the model and on what is in them, and nothing is decoded here. These
-/// are round figures from the providers' published ones, chosen to be high rather than low:
+/// are round figures from the providers' published ones, high for a picture of a thousand pixels a
+/// side. A large photograph costs some models ten times as much: name its [detail](Detail), make it
+/// smaller, or count with a counter of your own.
 ///
 /// | part | where its data is here, in base64 | elsewhere |
 /// |---|---|---|
 /// | image, [low](Detail::Low) detail | 85 | 85 |
-/// | image, [auto](Detail::Auto) or none named | 765 | 765 |
-/// | image, high or another | 1,600 | 1,600 |
+/// | image, of another or no detail | 1,600 | 1,600 |
 /// | audio, uncompressed (`wav`, `pcm`, `l16`) | 1 for each 1,500 bytes | 1,000 |
 /// | audio, other | 1 for each 250 bytes | 1,000 |
 /// | video | 1 for each 800 bytes | 3,000 |
@@ -72,8 +73,7 @@ pub fn media_tokens(part: &Part) -> usize {
         Part::Text(_) => 0,
         Part::Image(image) => match image.detail {
             Some(Detail::Low) => 85,
-            Some(Detail::Auto) | None => 765,
-            Some(Detail::High | Detail::Other(_)) => 1_600,
+            Some(Detail::Auto | Detail::High | Detail::Other(_)) | None => 1_600,
         },
         Part::Audio(audio) => {
             let plain = media_type_has(audio, &["wav", "pcm", "l16"]);
