@@ -136,6 +136,8 @@ pub struct Turn {
     hold: Hold,
     /// The number of times that the whole turn was to be stored.
     tries: u32,
+    /// True where the whole turn may have been stored by a try whose answer got lost.
+    may_be_stored: bool,
     /// The append under the id of the turn that was made before, where one was.
     stored: Option<Appended>,
     /// Why the newest answer ended, where its provider told.
@@ -328,6 +330,7 @@ impl Turn {
             told: None,
             hold: Hold::Own,
             tries: 0,
+            may_be_stored: false,
             stored: None,
             stop: None,
             done: None,
@@ -531,7 +534,8 @@ impl<'de> Deserialize<'de> for Turn {
         // Another one may have written the first note, and ended the turn long ago.
         let calls = document.waiting().into_iter().any(|(_, it)| !document.is_repeatable(it));
         let hold = if calls && document.kept.is_none() { Hold::Unsure } else { Hold::Own };
-        Ok(Self { hold, tries, ..Self::of(document) })
+        let may_be_stored = tries > 0;
+        Ok(Self { hold, tries, may_be_stored, ..Self::of(document) })
     }
 }
 

@@ -32,7 +32,7 @@ mod waiting;
 #[path = "provider/wrong.rs"]
 mod wrong;
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::thread;
@@ -577,6 +577,56 @@ fn while_many_tools_run_on_no_other_is_begun() {
     let run = memory.all().unwrap();
     let last = run.messages().rev().find_map(Message::as_tool).unwrap();
     assert!(!last.content().text().starts_with("Not run"), "there is room again");
+}
+
+/// Two writes in a row failed, as when a server restarts. `remains` said that nothing was stored
+/// where the answer of the first one had been lost, and that a turn was left over where none was.
+#[test]
+fn what_remains_is_told_where_writes_and_reads_fail_in_a_row() {
+    let scripts: [fn() -> Scripted; 3] = [
+        || Scripted::new().says("A."),
+        || Scripted::new().calls("pay", json!({})).says("A."),
+        || Scripted::new().calls("pay", json!({})).fails("overloaded"),
+    ];
+    let one = |at: usize| [(at, false), (at, true)];
+    let all: Vec<(usize, bool)> = (0..14).flat_map(one).collect();
+    let behind = |at: usize| all.iter().copied().filter(move |it| it.0 > at);
+    let mut plans: Vec<Vec<(usize, bool)>> = vec![Vec::new()];
+    for a in all.iter().copied() {
+        plans.push(vec![a]);
+        for b in behind(a.0) {
+            plans.push(vec![a, b]);
+            plans.extend(behind(b.0).map(|c| vec![a, b, c]));
+        }
+    }
+    for (script, plan) in scripts.iter().flat_map(|it| plans.iter().map(move |plan| (it, plan))) {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        *memory.plan.lock().unwrap() = plan.clone();
+        let paid = Arc::new(AtomicUsize::new(0));
+        let pays = Arc::clone(&paid);
+        let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), script())
+            .tool(Tool::new("pay", "Pays."), move |()| {
+                pays.fetch_add(1, Ordering::Relaxed);
+                Ok("paid")
+            });
+        let said = conversation.say("Pay.");
+        memory.plan.lock().unwrap().clear();
+        let stored = memory.messages().unwrap().iter().filter(|it| it.text() == "Pay.").count();
+        let left = conversation.prompt().unfinished().unwrap().len();
+        let paid = paid.load(Ordering::Relaxed);
+        let is_true = match &said {
+            Ok(_) => stored == 1 && left == 0,
+            Err(error) => match error.remains().unwrap() {
+                Remains::Nothing => (stored, left, paid) == (0, 0, 0),
+                Remains::Stored => stored == 1,
+                Remains::Unfinished => stored + left == 1,
+                Remains::Unknown => true,
+                other => panic!("{other:?}"),
+            },
+        };
+        assert!(is_true, "{plan:?}: {said:?}, yet stored {stored}, left {left}, paid {paid}");
+        assert!(paid <= 1 && (paid == 0 || stored + left == 1), "{plan:?}");
+    }
 }
 
 /// A model failed behind a booking, and nobody could tell whether to ask again or to go on.

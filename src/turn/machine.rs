@@ -264,14 +264,14 @@ impl Turn {
     /// this reason.
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let document = &self.document;
-        if why == Some(ErrorKind::Forgotten) {
-            Remains::Nothing
-        } else if document.kept.is_some() || document.is_saving {
-            Remains::Unfinished
-        } else if self.has_happened() || why == Some(ErrorKind::Unacknowledged) {
-            Remains::Unknown
-        } else {
-            Remains::Nothing
+        let is_known = !document.is_saving && !self.may_be_stored && !self.has_happened();
+        match why {
+            Some(ErrorKind::Forgotten) => Remains::Nothing,
+            // A turn that was to be forgotten is not stored where its slot is gone.
+            _ if document.kept.is_some() && !document.messages.is_empty() => Remains::Unfinished,
+            Some(ErrorKind::Unacknowledged) => Remains::Unknown,
+            _ if is_known => Remains::Nothing,
+            _ => Remains::Unknown,
         }
     }
 

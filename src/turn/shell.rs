@@ -106,7 +106,10 @@ impl Turn {
     fn wrote(&mut self, outcome: Result<Appended>, take: fn(&mut Self, &Appended)) -> Result<()> {
         match outcome {
             Ok(appended) => take(self, &appended),
-            Err(error) if error.kind() != ErrorKind::SlotConflict => return Err(error),
+            Err(error) if error.kind() != ErrorKind::SlotConflict => {
+                self.may_be_stored |= error.kind() == ErrorKind::Unacknowledged && self.is_over();
+                return Err(error);
+            }
             Err(_) if self.is_lost() => return Err(adopted_error()),
             Err(_) => self.lose(),
         }

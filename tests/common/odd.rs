@@ -1,7 +1,7 @@
 //! A memory that fails as it is told.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use memory_prompt::memory::{Append, Appended, Limits, MemoryId, Read};
 use memory_prompt::record::{SlotVersion, Snapshot};
@@ -18,6 +18,9 @@ pub(crate) struct Odd {
     pub(crate) fails: AtomicBool,
     /// The next read fails.
     pub(crate) is_unreadable: AtomicBool,
+    /// The operations that fail, by their number, and whether each is done all the same.
+    pub(crate) plan: Mutex<Vec<(usize, bool)>>,
+    operations: AtomicUsize,
 }
 
 impl Odd {
@@ -28,13 +31,21 @@ impl Odd {
             loses: AtomicBool::default(),
             fails: AtomicBool::default(),
             is_unreadable: AtomicBool::default(),
+            plan: Mutex::default(),
+            operations: AtomicUsize::default(),
         })
     }
 }
 
 impl Odd {
+    /// Returns whether this operation fails by plan, and then whether it is done all the same.
+    fn planned(&self) -> Option<bool> {
+        let now = self.operations.fetch_add(1, Ordering::Relaxed);
+        self.plan.lock().unwrap().iter().find(|it| it.0 == now).map(|it| it.1)
+    }
+
     fn must_be_readable(&self) -> Result<()> {
-        if self.is_unreadable.swap(false, Ordering::Relaxed) {
+        if self.planned().is_some() || self.is_unreadable.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "read", "the disk is gone"));
         }
         Ok(())
@@ -63,11 +74,12 @@ impl ChatMemory for Odd {
         self.inner.clear()
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        if self.fails.swap(false, Ordering::Relaxed) {
+        let planned = self.planned();
+        if planned == Some(false) || self.fails.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "append", "the disk is full"));
         }
         let appended = self.inner.append_with(append)?;
-        if self.loses.swap(false, Ordering::Relaxed) {
+        if planned == Some(true) || self.loses.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
         }
         Ok(appended)
@@ -77,6 +89,7 @@ impl ChatMemory for Odd {
         self.inner.read_with(read)
     }
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        self.must_be_readable()?;
         self.inner.slots()
     }
     fn limits(&self) -> Limits {
