@@ -20,6 +20,8 @@ mod kills;
 mod late;
 #[path = "conversation/many.rs"]
 mod many;
+#[path = "conversation/named_alike.rs"]
+mod named_alike;
 #[path = "common/odd.rs"]
 mod odd;
 #[path = "provider/setups.rs"]

@@ -915,6 +915,30 @@ fn a_cut_call_is_not_run_under_the_id_of_another() {
     ask(&mut turn, &prompt);
 }
 
+/// A loop over the model's own answer names its calls as the model did, and two of them shared an
+/// id: each gets its result all the same, in the order in which they come.
+#[test]
+fn results_may_name_calls_as_the_model_did() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Look here and there.")).tools(tools());
+    ask(&mut turn, &prompt);
+    let answer =
+        calls([("c1", "look"), ("c1", "look"), ("c1_2", "look"), ("", "look"), ("", "look")]);
+    turn.answer(answer.clone()).unwrap();
+    let handed_out = call(&mut turn, &prompt);
+    let ids: Vec<_> = handed_out.iter().map(Call::id).collect();
+    assert_eq!(ids, ["c1", "c1_3", "c1_2", "", "call_2"]);
+    for (place, call) in answer.tool_calls().enumerate() {
+        turn.result(&call.id, Ok(place.to_string())).unwrap();
+    }
+    assert!(turn.result("c1", ok("again")).is_err());
+    let told: Vec<_> = turn.messages()[2..].iter().filter_map(Message::as_tool).collect();
+    let told: Vec<_> = told.iter().map(|it| (it.call_id(), it.content().text())).collect();
+    let expected = ["c1", "c1_3", "c1_2", "", "call_2"].into_iter().zip("01234".split("").skip(1));
+    assert!(told.iter().map(|(id, text)| (*id, &**text)).eq(expected), "{told:?}");
+    ask(&mut turn, &prompt);
+}
+
 /// A tool that takes nothing was handed `{}`, as models write it, and never ran.
 #[test]
 fn a_tool_that_takes_nothing_is_handed_nothing() {

@@ -1,6 +1,6 @@
 //! A turn as it is written: in a slot of its memory, or wherever its owner keeps it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -76,9 +76,13 @@ pub(super) struct Document {
     /// The places of those that somebody has approved of and that were not handed out since.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) approved: BTreeSet<usize>,
-    /// The places of those that were handed out to an earlier owner.
+    /// The places of those that were handed out to an earlier owner, or that this one has begun.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub(super) begun_before: BTreeSet<usize>,
+    /// The ids that the model gave to calls which share one, by the places of those that have
+    /// another here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) shared_ids: BTreeMap<usize, String>,
     /// The places, among the messages, of results that no tool gave: a call was refused, or closed
     /// without being run.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -134,6 +138,7 @@ impl Document {
             unapproved: BTreeSet::new(),
             approved: BTreeSet::new(),
             begun_before: BTreeSet::new(),
+            shared_ids: BTreeMap::new(),
             not_run: BTreeSet::new(),
             is_stale: false,
             usage: Usage::default(),
@@ -149,6 +154,20 @@ impl Document {
     /// Returns true where the call at this place may have been run by whoever it was handed to.
     pub(super) fn is_handed_out(&self, place: usize) -> bool {
         self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
+    }
+
+    /// Returns the id that the model gave to the call at this place.
+    pub(super) fn given_id<'a>(&'a self, place: usize, call: &'a ToolCall) -> &'a str {
+        self.shared_ids.get(&place).unwrap_or(&call.id)
+    }
+
+    /// Returns the call that is meant by this id: its own, or one that it was to share.
+    pub(super) fn called(&self, id: &str) -> Option<(usize, &ToolCall)> {
+        let waiting = self.waiting();
+        let own = waiting.iter().find(|(_, call)| call.id == id);
+        let shared = || waiting.iter().filter(|(place, call)| self.given_id(*place, call) == id);
+        let handed_out = || shared().find(|(place, _)| !self.unapproved.contains(place));
+        own.or_else(handed_out).or_else(|| shared().next()).copied()
     }
 
     pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {
@@ -174,7 +193,7 @@ impl Document {
         self.were_handed_out(places);
     }
 
-    /// Notes that another owner was handed these calls: nobody is asked for approval any more.
+    /// Notes that somebody may have run these calls: nobody is asked for approval any more.
     pub(super) fn were_handed_out(&mut self, places: impl IntoIterator<Item = usize>) {
         for place in places {
             self.unapproved.remove(&place);

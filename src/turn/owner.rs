@@ -1,6 +1,6 @@
 //! What the owner of a turn tells it: answers, results, approvals, and that it is to end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::document::Document;
 use super::reply::Reply;
@@ -14,6 +14,10 @@ use crate::wire::Stop;
 
 impl Turn {
     /// Takes the answer of the model, and counts what it cost.
+    ///
+    /// Calls that share an id are told apart: from the second one on, each has an id of its own in
+    /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with an
+    /// earlier call whose result may come late, as far as the turn has read back.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
     /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
@@ -45,6 +49,7 @@ impl Turn {
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }
+        let (answer, shared_ids) = tell_apart(answer, self.awaited_ids());
         if let Some(text) = self.excess_with(&answer) {
             return Err(Error::invalid("answer", text));
         }
@@ -61,6 +66,7 @@ impl Turn {
         self.document.unapproved = asked.map(|(i, _)| i).collect();
         self.document.begun_before = BTreeSet::new();
         self.document.approved = BTreeSet::new();
+        self.document.shared_ids = shared_ids;
         self.document.is_called = false;
         self.document.usage += usage;
         self.stop = stop;
@@ -95,10 +101,14 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let waits = self.open().find(|(i, call)| call.id == call_id && self.is_unapproved(*i));
-        let Some((place, _)) = waits.filter(|_| !self.is_over()) else {
-            let text = format!("no call {call_id:?} waits for approval");
-            return Err(Error::invalid("approve", text));
+        let of_id: Vec<_> = self.open().filter(|(_, call)| call.id == call_id).collect();
+        let place = match of_id[..] {
+            [(place, _)] if self.is_unapproved(place) && !self.is_over() => place,
+            // In a turn of an earlier version two may share it, and nobody knows which is meant.
+            _ => {
+                let text = format!("no call {call_id:?} waits for approval, or more than one");
+                return Err(Error::invalid("approve", text));
+            }
         };
         self.document.unapproved.remove(&place);
         self.document.approved.insert(place);
@@ -234,7 +244,7 @@ impl Turn {
 
     /// The call of this id that waits for its result.
     fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
-        let call = self.open().find(|(_, call)| call.id == call_id).filter(|_| !self.is_over());
+        let call = self.document.called(call_id).filter(|_| !self.is_over());
         call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
             Error::invalid("result", format!("no call {call_id:?} waits for its result"))
         })
@@ -242,6 +252,19 @@ impl Turn {
 
     fn open_calls(&self) -> Vec<(usize, ToolCall)> {
         self.open().map(|(i, call)| (i, call.clone())).collect()
+    }
+
+    /// The ids of earlier calls whose results may come late.
+    fn awaited_ids(&self) -> HashSet<String> {
+        let stored = self.base.iter().flat_map(|base| base.records.iter());
+        let mut ids = HashSet::new();
+        let mut look_at = |message: &Message| {
+            let stand_in = message.as_tool().filter(|it| it.is_stand_in());
+            ids.extend(stand_in.map(|it| it.call_id().to_owned()));
+        };
+        stored.for_each(|record| look_at(record.message()));
+        self.document.messages.iter().for_each(look_at);
+        ids
     }
 
     /// Answers the calls of tools that there are not.
@@ -275,10 +298,13 @@ impl Turn {
     /// Answers the last call, whose arguments may be half: and empty ones look like none at all.
     fn close_cut(&mut self) {
         let mut calls = self.open_calls();
-        let Some((_, last)) = calls.pop() else { return };
-        // A result goes to the first call of its id.
-        let before = calls.into_iter().map(|(_, call)| call).filter(|call| call.id == last.id);
-        for call in before.chain([last.clone()]) {
+        let Some(last) = calls.pop() else { return };
+        // What shares its id may be half of it.
+        let given =
+            |(place, call): &(usize, ToolCall)| self.document.given_id(*place, call).to_owned();
+        let id = given(&last);
+        calls.retain(|it| given(it) == id);
+        for (_, call) in calls.into_iter().chain([last]) {
             self.stage_not_run(&call, "Not run: the answer was cut.");
         }
     }
