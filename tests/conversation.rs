@@ -418,6 +418,55 @@ fn a_stop_while_one_async_call_runs_stops_the_next_ones() {
     assert_eq!(texts(&memory)[2..], ["booked", "Not run: the turn was interrupted."]);
 }
 
+/// A request was given up while its tool ran, and its turn, which was kept, was run again: the tool
+/// paid once more with each run, and nothing had gone wrong.
+#[cfg(feature = "async")]
+#[test]
+fn a_call_that_was_running_when_its_turn_was_dropped_is_not_run_again() {
+    for is_parallel in [false, true] {
+        let paid = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&paid);
+        let calls = ["c1", "c2", "c3"].map(|id| ToolCall::new(id, "pay", "{}"));
+        let memory = Arc::new(DefaultChatMemory::new());
+        let prompt = MemoryPrompt::new_async(faults::Slow(Arc::clone(&memory)));
+        let model = Scripted::new().says(Message::ai_calls(calls)).says("I don't know.");
+        let mut conversation = Conversation::new_async(prompt, model).tool_call(
+            Tool::new("pay", "Pays."),
+            move |call| {
+                seen.lock().unwrap().push(call.id().to_owned());
+                let is_slow = call.id() == "c2";
+                async move {
+                    if is_slow {
+                        std::future::pending::<()>().await;
+                    }
+                    Ok("paid")
+                }
+            },
+        );
+        if is_parallel {
+            conversation = conversation.parallel();
+        }
+        let mut turn = Turn::from("Pay three times.");
+        assert!(
+            faults::polled(conversation.run(&mut turn, |_| {}), 200).is_none(),
+            "it is dropped"
+        );
+        let done = faults::polled(conversation.run(&mut turn, |_| {}), 200).unwrap().unwrap();
+        assert_eq!(done.ended, Ended::Answered);
+        let mut paid = std::mem::take(&mut *paid.lock().unwrap());
+        paid.sort();
+        assert_eq!(paid, ["c1", "c2", "c3"], "each was begun once");
+        let unknown = |id: &str| {
+            let of_id = done.messages.iter().filter_map(Message::as_tool);
+            of_id
+                .filter(|it| it.call_id() == id)
+                .all(|it| it.content().text().contains("not known"))
+        };
+        // Of those that ran at once nothing came back: the one who waits for them was dropped.
+        assert_eq!(["c1", "c2", "c3"].map(unknown), [is_parallel, true, is_parallel]);
+    }
+}
+
 /// What was said of an answer that broke off could not be stored at first, and then was. `say`
 /// failed all the same, and the question was asked and stored twice.
 #[test]

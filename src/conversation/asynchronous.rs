@@ -156,6 +156,10 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Goes on with a turn until it is done: one that was [adopted](MemoryPrompt::adopt), or that
     /// the caller wants to keep where this fails or is dropped.
     ///
+    /// A tool that ran when this was dropped was stopped halfway: nobody knows what came of it, and
+    /// the next run tells the model so instead of running it again, unless it is
+    /// [repeatable](Tool::repeatable).
+    ///
     /// # Errors
     ///
     /// As [`say`](Self::say). The turn stays where it was, and can be run again.
@@ -210,6 +214,7 @@ impl Conversation<dyn AsyncChatMemory> {
 
     async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         if self.settings.is_parallel {
+            jobs.iter().for_each(|(call, _)| turn.begin(call));
             let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
             for (call, outcome) in all(runs.map(|run| Box::pin(run) as _).collect()).await {
                 take(turn, &call, outcome)?;
@@ -225,6 +230,7 @@ impl Conversation<dyn AsyncChatMemory> {
                 if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
                     return Ok(());
                 }
+                turn.begin(&call);
                 let (call, outcome) = self.run_one(call, handler).await;
                 take(turn, &call, outcome)?;
             }

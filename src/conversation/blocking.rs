@@ -245,6 +245,7 @@ impl Conversation {
             }
             let span = self.settings.watch.tool(&call);
             if timeout.is_none() && !is_parallel {
+                turn.begin(&call);
                 turn.result(call.id(), span.call(|| run(&*handler, &call)))?;
                 continue;
             }
@@ -252,6 +253,7 @@ impl Conversation {
                 turn.refuse(call.id(), TOO_MANY)?;
                 continue;
             }
+            turn.begin(&call);
             let running = Running::begin(call, handler, span, &self.late);
             if is_parallel {
                 all.push(running);

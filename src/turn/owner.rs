@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::document::Document;
 use super::reply::Reply;
-use super::{Ended, OnInterrupt, ToolError, Turn};
+use super::{Call, Ended, OnInterrupt, ToolError, Turn};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
@@ -116,7 +116,19 @@ impl Turn {
         Ok(())
     }
 
-    /// Takes what came of a call: of the first with this id that waits.
+    /// Notes that this owner runs a call now. Until it says what came of it, the call may have run.
+    pub(crate) fn begin(&mut self, call: &Call) {
+        if let Ok((place, _)) = self.open_call(call.id())
+            && !call.is_repeatable()
+        {
+            self.document.were_handed_out([place]);
+        }
+    }
+
+    /// Takes what came of a call.
+    ///
+    /// It is named by the id that was [handed out](super::Call::id). Where the model gave one id to
+    /// more calls than one, that id does as well, for each of them that waits, in order.
     ///
     /// A result that is too large for the memory becomes an error for the model that says so.
     ///
@@ -398,6 +410,32 @@ pub(crate) fn excess<'a>(
 /// The text for the model in the place of a result that is too large, for this reason.
 pub(crate) fn too_large(why: &str) -> String {
     format!("The result is too large: {why}.")
+}
+
+/// Returns the answer with an id for each of its calls that no other one has and that is not taken,
+/// and the ids that those had which were changed, by their places. By its id a call is approved of
+/// and answered, and it is the model that chooses ids.
+fn tell_apart(
+    answer: AiMessage,
+    mut taken: HashSet<String>,
+) -> (AiMessage, BTreeMap<usize, String>) {
+    let mut free: HashSet<String> = answer.tool_calls().map(|call| call.id.clone()).collect();
+    free.retain(|id| !taken.contains(id));
+    taken.extend(free.iter().cloned());
+    let mut shared = BTreeMap::new();
+    let mut place = 0..;
+    let told_apart = answer.with_calls(|call| {
+        let place = place.next()?;
+        if free.remove(&call.id) {
+            return None;
+        }
+        let base = if call.id.is_empty() { "call" } else { &call.id };
+        let mut names = (2..).map(|n: u64| format!("{base}_{n}"));
+        let id = names.find(|name| taken.insert(name.clone()))?;
+        shared.insert(place, call.id.clone());
+        Some(ToolCall { id, ..call.clone() })
+    });
+    (told_apart.unwrap_or(answer), shared)
 }
 
 /// So many bytes are kept free for an answer at most.

@@ -100,8 +100,13 @@ impl Call {
     }
 
     /// Returns true where the turn was handed to this owner after the call was handed out to an
-    /// earlier one, who may have run it. A tool that is not repeatable is not to be run again then,
-    /// unless somebody has made sure that it did not run.
+    /// earlier one, who may have run it, and where a [conversation](crate::Conversation) has begun
+    /// it and was dropped. A tool that is not repeatable is not to be run again then, unless
+    /// somebody has made sure that it did not run.
+    ///
+    /// Of a loop of your own the turn knows no more than what you say: where you hand a call to a
+    /// task and lose that, the turn hands the call out again as if nothing had happened. Say
+    /// [`unknown`](super::Turn::unknown) then.
     pub fn may_have_run(&self) -> bool {
         self.may_have_run
     }
