@@ -72,6 +72,27 @@ fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
+/// A request came a second time while a tool of the first ran. Its answer could not be stored, and
+/// at the second try the turn took the note of the first for its own append: it said that it had
+/// answered, and nothing was stored.
+#[test]
+fn a_note_of_the_first_request_is_not_the_second_one() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let request = || Turn::from("Book.").with_id("request 9").tools(tools());
+    let mut first = request();
+    ask(&mut first, &prompt);
+    first.answer(calls([("c1", "book")])).unwrap();
+    call(&mut first, &prompt);
+    let mut second = request();
+    ask(&mut second, &prompt);
+    second.answer("I can't book.").unwrap();
+    memory.fails.store(true, Ordering::Relaxed);
+    assert_eq!(second.next(&prompt).unwrap_err().kind(), ErrorKind::Storage);
+    assert_eq!(done(&mut second, &prompt).ended, Ended::Adopted);
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
 /// A client sent its request a second time, under the same id, and each time the booking was made.
 #[test]
 fn a_request_that_comes_twice_books_once() {
