@@ -81,6 +81,8 @@ struct Plan {
     goes_on: bool,
     /// It is adopted by two who share one copy of it.
     is_copied: bool,
+    /// The turn is kept, and run again where its run is dropped or fails.
+    is_kept: bool,
 }
 
 fn plans() -> impl Strategy<Value = Plan> {
@@ -125,9 +127,17 @@ fn plans() -> impl Strategy<Value = Plan> {
         with_reads,
     });
     let fails = prop_oneof![1 => Just(Fails::default()), 1 => fails];
-    let later = (any::<bool>(), any::<bool>());
+    let later = (any::<bool>(), any::<bool>(), proptest::bool::weighted(0.3));
     (steps, drop_after, 1u32..4, on_conflict, approval, fails, later).prop_map(
-        |(steps, drop_after, rounds, on_conflict, approval, fails, (goes_on, is_copied))| Plan {
+        |(
+            steps,
+            drop_after,
+            rounds,
+            on_conflict,
+            approval,
+            fails,
+            (goes_on, is_copied, is_kept),
+        )| Plan {
             steps,
             drop_after,
             rounds,
@@ -136,6 +146,7 @@ fn plans() -> impl Strategy<Value = Plan> {
             fails,
             goes_on,
             is_copied,
+            is_kept,
         },
     )
 }
@@ -278,6 +289,8 @@ struct State {
     steps: VecDeque<Step>,
     approval: Approval,
     calls: u64,
+    /// The number of ids that the model has for all of its calls; 0 for one each.
+    ids: u64,
     /// How often each booking and payment has run, by the arguments of its call, since the
     /// conversation began.
     ran: BTreeMap<String, u32>,
@@ -296,6 +309,7 @@ impl World {
             steps: VecDeque::new(),
             approval: Approval::Later,
             calls: 0,
+            ids: 0,
             ran: BTreeMap::new(),
             was_cleared: false,
             forgotten: 0,
@@ -395,7 +409,8 @@ impl World {
             Called::BadArguments => r#"{"n": "#.to_owned(),
             _ => json!({"n": n}).to_string(),
         };
-        ToolCall::new(format!("c{n}"), name, arguments)
+        let id = if state.ids == 0 { n } else { n % state.ids };
+        ToolCall::new(format!("c{id}"), name, arguments)
     }
 
     fn ran(&self, n: u64) -> String {
@@ -531,6 +546,18 @@ impl Either {
         }
     }
 
+    /// Runs a turn that is kept, dropped at first and then as often as it takes; of a blocking one
+    /// nothing is dropped.
+    fn run_kept(&self, turn: &mut Turn, drop_after: Option<usize>) {
+        let Self::Async(it) = self else { return };
+        let drops = [drop_after.unwrap_or(ALL), ALL, ALL, ALL];
+        for drop_after in drops {
+            if matches!(polled(it.run(turn, |_| {}), drop_after), Some(Ok(_))) {
+                break;
+            }
+        }
+    }
+
     fn stopper(&self) -> Stopper {
         match self {
             Self::Blocking(it) => it.stopper(),
@@ -591,6 +618,20 @@ fn check(world: &World) -> Result<(), TestCaseError> {
             unknown.remove(place.unwrap());
         }
     }
+    if !all.is_empty() {
+        // The model is sent no result as that of another call.
+        let sent = world.prompt().preview().unwrap().to_messages();
+        let mut calls: Vec<&ToolCall> = Vec::new();
+        for message in &sent {
+            calls.extend(message.tool_calls());
+            let Some(result) = message.as_tool() else { continue };
+            let text = result.content().text();
+            let of = text.strip_prefix("done ").or_else(|| text.strip_prefix("at last "));
+            let Some(n) = of else { continue };
+            let call = calls.iter().rfind(|call| answers(result, call)).unwrap();
+            prop_assert_eq!(&call.arguments, &format!("{{\"n\":{n}}}"), "{:#?}", all);
+        }
+    }
     for provider in PROVIDERS.into_iter().filter(|_| !all.is_empty()) {
         let prompt = world.prompt().for_provider(provider).preview().unwrap();
         let wrong = wrong(provider, &request(provider, &prompt));
@@ -616,9 +657,10 @@ counted! {
     fn whatever_goes_wrong_what_is_stored_is_whole_and_the_next_turn_works(
         plans in proptest::collection::vec(plans(), 1..4),
         is_blocking in proptest::bool::weighted(0.3), is_parallel in proptest::bool::weighted(0.2),
-        slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..3_000],
+        slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..3_000], ids in 0u64..3,
     ) {
         let world = World::new(slot);
+        world.0.lock().unwrap().ids = ids;
         // Where nothing was seen, a clear takes nothing away.
         world.1.add_all([Message::user("before"), Message::ai("yes")]).unwrap();
         let conversation = if is_blocking {
@@ -638,7 +680,13 @@ counted! {
             // What is not kept may be denied, so it is not begun.
             let turn = turn.checkpoint(Checkpoint::Required);
             *world.2.lock().unwrap() = plan.fails;
-            let said = conversation.say(turn, plan.drop_after);
+            let is_kept = plan.is_kept && matches!(conversation, Either::Async(_));
+            let said = if is_kept {
+                conversation.run_kept(&mut { turn }, plan.drop_after);
+                None
+            } else {
+                conversation.say(turn, plan.drop_after)
+            };
             let has_failed = world.2.lock().unwrap().times < plan.fails.times;
             *world.2.lock().unwrap() = Fails::default();
             check(&world)?;
@@ -669,7 +717,7 @@ counted! {
                 _ => prop_assert!(times <= 1),
             }
             // Only what can fail does.
-            let can_fail = plan.drop_after.is_some() || has_failed || slot < usize::MAX;
+            let can_fail = is_kept || plan.drop_after.is_some() || has_failed || slot < usize::MAX;
             if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && !can_fail {
                 prop_assert!(matches!(said, Some(Ok(_))), "{:?}, {} left", said, steps_left);
             }
