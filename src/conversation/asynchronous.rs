@@ -214,7 +214,9 @@ impl Conversation<dyn AsyncChatMemory> {
 
     async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         if self.settings.is_parallel {
-            jobs.iter().for_each(|(call, _)| turn.begin(call));
+            for (call, _) in &jobs {
+                turn.begin(call);
+            }
             let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
             for (call, outcome) in all(runs.map(|run| Box::pin(run) as _).collect()).await {
                 take(turn, &call, outcome)?;
