@@ -306,12 +306,12 @@ pub enum OnInterrupt {
 }
 
 impl Turn {
-    /// A turn that begins with this question.
+    /// A turn that begins with this question: a message, or a text of the user.
     ///
     /// [`MemoryPrompt::turn`](crate::MemoryPrompt::turn) makes one with the temporaries of the
     /// prompt.
-    pub fn new(question: impl Into<Message>) -> Self {
-        Self::of(Document::new(question.into()))
+    pub fn new(question: impl Into<Self>) -> Self {
+        question.into()
     }
 
     fn of(document: Document) -> Self {
@@ -492,19 +492,19 @@ impl Turn {
 
 impl<Q: Into<Message>> From<Q> for Turn {
     fn from(question: Q) -> Self {
-        Self::new(question)
+        Self::of(Document::new(question.into()))
     }
 }
 
 impl From<&str> for Turn {
     fn from(question: &str) -> Self {
-        Self::new(Message::user(question))
+        Message::user(question).into()
     }
 }
 
 impl From<String> for Turn {
     fn from(question: String) -> Self {
-        Self::new(Message::user(question))
+        Message::user(question).into()
     }
 }
 

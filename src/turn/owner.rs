@@ -49,7 +49,7 @@ impl Turn {
         if is_broken {
             answer = answer.with_attribute(BROKEN, true);
         }
-        let (answer, shared_ids) = tell_apart(answer, self.awaited_ids());
+        let (mut answer, shared_ids) = tell_apart(answer, self.awaited_ids());
         if let Some(text) = self.excess_with(&answer) {
             return Err(Error::invalid("answer", text));
         }

@@ -11,6 +11,7 @@ use crate::message::{Message, ToolMessage};
 use crate::record::{Slot, SlotVersion};
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
+#[derive(Clone)]
 pub struct Unfinished {
     pub(super) document: Document,
     pub(super) version: SlotVersion,
@@ -28,7 +29,8 @@ pub struct Begun {
     pub arguments: String,
     /// True where it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down.
+    /// The result, where the turn has written that down. What [stands in](ToolMessage::stand_in) for
+    /// it is none: of a call that took too long nobody knows yet what came of it.
     pub result: Option<String>,
 }
 
@@ -83,7 +85,9 @@ impl Unfinished {
                     tool: call.name.clone(),
                     arguments: call.arguments.clone(),
                     needs_approval,
-                    result: result.map(|it: &ToolMessage| it.content().text().into_owned()),
+                    result: result
+                        .filter(|it: &&ToolMessage| !it.is_stand_in())
+                        .map(|it| it.content().text().into_owned()),
                 });
             }
         }

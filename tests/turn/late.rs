@@ -35,6 +35,27 @@ fn append_as_others(memory: &impl ChatMemory, times: usize) {
     }
 }
 
+/// What stood in for a payment that took too long was shown as its result: whoever adopted the turn
+/// took the payment for failed.
+#[test]
+fn a_stand_in_is_not_shown_as_a_result() {
+    let (_, mut prompt) = shared();
+    let pay = || [Tool::new("pay", "Pays."), Tool::new("mail", "Mails.").needing_approval()];
+    let mut turn = prompt.turn(Message::user("Pay and mail.")).tools(pay());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("c1", "pay"), ("c2", "mail")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.unknown("c1", "It took longer than a minute.").unwrap();
+    turn.approve("c2").unwrap();
+    call(&mut turn, &prompt); // is written down
+    let begun = prompt.unfinished().unwrap()[0].clone().begun();
+    assert_eq!(begun[0].result, None);
+    let mut next = Turn::new("And?");
+    let sent = ask(&mut next, &prompt);
+    let note = sent.prompt().iter().find(|it| it.text().contains("Begun earlier")).unwrap();
+    assert!(note.text().contains("pay {\"n\":1}: its outcome is not known yet"), "{}", note.text());
+}
+
 /// The last append of a turn did not come to the memory. Another process that had the same turn
 /// stored it, and did not know what came of the booking. The first one tried again, was told that
 /// it is stored, and the reference was nowhere.
