@@ -59,9 +59,10 @@ pub enum Remains {
     /// among the [unfinished](crate::MemoryPrompt::unfinished) ones it can be
     /// [adopted](crate::MemoryPrompt::adopt) and run on; where it is not, it was stored after all.
     Unfinished,
-    /// Nobody knows: whether the turn or its slot was stored after all, or what became of a tool over
-    /// a memory that keeps no slot of it. The [unfinished](crate::MemoryPrompt::unfinished) turns and
-    /// the end of the conversation tell, once the memory can be read.
+    /// Nobody knows: whether the turn or its slot was stored after all, or what became of a tool
+    /// over a memory that keeps no slot of it. The
+    /// [unfinished](crate::MemoryPrompt::unfinished) turns and the end of the conversation tell,
+    /// once the memory can be read.
     Unknown,
 }
 

@@ -29,8 +29,8 @@ pub struct Begun {
     pub arguments: String,
     /// True where it waits for somebody's approval, and has not run.
     pub needs_approval: bool,
-    /// The result, where the turn has written that down. What [stands in](ToolMessage::stand_in) for
-    /// it is none: of a call that took too long nobody knows yet what came of it.
+    /// The result, where the turn has written that down. What [stands in](ToolMessage::stand_in)
+    /// for it is none: of a call that took too long nobody knows yet what came of it.
     pub result: Option<String>,
 }
 
