@@ -17,7 +17,8 @@ impl Turn {
     ///
     /// Calls that share an id are told apart: from the second one on, each has an id of its own in
     /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with an
-    /// earlier call whose result may come late, as far as the turn has read back.
+    /// earlier call of the turn, or with one whose result may come late, as far as the turn has
+    /// read back.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
     /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
@@ -101,9 +102,16 @@ impl Turn {
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) where no call of this id waits for approval.
     pub fn approve(&mut self, call_id: &str) -> Result<()> {
-        let of_id: Vec<_> = self.open().filter(|(_, call)| call.id == call_id).collect();
-        let place = match of_id[..] {
-            [(place, _)] if self.is_unapproved(place) && !self.is_over() => place,
+        let own: Vec<_> = self.open().filter(|(_, call)| call.id == call_id).collect();
+        let is_given =
+            |(at, call): &(usize, &ToolCall)| self.document.given_id(*at, call) == call_id;
+        let given: Vec<_> = self.open().filter(is_given).collect();
+        let place = match (&own[..], &given[..]) {
+            ([(place, _)], _) | ([], [(place, _)])
+                if self.is_unapproved(*place) && !self.is_over() =>
+            {
+                *place
+            }
             // In a turn of an earlier version two may share it, and nobody knows which is meant.
             _ => {
                 let text = format!("no call {call_id:?} waits for approval, or more than one");
@@ -266,7 +274,8 @@ impl Turn {
         self.open().map(|(i, call)| (i, call.clone())).collect()
     }
 
-    /// The ids of earlier calls whose results may come late.
+    /// The ids of earlier calls whose results may come late, and of all calls of the turn: whoever
+    /// looks what is stored of it tells them apart by what they are.
     fn awaited_ids(&self) -> HashSet<String> {
         let stored = self.base.iter().flat_map(|base| base.records.iter());
         let mut ids = HashSet::new();
@@ -276,6 +285,8 @@ impl Turn {
         };
         stored.for_each(|record| look_at(record.message()));
         self.document.messages.iter().for_each(look_at);
+        let own = self.document.messages.iter().flat_map(Message::tool_calls);
+        ids.extend(own.map(|call| call.id.clone()));
         ids
     }
 
