@@ -43,6 +43,8 @@ enum State {
 struct Place {
     memory: Arc<dyn ChatMemory>,
     seen: Snapshot,
+    /// The slot of its turn.
+    slot: Arc<str>,
 }
 
 impl Running {
@@ -142,7 +144,7 @@ struct Counted {
 
 impl Left {
     fn append(&self, place: Place, call: &Call, outcome: Outcome) {
-        let Place { memory, seen } = place;
+        let Place { memory, seen, slot } = place;
         let error = |text: String| ToolMessage::new(call.id(), call.name(), text).with_error(true);
         let result = match outcome {
             Ok(content) => ToolMessage::new(call.id(), call.name(), content),
@@ -155,8 +157,11 @@ impl Left {
         };
         let mut append = Append::new([result]);
         if memory.limits().ids > 0 {
-            let id = Incarnation::random();
-            append = append.since(&seen).with_id(format!("late:{id}"));
+            // Two who ran a repeatable call find at the same time that its result is wanted.
+            let id = format!("late:{slot}:{}", call.id());
+            let is_taken = id.len() <= LONGEST_ID && !id.contains(char::is_control);
+            let id = if is_taken { id } else { format!("late:{}", Incarnation::random()) };
+            append = append.since(&seen).with_id(id);
         }
         self.send(memory, append);
     }
@@ -224,6 +229,9 @@ enum Until {
 /// says when a turn is given up.
 const MOST_KEPT: usize = 256;
 
+/// The longest id of an append, which holds no control characters either.
+const LONGEST_ID: usize = 256;
+
 /// While so many tools run on, no other one is begun that could: each has a thread.
 const MOST_RUNNING: usize = 32;
 
@@ -246,7 +254,7 @@ impl Waiting {
         // Where the rest can't be read now, that much is known.
         self.until = Until::Read;
         let Ok(seen) = self.memory.read(None, 0) else { return Some(self) };
-        let place = Place { memory: self.memory, seen };
+        let place = Place { memory: self.memory, seen, slot: self.slot.into() };
         self.late.into_iter().for_each(|running| running.append_late(place.clone()));
         None
     }
