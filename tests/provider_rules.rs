@@ -86,7 +86,8 @@ fn what_leaves_for_a_provider_is_what_it_takes() {
     while counts.iter().any(|(_, count)| count.goes_on()) {
         let cases = counts.iter().map(|(_, count)| count.left()).max().unwrap_or_default();
         proptest!(ProptestConfig { cases, ..config() }, |(
-            setup in setups(), conversation in conversation(16), temporaries in temporaries(),
+            setup in setups(), conversation in with_private(conversation(16)),
+            temporaries in temporaries(),
         )| {
             for (provider, count) in &counts {
                 if leaves(*provider, &setup, &conversation, &temporaries)? {

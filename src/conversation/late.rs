@@ -159,8 +159,9 @@ impl Left {
         if memory.limits().ids > 0 {
             // Two who ran a repeatable call find at the same time that its result is wanted.
             let id = format!("late:{slot}:{}", call.id());
-            let is_taken = id.len() <= LONGEST_ID && !id.contains(char::is_control);
-            let id = if is_taken { id } else { format!("late:{}", Incarnation::random()) };
+            let is_name = id.len() <= LONGEST_ID && !id.contains(char::is_control);
+            let is_shared = call.is_repeatable() && is_name;
+            let id = if is_shared { id } else { format!("late:{}", Incarnation::random()) };
             append = append.since(&seen).with_id(id);
         }
         self.send(memory, append);

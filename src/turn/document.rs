@@ -161,13 +161,19 @@ impl Document {
         self.shared_ids.get(&place).unwrap_or(&call.id)
     }
 
+    /// Returns whether a call of the turn has this id, whether or not it was answered.
+    pub(super) fn is_own_id(&self, id: &str) -> bool {
+        self.messages.iter().flat_map(Message::tool_calls).any(|call| call.id == id)
+    }
+
     /// Returns the call that is meant by this id: its own, or one that it was to share.
     pub(super) fn called(&self, id: &str) -> Option<(usize, &ToolCall)> {
         let waiting = self.waiting();
         let own = waiting.iter().find(|(_, call)| call.id == id);
         let shared = || waiting.iter().filter(|(place, call)| self.given_id(*place, call) == id);
         let handed_out = || shared().find(|(place, _)| !self.unapproved.contains(place));
-        own.or_else(handed_out).or_else(|| shared().next()).copied()
+        let waits = || shared().next().filter(|_| !self.is_own_id(id));
+        own.or_else(handed_out).or_else(waits).copied()
     }
 
     pub(super) fn is_repeatable(&self, call: &ToolCall) -> bool {

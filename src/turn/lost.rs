@@ -52,7 +52,9 @@ impl Turn {
         }
         let read = match &self.hold {
             Hold::Own | Hold::Unsure | Hold::Lost => {
-                Some(Read::newest(0).slots([self.document.slot.as_str()]))
+                let read = Read::newest(0);
+                let slot = self.document.slot.as_str();
+                Some(if self.limits.has_slots() { read.slots([slot]) } else { read })
             }
             Hold::Unwritten(search) | Hold::Ended(search, _) => search.next(),
             Hold::Stored(at) => Some(Read::newest(places(at.end - at.start)).before(at.end)),

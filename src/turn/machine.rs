@@ -266,7 +266,9 @@ impl Turn {
         let document = &self.document;
         let is_known = !document.is_saving && !self.may_be_stored && !self.has_happened();
         match why {
-            Some(ErrorKind::Forgotten) if !self.may_be_stored => Remains::Nothing,
+            Some(ErrorKind::Forgotten) if !self.may_be_stored && !self.has_happened() => {
+                Remains::Nothing
+            }
             Some(ErrorKind::Forgotten) => Remains::Unknown,
             // A turn that was to be forgotten is not stored where its slot is gone.
             _ if document.kept.is_some() && !document.messages.is_empty() => Remains::Unfinished,

@@ -105,7 +105,9 @@ impl Turn {
         let own: Vec<_> = self.open().filter(|(_, call)| call.id == call_id).collect();
         let is_given =
             |(at, call): &(usize, &ToolCall)| self.document.given_id(*at, call) == call_id;
-        let given: Vec<_> = self.open().filter(is_given).collect();
+        // An id that is a call's own means no other one, also where it was approved before.
+        let is_own = self.document.is_own_id(call_id);
+        let given: Vec<_> = self.open().filter(|call| !is_own && is_given(call)).collect();
         let place = match (&own[..], &given[..]) {
             ([(place, _)], _) | ([], [(place, _)])
                 if self.is_unapproved(*place) && !self.is_over() =>

@@ -43,11 +43,6 @@ fn content() -> impl Strategy<Value = Vec<Part>> {
     let part = prop_oneof![
         3 => text().prop_map(Part::text),
         1 => Just(Part::Image(memory_prompt::message::Media::url("https://e.x/a.png"))),
-        1 => proptest::sample::select(vec![
-            Part::Image(memory_prompt::message::Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
-            Part::Audio(memory_prompt::message::Media::url("data:audio/wav;base64,UklGRg==")),
-            Part::File(memory_prompt::message::Media::file_id("file-1")),
-        ]),
     ];
     proptest::collection::vec(part, 0..4)
 }
@@ -57,16 +52,6 @@ fn user() -> impl Strategy<Value = Message> {
         4 => text().prop_map(Message::user),
         1 => content().prop_map(Message::user),
     ]
-}
-
-/// What OpenAI's model refused, as its answer came.
-fn refusal() -> impl Strategy<Value = Message> {
-    text().prop_map(|text| {
-        let kept = ("openai".to_owned(), serde_json::json!({"type": "refusal"}));
-        let text = format!("no: {text}"); // an empty one is none
-        let part = memory_prompt::message::TextPart { text, extra: [kept].into_iter().collect() };
-        AiMessage::from_parts([Part::Text(part)]).into()
-    })
 }
 
 fn result() -> impl Strategy<Value = Message> {
@@ -99,13 +84,39 @@ pub fn conversation(steps: usize) -> impl Strategy<Value = Vec<Message>> {
     let step = prop_oneof![
         4 => user().prop_map(|m| vec![m]),
         3 => text().prop_map(|t| vec![Message::ai(t)]),
-        1 => refusal().prop_map(|m| vec![m]),
         4 => group(),
         1 => result().prop_map(|m| vec![m]),
         1 => Just(vec![Message::custom([("k".to_owned(), 1.into())])]),
         1 => text().prop_map(|t| vec![Message::system(t)]),
     ];
     proptest::collection::vec(step, 0..steps).prop_map(|steps| steps.concat())
+}
+
+/// The same history, with what not every provider takes thrown in: what OpenAI's model refused, and
+/// media of few.
+pub fn with_private(
+    history: impl Strategy<Value = Vec<Message>>,
+) -> impl Strategy<Value = Vec<Message>> {
+    let refusal = || {
+        let kept = ("openai".to_owned(), serde_json::json!({"type": "refusal"}));
+        let extra = [kept].into_iter().collect();
+        let part = memory_prompt::message::TextPart { text: "No.".to_owned(), extra };
+        Message::from(AiMessage::from_parts([Part::Text(part)]))
+    };
+    let media = |url: &str| memory_prompt::message::Media::url(url);
+    let one = proptest::sample::select(vec![
+        refusal(),
+        Message::user([Part::Image(media("data:image/svg+xml;base64,PHN2Zy8+"))]),
+        Message::user([Part::Audio(media("data:audio/wav;base64,UklGRg=="))]),
+        Message::user([Part::File(memory_prompt::message::Media::file_id("file-1"))]),
+    ]);
+    let thrown_in = proptest::collection::vec((any::<proptest::sample::Index>(), one), 0..3);
+    (history, thrown_in).prop_map(|(mut history, thrown_in)| {
+        for (place, message) in thrown_in {
+            history.insert(place.index(history.len() + 1), message);
+        }
+        history
+    })
 }
 
 /// Temporary messages: some of them tool results, some of them system messages.

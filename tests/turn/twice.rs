@@ -1,12 +1,14 @@
 //! One turn in two hands: the note of it was written, and somebody else has ended it since.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use memory_prompt::conversation::{Conversation, Scripted};
-use memory_prompt::memory::Append;
+use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::ToolMessage;
+use memory_prompt::record::Snapshot;
 use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, ToolCall,
@@ -574,15 +576,78 @@ fn only_the_newest_refusal_is_put_in_doubt() {
     first.error("call_0", "Not that one.").unwrap();
     ask(&mut first, &prompt);
     first.answer(calls([("call_0", "book")])).unwrap();
-    call(&mut first, &prompt);
+    let newest = call(&mut first, &prompt)[0].id().to_owned();
     let copy = serde_json::to_string(&first).unwrap();
     let mut second = serde_json::from_str::<Turn>(&copy).unwrap().tools(approved());
-    second.approve("call_0").unwrap();
+    second.approve(&newest).unwrap();
     call(&mut second, &prompt); // it runs, and its process dies
-    first.error("call_0", "Nor that one.").unwrap();
+    first.error(&newest, "Nor that one.").unwrap();
     first.interrupt(OnInterrupt::Keep);
     done(&mut first, &prompt);
     let stored = texts(&*memory);
     assert_eq!(stored[2], "Not that one.");
     assert!(stored[4].contains("not known"), "{stored:#?}");
+}
+
+/// The browser sent an approval twice. The second approved of another call, which the model had
+/// given the same id.
+#[test]
+fn an_approval_that_comes_twice_approves_of_one_call() {
+    let (_, mut prompt) = shared();
+    let tools = [Tool::new("book", "Books.").needing_approval()];
+    let mut turn = prompt.turn(Message::user("Book.")).tools(tools);
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.approve("1").unwrap();
+    call(&mut turn, &prompt);
+    turn.result("1", ok("Booked.")).unwrap();
+    call(&mut turn, &prompt);
+    assert_eq!(turn.approve("1").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(turn.error("1", "No.").unwrap_err().kind(), ErrorKind::Invalid);
+    turn.approve("1_2").unwrap();
+}
+
+/// A memory of the five methods, and no others.
+#[derive(Debug)]
+struct Five(DefaultChatMemory);
+
+impl ChatMemory for Five {
+    fn id(&self) -> &MemoryId {
+        self.0.id()
+    }
+
+    fn append(
+        &self,
+        batch: &mut Vec<Message>,
+        expected: Option<u64>,
+    ) -> memory_prompt::Result<Range<u64>> {
+        self.0.append(batch, expected)
+    }
+
+    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
+        self.0.read(before, n)
+    }
+
+    fn evict(&self, before: u64) -> memory_prompt::Result<u64> {
+        self.0.evict(before)
+    }
+
+    fn clear(&self) -> memory_prompt::Result<()> {
+        self.0.clear()
+    }
+}
+
+/// A turn that was kept as JSON over a memory of five methods asked for a slot that no such memory
+/// has, so that it could never go on.
+#[test]
+fn a_kept_turn_goes_on_over_a_memory_without_slots() {
+    let mut prompt = MemoryPrompt::new(Five(DefaultChatMemory::new()));
+    let mut turn = booking(&mut prompt);
+    call(&mut turn, &prompt);
+    let kept = serde_json::to_string(&turn).unwrap();
+    let mut turn = serde_json::from_str::<Turn>(&kept).unwrap();
+    turn.result("c1", ok("Booked.")).unwrap();
+    turn.interrupt(OnInterrupt::Keep);
+    assert_eq!(done(&mut turn, &prompt).positions, 0..3);
 }

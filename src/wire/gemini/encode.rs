@@ -226,7 +226,9 @@ fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
 /// Data as it is sent; `None` where the API answers "Unsupported MIME type": documents of office
 /// programs, and images that it does not read.
 fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
-    const REFUSED: [&str; 4] = ["application/msword", "image/bmp", "image/svg+xml", "image/tiff"];
+    const REFUSED: [&str; 5] =
+        ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
+    let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
     let is_refused = REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.");
     (!is_refused).then_some(Location::Inline { media_type, data })
 }
