@@ -2,17 +2,31 @@
 
 use std::fmt::{Debug, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
+use tracing::subscriber::NoSubscriber;
+use tracing::{Dispatch, Event, Metadata, Subscriber};
 
 /// A clone listens for the same notes.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Listener {
     notes: Arc<Mutex<Vec<String>>>,
     spans: Arc<AtomicU64>,
+}
+
+/// Nobody, twice. Where there is but one listener, `tracing` asks the thread that comes to a place
+/// first whether anybody listens, and that may be the thread of another test, to which nobody does:
+/// nothing is told of that place then. Of several listeners each is asked.
+static NOBODY: LazyLock<[Dispatch; 2]> =
+    LazyLock::new(|| [(); 2].map(|()| Dispatch::new(NoSubscriber::new())));
+
+impl Default for Listener {
+    fn default() -> Self {
+        LazyLock::force(&NOBODY);
+        Self { notes: Arc::default(), spans: Arc::default() }
+    }
 }
 
 impl Listener {
