@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use memory_prompt::compose::{Composition, Placement};
 use memory_prompt::memory::Read;
-use memory_prompt::provider::Row;
+use memory_prompt::provider::{PrivateFields, Row};
 use memory_prompt::report::{Break, How, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
@@ -122,6 +122,16 @@ fn any_other_provider_is_sent_the_history_and_not_the_item() {
     assert_eq!((sent(&built), built.report().compaction), (all, None));
     let body = json!(Request::new(&built).max_tokens(100));
     assert!(body.to_string().contains("They talked about tea."), "{body}");
+}
+
+/// A gateway that is sent no private fields was sent neither the item nor what it stood for.
+#[test]
+fn one_that_is_not_sent_back_stands_for_nothing() {
+    let mut row = Row::like(Provider::OpenAiResponses, "openai_responses").unwrap();
+    row.private = PrivateFields::NONE;
+    let memory = compacted(by_openai("Now tea."));
+    let built = over(&memory, Provider::custom(row)).build().unwrap();
+    assert_eq!((built.report().sent, built.report().compaction), (23, None));
 }
 
 #[test]

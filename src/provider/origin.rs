@@ -376,7 +376,8 @@ pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
         return false;
     }
     let taken = Taken::of(origin_of(message), row);
-    taken.own && ai.parts().iter().any(|part| taken.is_compaction(part))
+    // Where it is not sent back, it stands for nothing.
+    taken.all() && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
 
 /// Returns the answer without the provider's own compaction; `None` where it holds none.
