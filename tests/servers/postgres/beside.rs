@@ -359,6 +359,10 @@ fn nobody_who_writes_slots_is_kept_waiting() {
 }
 
 /// Whatever goes with an append or a read, it is one question to the server.
+///
+/// What is sent in several pieces may be answered while it is being sent, and a busy machine makes
+/// that look like two questions. A question that is really asked is asked each time, so the fewest
+/// of some tries count.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn what_goes_with_an_append_costs_no_further_round_trip() {
@@ -368,22 +372,29 @@ fn what_goes_with_an_append_costs_no_further_round_trip() {
         options(&schema).open(SHARED.address()).await.unwrap();
         let options = options(&schema).max_connections(1);
         let store = options.open(address(between.port)).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        let turn = |id: &str| {
-            let turn = Append::new(["a", "b"].map(Message::user)).with_id(id);
-            let turn = turn.with_times([SystemTime::now(); 2]);
-            turn.set_slot("a", "x", Expected::Any).remove_slot("b", Expected::Absent)
-        };
-        assert_eq!(between.turns_of(memory.append_with(&mut turn("one"))).await, 1);
-        assert_eq!(between.turns_of(memory.append_with(&mut turn("two"))).await, 1);
-        // A repetition is found, and then looked at.
-        assert_eq!(between.turns_of(memory.append_with(&mut turn("two"))).await, 2);
-        let all = Wanted::newest(10).slots(["a", "b"]).positions([0, 3]);
-        assert_eq!(between.turns_of(memory.read_with(&all)).await, 1);
-        assert_eq!(between.turns_of(memory.slots()).await, 1);
-        assert_eq!(between.turns_of(store.info(&"a".into())).await, 1);
-        assert_eq!(between.turns_of(store.ids_with_prefix("a", None, 9)).await, 1);
-        assert_eq!(between.turns_of(store.restore(&"b".into(), 9, None)).await, 1);
+        let mut fewest = [u64::MAX; 7];
+        for number in 0..5 {
+            let id = format!("a{number}");
+            let memory = store.memory(id.as_str()).unwrap();
+            let turn = || {
+                let turn = Append::new(["a", "b"].map(Message::user)).with_id("one");
+                let turn = turn.with_times([SystemTime::now(); 2]);
+                turn.set_slot("a", "x", Expected::Any).remove_slot("b", Expected::Absent)
+            };
+            let all = Wanted::newest(10).slots(["a", "b"]).positions([0, 3]);
+            let found = [
+                between.turns_of(memory.append_with(&mut turn())).await,
+                // A repetition is found, and then looked at.
+                between.turns_of(memory.append_with(&mut turn())).await,
+                between.turns_of(memory.read_with(&all)).await,
+                between.turns_of(memory.slots()).await,
+                between.turns_of(store.info(&id.as_str().into())).await,
+                between.turns_of(store.ids_with_prefix("a", None, 9)).await,
+                between.turns_of(store.restore(&format!("b{number}").into(), 9, None)).await,
+            ];
+            fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+        }
+        assert_eq!(fewest, [1, 2, 1, 1, 1, 1, 1]);
     });
 }
 
