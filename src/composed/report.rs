@@ -186,6 +186,8 @@ pub struct Tokens {
     pub reply: usize,
     /// The tokens that it may have, without those reserved.
     pub budget: usize,
+    /// The tokens that are [reserved](crate::Budget::reserve) for the answer, beside those.
+    pub reserve: usize,
     /// The limit to which texts were cut so that the prompt fits, where that was needed.
     pub cut_to: Option<usize>,
 }

@@ -117,13 +117,13 @@ impl Page {
         };
         let first = report.to_string();
         let first = first.lines().next().unwrap_or_default();
-        self.add(format_args!("<section id=\"p{n}\">{open}<summary><h2>"));
+        self.add(format_args!("<section>{open}<summary><h2>"));
         if self.prompts > 1 {
             self.add(format_args!("Prompt {n}: "));
         }
         self.text(first);
         self.html.push_str("</h2></summary>\n");
-        self.bar(&rows, report.tokens.as_ref());
+        self.bar(n, &rows, report.tokens.as_ref());
         if let Some(usage) = usage.filter(|usage| **usage != Usage::default()) {
             let told =
                 |name: &str, count: Option<u64>| count.map(|it| format!("{name} {}", Grouped(it)));
@@ -169,8 +169,9 @@ impl Page {
         self.add(format_args!("</pre></details>\n{close}</section>\n"));
     }
 
-    /// Shows the tokens by origin.
-    fn bar(&mut self, rows: &[Row<'_>], tokens: Option<&Tokens>) {
+    /// Shows the tokens by origin. A link to a prompt leads here, for what is in a closed element
+    /// opens it.
+    fn bar(&mut self, n: usize, rows: &[Row<'_>], tokens: Option<&Tokens>) {
         let mut parts: Vec<(&str, usize)> = Kind::ALL
             .map(|kind| {
                 let of = |row: &Row<'_>| match row {
@@ -184,13 +185,16 @@ impl Page {
             parts.push(("tools", tokens.tools));
             parts.push(("reply", tokens.reply));
             parts.push(("free", tokens.budget.saturating_sub(tokens.total)));
+            parts.push(("reserve", tokens.reserve));
         }
         parts.retain(|(_, tokens)| *tokens > 0);
         self.html.push_str("<div class=\"bar\" aria-hidden=\"true\">");
         for (name, tokens) in &parts {
             self.add(format_args!("<span class=\"{name}\" style=\"flex:{tokens}\"></span>"));
         }
-        self.html.push_str("</div>\n<ul class=\"legend\" aria-label=\"tokens by origin\">");
+        self.add(format_args!(
+            "</div>\n<ul class=\"legend\" id=\"p{n}\" aria-label=\"tokens by origin\">"
+        ));
         for (name, tokens) in &parts {
             self.add(format_args!("<li class=\"{name}\">{name} {}</li>", Grouped(tokens)));
         }

@@ -37,10 +37,11 @@ pub(super) enum Kind {
     Repair,
     Added,
     Temporary,
+    Recall,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 8] = [
+    pub(super) const ALL: [Self; 9] = [
         Self::System,
         Self::Pin,
         Self::Summary,
@@ -49,6 +50,7 @@ impl Kind {
         Self::Repair,
         Self::Added,
         Self::Temporary,
+        Self::Recall,
     ];
 
     pub(super) const fn name(self) -> &'static str {
@@ -61,6 +63,7 @@ impl Kind {
             Self::Repair => "repair",
             Self::Added => "added",
             Self::Temporary => "temporary",
+            Self::Recall => "recall",
         }
     }
 
@@ -69,7 +72,7 @@ impl Kind {
             Origin::System => Self::System,
             Origin::Summary => Self::Summary,
             Origin::Temporary | Origin::Joined(None) => Self::Temporary,
-            Origin::Note | Origin::Added => Self::Added,
+            Origin::Note | Origin::Notice | Origin::Added => Self::Added,
             _ => match origin.seq() {
                 Some(seq) if report.pinned_before.contains(&seq) => Self::Pin,
                 Some(seq) if report.question.contains(&seq) => Self::Question,
@@ -103,13 +106,39 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
             // As the prompt's own counter has them, where it has one; the estimate does not fail.
             tokens: (report.message_tokens.get(index).copied())
                 .unwrap_or_else(|| Estimate.count(message).unwrap_or(0)),
-            notes: seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
+            notes: match (origin, report.summary) {
+                (Origin::Summary, Some(before)) => {
+                    vec![format!("in place of {} before {before}", Grouped(report.covered))]
+                }
+                _ => seq.and_then(|seq| notes.remove(&seq)).unwrap_or_default(),
+            },
             gaps: Vec::new(),
         })));
     }
     rows.extend(gaps.into_values().flatten().map(Row::Gap));
+    tell_recall(&mut rows, report);
     mark(&mut rows, report, notes);
     rows
+}
+
+/// Says which message quotes what was recalled: the last temporary one, which a provider's rules may
+/// have joined to the message before it.
+fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
+    let last = rows.iter_mut().rev().find_map(|row| match row {
+        Row::Message(line) if matches!(line.origin, Origin::Temporary | Origin::Joined(_)) => {
+            Some(line)
+        }
+        _ => None,
+    });
+    if let Some(line) = last.filter(|_| !report.recalled.is_empty()) {
+        if line.origin == Origin::Temporary {
+            line.kind = Kind::Recall;
+        }
+        let mut seqs: Vec<u64> = report.recalled.iter().map(|it| it.seq).collect();
+        seqs.sort_unstable();
+        let seqs: Vec<String> = seqs.iter().map(u64::to_string).collect();
+        line.notes.push(format!("recalled: quotes {}", seqs.join(", ")));
+    }
 }
 
 /// Adds the gaps, and what was done to records that were joined with others, to the messages that
@@ -174,6 +203,10 @@ fn notes(report: &Report) -> BTreeMap<u64, Vec<String>> {
     }
     for cut in &report.truncated {
         note(cut.seq, format!("cut from {} to {} bytes", Grouped(cut.from), Grouped(cut.to)));
+    }
+    for cleared in &report.cleared {
+        let (from, to) = (Grouped(cleared.from), Grouped(cleared.to));
+        note(cleared.seq, format!("cleared from {from} to {to} bytes"));
     }
     for repaired in &report.repaired {
         if let Some(seq) = repaired.seq {

@@ -176,7 +176,7 @@ fn style(kind: Kind) -> &'static str {
         Kind::System | Kind::Pin | Kind::Summary => "35",
         Kind::Question | Kind::Window => "34",
         Kind::Repair | Kind::Added => "33",
-        Kind::Temporary => "36",
+        Kind::Temporary | Kind::Recall => "36",
     }
 }
 

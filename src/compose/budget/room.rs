@@ -208,7 +208,8 @@ impl<'a> TokenRoom<'a> {
             total = total.saturating_add(tokens);
             messages.push(tokens);
         }
-        Ok((Tokens { total, tools: self.tools, reply, budget, cut_to: None }, messages))
+        let (tools, reserve) = (self.tools, self.limit.budget.reserve);
+        Ok((Tokens { total, tools, reply, budget, reserve, cut_to: None }, messages))
     }
 
     /// Returns the tokens of a unit, with the stand-ins for its missing results.
