@@ -282,6 +282,8 @@ pub mod guide {
     pub mod budgets {}
     #[doc = include_str!("../docs/comparison.md")]
     pub mod comparison {}
+    // The first definition of a link holds: here the module, elsewhere the file it names.
+    #[doc = "[recall]: crate::guide::recall\n"]
     #[doc = include_str!("../docs/pins.md")]
     pub mod pins {}
     #[doc = include_str!("../docs/providers.md")]
@@ -292,6 +294,7 @@ pub mod guide {
     pub mod stores {}
     #[doc = include_str!("../docs/tools.md")]
     pub mod tools {}
+    #[doc = "[old results]: crate::guide::tools#old-results\n"]
     #[doc = include_str!("../docs/windows.md")]
     pub mod windows {}
 }

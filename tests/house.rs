@@ -153,6 +153,42 @@ fn the_readme_links_to_what_the_package_holds() {
     }
 }
 
+/// One guide linked to another by rustdoc's name of it, which leads nowhere in the repository.
+#[test]
+fn guides_link_to_what_is_there() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let text = |name: &str| fs::read_to_string(docs.join(name)).unwrap();
+    let without_code =
+        |text: &str| -> String { text.split("```").step_by(2).collect::<Vec<_>>().join("\n") };
+    let mut seen = 0;
+    for file in fs::read_dir(&docs).unwrap() {
+        let name = file.unwrap().file_name().into_string().unwrap();
+        if !name.ends_with(".md") {
+            continue;
+        }
+        let page = without_code(&text(&name));
+        let inline = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+        let defined = page.lines().filter(|line| line.starts_with('['));
+        let defined = defined.filter_map(|line| Some(line.split_once("]: ")?.1));
+        for link in inline.chain(defined).filter(|link| !link.contains("://")) {
+            let (to, heading) = link.split_once('#').unwrap_or((link, ""));
+            let to = if to.is_empty() { &*name } else { to };
+            assert!(docs.join(to).is_file(), "docs/{name} links to {link}, which is not there");
+            let slug = |line: &str| -> String {
+                let kept = line.trim_start_matches(['#', ' ']).chars();
+                let kept = kept.filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+                kept.collect::<String>().to_lowercase().replace(' ', "-")
+            };
+            let headed = without_code(&text(to));
+            let mut headings = headed.lines().filter(|line| line.starts_with('#'));
+            let is_there = heading.is_empty() || headings.any(|line| slug(line) == heading);
+            assert!(is_there, "docs/{name} links to {link}, and no heading there is called so");
+            seen += 1;
+        }
+    }
+    assert!(seen > 3, "{seen} links");
+}
+
 #[test]
 fn the_root_stays_small() {
     // What a user writes stands at the root, and all else in its module: so many names, with every

@@ -121,8 +121,8 @@ pub(super) fn rows(prompt: &Prompt) -> Vec<Row<'_>> {
     rows
 }
 
-/// Says which message quotes what was recalled: the last temporary one, which a provider's rules may
-/// have joined to the message before it.
+/// Says which message quotes what was recalled: the last temporary one, which a provider's rules
+/// may have joined to the message before it.
 fn tell_recall(rows: &mut [Row<'_>], report: &Report) {
     let last = rows.iter_mut().rev().find_map(|row| match row {
         Row::Message(line) if matches!(line.origin, Origin::Temporary | Origin::Joined(_)) => {
