@@ -17,12 +17,17 @@
 
 #[path = "replay/page.rs"]
 mod page;
+#[cfg(test)]
+#[path = "replay/tests.rs"]
+#[allow(clippy::unwrap_used)] // a test that panics has failed
+mod tests;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{IsTerminal, Write as _};
+use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
@@ -33,17 +38,35 @@ use memory_prompt::window::Prices;
 use memory_prompt::{
     Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, Window, wire,
 };
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const DEFAULT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/data/replay.jsonl");
 
-fn main() -> Result<()> {
+const USAGE: &str = "replay [LOGS...] [--prices WRITE,READ] [--chain MESSAGES] [--html PAGE]";
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
+    if env::args().skip(1).any(|argument| ["-h", "--help"].contains(&&*argument)) {
+        println!("{USAGE}\n\nA log is a file of JSON or JSON lines, or a folder of such.");
+        return Ok(());
+    }
     let options = Options::read(env::args().skip(1))?;
+    let settings = settings(options.prices)?;
     let mut logs = Logs::default();
     for path in &options.paths {
-        logs.read(path)?;
+        logs.read(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let conversations = chain(logs.conversations, options.chain);
     let calls: usize = conversations.iter().map(|it| answers(&it.messages).count()).sum();
@@ -53,7 +76,7 @@ fn main() -> Result<()> {
         println!("{times} not read: {reason}, first in {first}");
     }
     if calls == 0 {
-        return Err("no log has an answer of a model".into());
+        return Err("no log has an answer of a model to a message of a user".into());
     }
 
     let with_tools = conversations.iter().filter(|it| !it.tools.is_empty()).count();
@@ -61,7 +84,6 @@ fn main() -> Result<()> {
         println!("{with_tools} of them with definitions of tools, which are counted in each call");
     }
 
-    let settings = settings(options.prices)?;
     let mut clock = Progress::new(settings.len() * conversations.len());
     let mut runs = Vec::new();
     for setting in &settings {
@@ -100,13 +122,21 @@ impl Options {
             match argument.as_str() {
                 "--prices" => {
                     let value = value()?;
-                    let (write, read) = value.split_once(',').ok_or("--prices WRITE,READ")?;
-                    options.prices = Prices { write: write.parse()?, read: read.parse()? };
+                    let prices = value.split_once(',').and_then(|(write, read)| {
+                        let (write, read) = (write.trim().parse(), read.trim().parse());
+                        Some(Prices { write: write.ok()?, read: read.ok()? })
+                    });
+                    let no_prices = || format!("--prices {value}: no two numbers, as 1.25,0.1");
+                    options.prices = prices.ok_or_else(no_prices)?;
                 }
-                "--chain" => options.chain = value()?.parse()?,
+                "--chain" => {
+                    let value = value()?;
+                    let number = value.parse().map_err(|error| format!("--chain {value}: {error}"));
+                    options.chain = number?;
+                }
                 "--html" => options.html = Some(value()?.into()),
                 unknown if unknown.starts_with("--") => {
-                    return Err(format!("{unknown} is no option").into());
+                    return Err(format!("{unknown} is no option: {USAGE}").into());
                 }
                 path => options.paths.push(path.into()),
             }
@@ -132,39 +162,58 @@ struct Logs {
     conversations: Vec<Conversation>,
     /// How often a conversation could not be read, by the reason, and where it was so first.
     failed: BTreeMap<String, (usize, String)>,
+    /// What was read, for a link leads to it once more, or around in a circle.
+    seen: HashSet<PathBuf>,
 }
 
 impl Logs {
-    fn read(&mut self, path: &Path) -> Result<()> {
-        let named = |error: std::io::Error| format!("{}: {error}", path.display());
-        if path.is_dir() {
-            let mut inside: Vec<_> =
-                fs::read_dir(path).map_err(named)?.collect::<std::io::Result<_>>()?;
-            inside.sort_by_key(fs::DirEntry::path);
-            return inside.iter().try_for_each(|it| self.read(&it.path()));
-        }
-        let text = fs::read_to_string(path).map_err(named)?;
-        let file = path.display().to_string();
-        let whole = match serde_json::from_str(&text) {
-            Ok(value) => {
-                self.value(&value, &file);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let lines: Vec<_> = lines.map(|(i, line)| (i + 1, serde_json::from_str(line))).collect();
-        if !lines.iter().any(|(_, read)| read.is_ok()) {
-            self.broken(&file, whole.line(), &whole); // one value over many lines
+    /// Reads a file or a folder. What can't be read in a folder is noted, and the rest is read.
+    fn read(&mut self, path: &Path) -> io::Result<()> {
+        if !self.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {
             return Ok(());
         }
-        for (line, read) in lines {
-            match read {
-                Ok(value) => self.value(&value, &format!("{file}, line {line}")),
-                Err(error) => self.broken(&file, line, &error),
+        if !path.is_dir() {
+            let bytes = fs::read(path)?;
+            let text = str::from_utf8(&bytes).map_err(|_| io::Error::other("no text in UTF-8"))?;
+            self.text(text.trim_start_matches('\u{feff}'), &path.display().to_string());
+            return Ok(());
+        }
+        let inside = fs::read_dir(path)?.map(|entry| entry.map(|it| it.path()));
+        let mut inside: Vec<_> = inside.collect::<io::Result<_>>()?;
+        inside.sort();
+        for path in inside {
+            let is_other = fs::metadata(&path).is_ok_and(|it| !it.is_file() && !it.is_dir());
+            let read = if is_other {
+                Err(io::Error::other("neither a file nor a folder")) // a pipe makes wait for ever
+            } else {
+                self.read(&path)
+            };
+            if let Err(error) = read {
+                self.fail(&error.to_string(), &path.display().to_string());
             }
         }
         Ok(())
+    }
+
+    fn text(&mut self, text: &str, file: &str) {
+        let whole = match serde_json::from_str(text) {
+            Ok(value) => return self.value(&value, file),
+            Err(error) => error,
+        };
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let is_log = |line: &str| {
+            line.trim_start().starts_with(['{', '['])
+                && serde_json::from_str::<IgnoredAny>(line).is_ok()
+        };
+        if !lines.clone().any(|(_, line)| is_log(line)) {
+            return self.broken(file, whole.line(), &whole); // one value over many lines
+        }
+        for (i, line) in lines {
+            match serde_json::from_str(line) {
+                Ok(value) => self.value(&value, &format!("{file}, line {}", i + 1)),
+                Err(error) => self.broken(file, i + 1, &error),
+            }
+        }
     }
 
     /// Notes a line that is no JSON.
@@ -521,10 +570,10 @@ impl Progress {
 
     fn step(&mut self) {
         self.done += 1;
-        if self.told.elapsed() > Duration::from_secs(1) && std::io::stderr().is_terminal() {
+        if self.told.elapsed() > Duration::from_secs(1) && io::stderr().is_terminal() {
             (self.told, self.shown) = (Instant::now(), true);
             eprint!("\r{} %", self.done * 100 / self.all);
-            let _ = std::io::stderr().flush();
+            let _ = io::stderr().flush();
         }
     }
 
