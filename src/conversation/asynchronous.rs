@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -214,30 +213,43 @@ impl Conversation<dyn AsyncChatMemory> {
 
     async fn call(&self, turn: &mut Turn, jobs: Jobs, before: u64) -> Result<()> {
         if self.settings.is_parallel {
-            for (call, _) in &jobs {
-                turn.begin(call);
+            return self.call_at_once(turn, jobs).await;
+        }
+        for (place, (call, handler)) in jobs.into_iter().enumerate() {
+            if self.is_stopped(before) {
+                turn.refuse(call.id(), NOT_RUN)?;
+                continue;
             }
-            let runs = jobs.into_iter().map(|(call, handler)| self.run_one(call, handler));
-            for (call, outcome) in all(runs.map(|run| Box::pin(run) as _).collect()).await {
-                take(turn, &call, outcome)?;
+            // Writes the result of the one before down, and looks whether this one is still to run.
+            if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
+                return Ok(());
             }
-        } else {
-            for (place, (call, handler)) in jobs.into_iter().enumerate() {
-                if self.is_stopped(before) {
-                    turn.refuse(call.id(), NOT_RUN)?;
-                    continue;
-                }
-                // Writes the result of the one before down, and looks whether this one is still to
-                // run.
-                if place > 0 && !turn.next_async(&self.prompt).await?.still_calls(call.id()) {
-                    return Ok(());
-                }
-                turn.begin(&call);
-                let (call, outcome) = self.run_one(call, handler).await;
-                take(turn, &call, outcome)?;
-            }
+            turn.begin(&call);
+            let (call, outcome) = self.run_one(call, handler).await;
+            take(turn, &call, outcome)?;
         }
         Ok(())
+    }
+
+    /// Runs them at once. What comes of each is the turn's as soon as it is there: where this is
+    /// dropped while others run, whoever keeps the turn keeps it.
+    async fn call_at_once(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
+        jobs.iter().for_each(|(call, _)| turn.begin(call));
+        let runs = jobs.into_iter().map(|(call, handler)| Box::pin(self.run_one(call, handler)));
+        let mut running: Vec<_> = runs.collect();
+        let mut taken = Ok(());
+        poll_fn(|context| {
+            running.retain_mut(|run| {
+                let Poll::Ready((call, outcome)) = run.as_mut().poll(context) else { return true };
+                if let Err(error) = take(turn, &call, outcome) {
+                    taken = Err(error);
+                }
+                false
+            });
+            if running.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        taken
     }
 
     async fn run_one(&self, call: Call, handler: Arc<Handler>) -> (Call, Result<Outcome, String>) {
@@ -277,23 +289,4 @@ fn take(turn: &mut Turn, call: &Call, outcome: Result<Outcome, String>) -> Resul
         Ok(outcome) => turn.result(call.id(), outcome),
         Err(why) => turn.unknown(call.id(), &why),
     }
-}
-
-/// Waits for all of them at once.
-async fn all<T>(mut running: Vec<BoxFuture<'_, T>>) -> Vec<T> {
-    let mut ready: Vec<Option<T>> = running.iter().map(|_| None).collect();
-    let waits = poll_fn(|context| {
-        let mut is_ready = true;
-        for (place, future) in ready.iter_mut().zip(&mut running) {
-            if place.is_none() {
-                match future.as_mut().poll(context) {
-                    Poll::Ready(value) => *place = Some(value),
-                    Poll::Pending => is_ready = false,
-                }
-            }
-        }
-        if is_ready { Poll::Ready(()) } else { Poll::Pending }
-    });
-    pin!(waits).await;
-    ready.into_iter().flatten().collect()
 }
