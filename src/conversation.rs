@@ -125,6 +125,7 @@
 #[cfg(feature = "async")]
 mod asynchronous;
 mod blocking;
+mod counts;
 #[cfg(feature = "async")]
 mod gate;
 mod late;
@@ -134,7 +135,9 @@ mod scripted;
 mod summarizer;
 mod tools;
 
+use std::any::Any;
 use std::fmt;
+use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -419,8 +422,11 @@ impl<M: ?Sized + Kind> Conversation<M> {
     ) -> Result<()> {
         match reply {
             Ok(reply) => {
-                asking.tell_whole(&reply);
-                turn.answer(reply)
+                // It is the turn's before it is shown: whoever shows it may panic.
+                let untold = asking.untold(&reply);
+                turn.answer(reply)?;
+                asking.tell_rest(untold);
+                Ok(())
             }
             Err(_) if asking.is_stopped() => {
                 if let Some(said) = asking.said()
@@ -482,8 +488,25 @@ enum ToRun<M: ?Sized + Kind> {
 /// The text for the model about a call that a stop came before.
 const NOT_RUN: &str = "Not run: the turn was interrupted.";
 
+/// Why the loop of a turn came to no end.
+enum Failed {
+    Error(Error),
+    Panic(Box<dyn Any + Send>),
+}
+
+impl Failed {
+    /// Returns the error. A panic goes on from here: what is left of the turn is settled.
+    fn into_error(self) -> Error {
+        match self {
+            Self::Error(error) => error,
+            Self::Panic(panic) => resume_unwind(panic),
+        }
+    }
+}
+
 /// Returns the outcome of a turn whose loop failed and that was ended for it, unless it was over.
-fn ended(was_over: bool, turn: &Turn, next: Result<Next>, error: Error) -> Result<Done> {
+fn ended(was_over: bool, turn: &Turn, next: Result<Next>, failed: Failed) -> Result<Done> {
+    let error = failed.into_error();
     let remains = match next {
         // Only its last append had failed, and now it is stored.
         Ok(Next::Done(done)) if was_over => return Ok(done),

@@ -27,6 +27,8 @@ mod many;
 mod named_alike;
 #[path = "common/odd.rs"]
 mod odd;
+#[path = "conversation/panics.rs"]
+mod panics;
 #[path = "provider/setups.rs"]
 mod setups;
 #[path = "provider/validators.rs"]

@@ -188,6 +188,30 @@ fn a_late_result_that_is_let_go_is_told() {
     assert!(!has(&notes, &["secret"]), "{notes:#?}");
 }
 
+/// A process ended while the result of a payment waited for its turn, and nothing said so.
+#[test]
+fn a_late_result_that_is_lost_is_told() {
+    let listener = Listener::default();
+    tracing::subscriber::with_default(listener.clone(), || {
+        let calls = [("c1", "wait"), ("c2", "ask")];
+        let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+        let model = Scripted::new().says(Message::ai_calls(calls));
+        let chat = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
+            .tool(Tool::new("wait", "Waits."), |_: Value| {
+                std::thread::sleep(Duration::from_millis(100));
+                Ok("secret h")
+            })
+            .tool(Tool::new("ask", "Asks.").needing_approval(), |_: Value| Ok("secret k"))
+            .call_timeout(Duration::from_millis(10));
+        chat.say("secret i").unwrap();
+        assert_eq!(chat.finish(Duration::from_secs(60)), 1);
+        assert!(!has(&listener.notes(), &["event WARN"]), "it waits");
+    });
+    let notes = listener.notes();
+    assert!(has(&notes, &["event WARN", "a late result is lost"]), "{notes:#?}");
+    assert!(!has(&notes, &["secret"]), "{notes:#?}");
+}
+
 /// An async model could not say its name, nor for which provider it is.
 #[cfg(feature = "tokio")]
 #[test]

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -13,7 +14,7 @@ use serde::de::DeserializeOwned;
 use super::gate::{Gate, Place};
 use super::model::{Asking, AsyncModel, Heard};
 use super::tools::{Kind, Outcome, panicked, timed_out};
-use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, Failed, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::message::Content;
@@ -140,12 +141,12 @@ impl Conversation<dyn AsyncChatMemory> {
         let work = async {
             let _held = self.enter().await?;
             let mut lent = self.begin(question);
-            match self.drive(&mut lent.turn, on_event).await {
+            match caught(self.drive(&mut lent.turn, on_event)).await {
                 Ok(done) => Ok(lent.spend(done)),
-                Err(error) => {
+                Err(failed) => {
                     let was_over = lent.turn.is_over();
                     let next = lent.fail().next_async(&self.prompt).await;
-                    ended(was_over, &lent.turn, next, error)
+                    ended(was_over, &lent.turn, next, failed)
                 }
             }
         };
@@ -279,6 +280,16 @@ impl Conversation<dyn AsyncChatMemory> {
         })
         .await
     }
+}
+
+/// Catches a panic of the model, or of whoever approves or listens.
+async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
+    let mut work = pin!(work);
+    poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(done) => done.map_err(Failed::Error),
+        Err(panic) => Poll::Ready(Err(Failed::Panic(panic))),
+    })
+    .await
 }
 
 type Handler = <dyn AsyncChatMemory as Kind>::Handler;

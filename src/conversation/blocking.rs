@@ -1,5 +1,6 @@
 //! Conversations over blocking memories.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -7,10 +8,10 @@ use std::time::Duration;
 use parking_lot::{Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
 
-use super::late::Running;
+use super::late::{Overdue, Running};
 use super::model::{Asking, Heard, Model};
 use super::tools::{run, timed_out};
-use super::{AtOnce, Conversation, NOT_RUN, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, Failed, NOT_RUN, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::ChatMemory;
 use crate::message::Content;
@@ -112,12 +113,12 @@ impl Conversation {
             let _held = self.enter()?;
             let mut lent = self.begin(question);
             let mut late = Vec::new();
-            match self.drive(&mut lent.turn, on_event, &mut late) {
+            match caught(|| self.drive(&mut lent.turn, on_event, &mut late)) {
                 Ok(done) => {
                     self.late.end(&lent.turn, self.prompt.memory(), late, &done);
                     Ok(lent.spend(done))
                 }
-                Err(error) => {
+                Err(failed) => {
                     let was_over = lent.turn.is_over();
                     let next = lent.fail().next(&self.prompt);
                     let (turn, memory) = (&lent.turn, self.prompt.memory());
@@ -125,7 +126,7 @@ impl Conversation {
                         Ok(Next::Done(done)) => self.late.end(turn, memory, late, done),
                         _ => self.late.fail(turn, memory, late, false),
                     }
-                    ended(was_over, turn, next, error)
+                    ended(was_over, turn, next, failed)
                 }
             }
         })
@@ -142,13 +143,13 @@ impl Conversation {
         self.settings.watch.turn().turn(|| {
             let _held = self.enter()?;
             let mut late = Vec::new();
-            let done = self.drive(turn, on_event, &mut late);
+            let done = caught(|| self.drive(turn, on_event, &mut late));
             let memory = self.prompt.memory();
             match &done {
                 Ok(done) => self.late.end(turn, memory, late, done),
                 Err(_) => self.late.fail(turn, memory, late, true),
             }
-            done
+            done.map_err(Failed::into_error)
         })
     }
 
@@ -197,7 +198,7 @@ impl Conversation {
         &self,
         turn: &mut Turn,
         on_event: impl FnMut(Event) + Send,
-        late: &mut Vec<Running>,
+        late: &mut Vec<Overdue>,
     ) -> Result<Done> {
         self.equip(turn);
         let heard: Arc<Mutex<Heard<'_>>> = Heard::by(on_event);
@@ -230,7 +231,7 @@ impl Conversation {
         turn: &mut Turn,
         jobs: Jobs,
         before: u64,
-        late: &mut Vec<Running>,
+        late: &mut Vec<Overdue>,
     ) -> Result<()> {
         let (timeout, is_parallel) = (self.settings.timeout, self.settings.is_parallel);
         let mut all = Vec::new();
@@ -268,6 +269,14 @@ impl Conversation {
 /// The text for the model about a call while too many others go on.
 const TOO_MANY: &str = "Not run: too many earlier calls took too long and still run.";
 
+/// Catches a panic of the model, or of whoever approves or listens.
+fn caught(work: impl FnOnce() -> Result<Done>) -> Result<Done, Failed> {
+    match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(done) => done.map_err(Failed::Error),
+        Err(panic) => Err(Failed::Panic(panic)),
+    }
+}
+
 type Jobs = Vec<(Call, Arc<<dyn ChatMemory as super::Kind>::Handler>)>;
 
 /// Waits for what comes of a call; where the time is up it becomes a late one.
@@ -275,13 +284,14 @@ fn take(
     turn: &mut Turn,
     running: Running,
     timeout: Option<Duration>,
-    late: &mut Vec<Running>,
+    late: &mut Vec<Overdue>,
 ) -> Result<()> {
-    if let Some(outcome) = running.wait(timeout) {
-        return turn.result(running.call.id(), outcome);
+    match running.wait(timeout) {
+        Ok((call, outcome)) => turn.result(call.id(), outcome),
+        Err(overdue) => {
+            let told = turn.unknown(overdue.call.id(), &timed_out(timeout.unwrap_or_default()));
+            late.push(overdue);
+            told
+        }
     }
-    running.span.timed_out();
-    turn.unknown(running.call.id(), &timed_out(timeout.unwrap_or_default()))?;
-    late.push(running);
-    Ok(())
 }

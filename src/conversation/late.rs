@@ -1,13 +1,15 @@
 //! Calls on threads of their own, and results that come late.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::mem::{replace, take};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::counts::{Counts, Open, RunsOn};
 use super::observe::Span;
 use super::tools::{Handler, Outcome, run};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,12 +18,19 @@ use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
 use crate::turn::{Call, Done, Ended, Search, Turn, Wanted, excess, too_large};
 
-/// A call that runs on a thread of its own.
+/// A call that runs on a thread of its own, while somebody waits for it.
 pub(super) struct Running {
-    pub(super) call: Call,
+    call: Call,
     shared: Arc<Shared>,
     since: Instant,
-    pub(super) span: Span,
+    span: Span,
+}
+
+/// A call whose time is up.
+pub(super) struct Overdue {
+    pub(super) call: Call,
+    shared: Arc<Shared>,
+    open: Open,
 }
 
 struct Shared {
@@ -34,8 +43,10 @@ enum State {
     /// Somebody waits for it.
     Runs,
     /// Its time is up. Where its turn is stored, its thread appends what comes of it.
-    RunsOn(Option<Place>),
+    RunsOn(RunsOn, Option<(Place, Open)>),
     Ended(Outcome),
+    /// Somebody has taken what came of it.
+    Taken,
 }
 
 /// The conversation in which the call of a late result is stored.
@@ -63,29 +74,33 @@ impl Running {
         Self { call, shared, since: Instant::now(), span }
     }
 
-    /// Waits for what comes of it; `None` where the time is up.
-    pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
-        let until = timeout.and_then(|timeout| self.since.checked_add(timeout));
-        let mut state = self.shared.state.lock();
+    /// Waits for what comes of it; `Err` where the time is up.
+    pub(super) fn wait(self, timeout: Option<Duration>) -> Result<(Call, Outcome), Overdue> {
+        let Self { call, shared, since, span } = self;
+        let until = timeout.and_then(|timeout| since.checked_add(timeout));
+        let mut state = shared.state.lock();
         loop {
-            match replace(&mut *state, State::RunsOn(None)) {
-                State::Ended(outcome) => return Some(outcome),
+            match replace(&mut *state, State::Taken) {
+                State::Ended(outcome) => return Ok((call, outcome)),
                 other => *state = other,
             }
             match until {
-                None => self.shared.changed.wait(&mut state),
+                None => shared.changed.wait(&mut state),
                 Some(until) if Instant::now() < until => {
-                    let _ = self.shared.changed.wait_until(&mut state, until);
+                    let _ = shared.changed.wait_until(&mut state, until);
                 }
-                Some(_) => {
-                    *state = State::RunsOn(None);
-                    self.shared.left.0.lock().running += 1;
-                    return None;
-                }
+                Some(_) => break,
             }
         }
+        span.timed_out();
+        let (on, open) = shared.left.counts.late(span);
+        *state = State::RunsOn(on, None);
+        drop(state);
+        Err(Overdue { call, shared, open })
     }
+}
 
+impl Overdue {
     /// Returns true where its result is wanted behind these messages: one of them has made the
     /// call, and nobody has run it again.
     fn is_wanted(&self, messages: &[Message]) -> bool {
@@ -95,14 +110,16 @@ impl Running {
     }
 
     /// Appends what comes of it when it comes, if the conversation is still there by then.
-    fn append_late(self, place: Place) {
-        let mut state = self.shared.state.lock();
-        match replace(&mut *state, State::RunsOn(None)) {
+    fn append(self, place: Place) {
+        let Self { call, shared, open } = self;
+        let mut state = shared.state.lock();
+        match replace(&mut *state, State::Taken) {
+            State::RunsOn(on, _) => *state = State::RunsOn(on, Some((place, open))),
             State::Ended(outcome) => {
                 drop(state);
-                self.shared.left.append(place, &self.call, outcome);
+                shared.left.append(place, &call, outcome, open);
             }
-            _ => *state = State::RunsOn(Some(place)),
+            State::Runs | State::Taken => {} // nobody else has it
         }
     }
 }
@@ -111,39 +128,30 @@ impl Shared {
     /// Takes what came of the call, on its thread.
     fn ended(&self, call: &Call, outcome: Outcome) {
         let mut state = self.state.lock();
-        let was_late = match replace(&mut *state, State::RunsOn(None)) {
-            State::RunsOn(Some(place)) => {
+        match replace(&mut *state, State::Taken) {
+            // Whoever waits for the tools that run on waits until it is appended.
+            State::RunsOn(_on, Some((place, open))) => {
                 drop(state);
-                self.left.append(place, call, outcome);
-                true
+                self.left.append(place, call, outcome, open);
             }
-            before => {
-                *state = State::Ended(outcome);
-                matches!(before, State::RunsOn(None))
-            }
-        };
-        self.changed.notify_all();
-        if was_late {
-            self.left.0.lock().running -= 1;
-            self.left.1.notify_all();
+            _ => *state = State::Ended(outcome),
         }
+        self.changed.notify_all();
     }
 }
 
 /// What is left to come of calls that took too long.
 #[derive(Default)]
-struct Left(Mutex<Counted>, Condvar);
-
-#[derive(Default)]
-struct Counted {
-    /// The number of tools that run on.
-    running: usize,
+struct Left {
+    counts: Arc<Counts>,
     /// The results that the memory has refused for now.
-    refused: Vec<(Arc<dyn ChatMemory>, Append)>,
+    refused: Mutex<VecDeque<Refused>>,
 }
 
+type Refused = (Arc<dyn ChatMemory>, Append, Open);
+
 impl Left {
-    fn append(&self, place: Place, call: &Call, outcome: Outcome) {
+    fn append(&self, place: Place, call: &Call, outcome: Outcome, open: Open) {
         let Place { memory, seen, slot } = place;
         let error = |text: String| ToolMessage::new(call.id(), call.name(), text).with_error(true);
         let result = match outcome {
@@ -164,25 +172,34 @@ impl Left {
             let id = if is_shared { id } else { format!("late:{}", Incarnation::random()) };
             append = append.since(&seen).with_id(id);
         }
-        self.send(memory, append);
+        self.send((memory, append, open));
     }
 
-    /// Appends a result, or keeps it for another try.
-    fn send(&self, memory: Arc<dyn ChatMemory>, mut append: Append) {
-        let Err(error) = memory.append_with(&mut append) else { return };
-        // Of one that is not kept the outcome stays unknown, as the memory says.
-        if may_be_sent_again(&error, &append) {
-            let refused = &mut self.0.lock().refused;
-            refused.push((memory, append));
-            let too_many = refused.len().saturating_sub(MOST_KEPT);
-            refused.drain(..too_many);
+    /// Appends a result, or keeps it for another try. Of one that is not kept the outcome stays
+    /// unknown, as the memory says.
+    fn send(&self, (memory, mut append, open): Refused) {
+        let Err(error) = memory.append_with(&mut append) else { return open.over() };
+        if error.kind() == ErrorKind::Forgotten {
+            open.gone();
+        } else if may_be_sent_again(&error, &append) {
+            self.refused.lock().push_back((memory, append, open));
+            self.drop_oldest();
         }
     }
 
+    fn drop_oldest(&self) {
+        let oldest = {
+            let mut refused = self.refused.lock();
+            if refused.len() > MOST_KEPT { refused.pop_front() } else { None }
+        };
+        drop(oldest); // and tells it
+    }
+
     fn send_again(&self) {
-        let refused = take(&mut self.0.lock().refused);
-        for (memory, append) in refused {
-            self.send(memory, append);
+        let count = self.refused.lock().len();
+        for _ in 0..count {
+            let next = self.refused.lock().pop_front();
+            next.into_iter().for_each(|it| self.send(it));
         }
     }
 }
@@ -199,7 +216,7 @@ fn may_be_sent_again(error: &Error, append: &Append) -> bool {
 /// stored behind its call or not at all.
 #[derive(Default)]
 pub struct Late {
-    waiting: Mutex<Vec<Waiting>>,
+    waiting: Mutex<VecDeque<Waiting>>,
     /// Held by whoever looks where they belong.
     settling: Mutex<()>,
     left: Arc<Left>,
@@ -212,7 +229,7 @@ struct Waiting {
     /// The position where the turn began.
     began_at: u64,
     until: Until,
-    late: Vec<Running>,
+    late: Vec<Overdue>,
 }
 
 /// The thing for which the late results of a turn wait.
@@ -227,7 +244,7 @@ enum Until {
 }
 
 /// So many results are kept for turns that may be stored yet, and so many for another try. Nobody
-/// says when a turn is given up.
+/// says when a turn is given up, so the oldest one is lost then, and that is told.
 const MOST_KEPT: usize = 256;
 
 /// The longest id of an append, which holds no control characters either.
@@ -237,7 +254,7 @@ const LONGEST_ID: usize = 256;
 const MOST_RUNNING: usize = 32;
 
 impl Waiting {
-    fn new(turn: &Turn, memory: &Arc<dyn ChatMemory>, until: Until, late: Vec<Running>) -> Self {
+    fn new(turn: &Turn, memory: &Arc<dyn ChatMemory>, until: Until, late: Vec<Overdue>) -> Self {
         let (slot, began_at) = (turn.slot().to_owned(), turn.began_at());
         Self { slot, memory: Arc::clone(memory), began_at, until, late }
     }
@@ -256,7 +273,7 @@ impl Waiting {
         self.until = Until::Read;
         let Ok(seen) = self.memory.read(None, 0) else { return Some(self) };
         let place = Place { memory: self.memory, seen, slot: self.slot.into() };
-        self.late.into_iter().for_each(|running| running.append_late(place.clone()));
+        self.late.into_iter().for_each(|overdue| overdue.append(place.clone()));
         None
     }
 
@@ -279,12 +296,13 @@ impl Waiting {
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
         }
-        let (open, gone): (Vec<_>, Vec<_>) =
-            take(&mut self.late).into_iter().zip(search.are_open()).partition(|(_, open)| *open);
-        for (running, _) in &gone {
-            running.span.dropped();
+        for (overdue, is_open) in take(&mut self.late).into_iter().zip(search.are_open()) {
+            if is_open {
+                self.late.push(overdue);
+            } else {
+                overdue.open.gone();
+            }
         }
-        self.late = open.into_iter().map(|(running, _)| running).collect();
         Ok(true)
     }
 }
@@ -295,19 +313,20 @@ impl Late {
         &self,
         turn: &Turn,
         memory: &Arc<dyn ChatMemory>,
-        mut late: Vec<Running>,
+        mut late: Vec<Overdue>,
         done: &Done,
     ) {
         late.extend(self.take(turn.slot()));
         let until = match done.ended {
             Ended::Parked | Ended::Adopted => Until::Ended,
             _ => {
-                late.retain(|running| running.is_wanted(&done.messages));
+                let is_unwanted = |it: &mut Overdue| !it.is_wanted(&done.messages);
+                late.extract_if(.., is_unwanted).for_each(|it| it.open.over());
                 Until::Read
             }
         };
         self.put(Waiting::new(turn, memory, until, late));
-        self.settle();
+        drop(self.settle());
     }
 
     /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
@@ -316,7 +335,7 @@ impl Late {
         &self,
         turn: &Turn,
         memory: &Arc<dyn ChatMemory>,
-        late: Vec<Running>,
+        late: Vec<Overdue>,
         may_run_again: bool,
     ) {
         let until = if may_run_again && !turn.has_slot() { Until::RunAgain } else { Until::Ended };
@@ -329,52 +348,50 @@ impl Late {
             return;
         }
         let mut kept = self.waiting.lock();
-        kept.push(waiting);
-        let results = |kept: &[Waiting]| kept.iter().map(|it| it.late.len()).sum::<usize>();
-        while kept.len() > 1 && results(&kept) > MOST_KEPT {
-            kept.remove(0);
+        kept.push_back(waiting);
+        let mut results: usize = kept.iter().map(|it| it.late.len()).sum();
+        let mut lost = Vec::new();
+        while kept.len() > 1 && results > MOST_KEPT {
+            let oldest = kept.pop_front();
+            results -= oldest.as_ref().map_or(0, |it| it.late.len());
+            lost.extend(oldest);
         }
+        drop(kept); // and then what is lost is told
     }
 
     /// Takes out those of the turn with this slot.
-    fn take(&self, slot: &str) -> Vec<Running> {
+    fn take(&self, slot: &str) -> Vec<Overdue> {
         let _settling = self.settling.lock();
         let mut kept = self.waiting.lock();
-        kept.extract_if(.., |it| it.slot == slot).flat_map(|it| it.late).collect()
+        let (own, others) = take(&mut *kept).into_iter().partition(|it| it.slot == slot);
+        *kept = others;
+        VecDeque::into_iter(own).flat_map(|it| it.late).collect()
     }
 
-    /// Appends what can be, and tries once more what the memory has refused.
-    fn settle(&self) {
-        let _settling = self.settling.lock();
+    /// Appends what can be, and tries once more what the memory has refused. While what is returned
+    /// is held, nobody else does.
+    fn settle(&self) -> MutexGuard<'_, ()> {
+        let settling = self.settling.lock();
         self.left.send_again();
-        let waiting = take(&mut *self.waiting.lock());
-        waiting.into_iter().filter_map(Waiting::settle).for_each(|it| self.put(it));
+        let count = self.waiting.lock().len();
+        for _ in 0..count {
+            let next = self.waiting.lock().pop_front();
+            next.and_then(Waiting::settle).into_iter().for_each(|it| self.put(it));
+        }
+        settling
     }
 
     /// Returns true where no other tool may be begun that could run on.
     pub(super) fn is_full(&self) -> bool {
-        self.left.0.lock().running >= MOST_RUNNING
+        self.left.counts.running() >= MOST_RUNNING
     }
 
     /// Waits so long for the tools that run on, and returns the number of results that are not
     /// stored.
     pub(super) fn finish(&self, timeout: Duration) -> usize {
-        let until = Instant::now().checked_add(timeout);
-        let mut counted = self.left.0.lock();
-        while counted.running > 0 && until.is_none_or(|until| Instant::now() < until) {
-            match until {
-                None => self.left.1.wait(&mut counted),
-                Some(until) => drop(self.left.1.wait_until(&mut counted, until)),
-            }
-        }
-        drop(counted);
-        self.settle();
-        // Those of a turn that waits may run on too.
-        let has_come = |it: &&Running| matches!(*it.shared.state.lock(), State::Ended(_));
-        let waiting = self.waiting.lock();
-        let waiting = waiting.iter().flat_map(|it| &it.late).filter(has_come).count();
-        let counted = self.left.0.lock();
-        counted.running + counted.refused.len() + waiting
+        self.left.counts.wait(timeout);
+        let _settling = self.settle();
+        self.left.counts.not_stored()
     }
 }
 

@@ -154,19 +154,21 @@ impl<'a> Asking<'a> {
         self.stops.load(Ordering::Relaxed) != self.before
     }
 
-    /// Tells a whole answer of which the model has told nothing.
-    pub(super) fn tell_whole(&self, reply: &Reply) {
-        let mut heard = self.heard.lock();
-        if heard.has_told {
-            return;
+    /// Returns what is left to tell of an answer: all of it where the model has told nothing.
+    pub(super) fn untold(&self, reply: &Reply) -> Vec<Event> {
+        if self.heard.lock().has_told {
+            return Vec::new();
         }
-        let text = reply.message.text();
-        if !text.is_empty() {
-            (heard.on_event)(Event::Text(text.into_owned()));
-        }
+        let text = reply.message.text().into_owned();
         let calls = reply.message.has_tool_calls();
         let stop = reply.stop.unwrap_or(if calls { Stop::Calls } else { Stop::End });
-        (heard.on_event)(Event::Done(stop));
+        let text = Some(text).filter(|text| !text.is_empty()).map(Event::Text);
+        text.into_iter().chain([Event::Done(stop)]).collect()
+    }
+
+    pub(super) fn tell_rest(&self, untold: Vec<Event>) {
+        let mut heard = self.heard.lock();
+        untold.into_iter().for_each(|event| (heard.on_event)(event));
     }
 
     /// The words before it was stopped, as an answer that broke off.

@@ -165,11 +165,21 @@ mod told {
         }
 
         /// The late result of the call belongs nowhere any more.
-        pub(in super::super) fn dropped(&self) {
+        pub(in super::super) fn late_result_is_gone(&self) {
             tracing::warn!(
                 target: TARGET,
                 parent: &self.span,
                 "a late result is not stored: its call is not in the memory"
+            );
+        }
+
+        /// The late result of the call was thrown away.
+        pub(in super::super) fn late_result_is_lost(&self) {
+            tracing::warn!(
+                target: TARGET,
+                parent: &self.span,
+                "a late result is lost: too many wait, the memory refuses it, or the conversation \
+                 was dropped"
             );
         }
 
@@ -299,7 +309,9 @@ impl Span {
 
     fn failed(&self, _: &str) {}
 
-    pub(super) fn dropped(&self) {}
+    pub(super) fn late_result_is_gone(&self) {}
+
+    pub(super) fn late_result_is_lost(&self) {}
 
     fn in_scope<T>(&self, work: impl FnOnce() -> T) -> T {
         work()

@@ -1,5 +1,6 @@
 //! A memory that fails as it is told.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,8 +17,12 @@ pub(crate) struct Odd {
     pub(crate) loses: AtomicBool,
     /// The next append is not made.
     pub(crate) fails: AtomicBool,
+    /// The next append panics.
+    pub(crate) panics: AtomicBool,
     /// The next read fails.
     pub(crate) is_unreadable: AtomicBool,
+    /// Each read takes a moment.
+    pub(crate) is_slow: AtomicBool,
     /// The operations that fail, by their number, and whether each is done all the same.
     pub(crate) plan: Mutex<Vec<(usize, bool)>>,
     operations: AtomicUsize,
@@ -30,7 +35,9 @@ impl Odd {
             limits,
             loses: AtomicBool::default(),
             fails: AtomicBool::default(),
+            panics: AtomicBool::default(),
             is_unreadable: AtomicBool::default(),
+            is_slow: AtomicBool::default(),
             plan: Mutex::default(),
             operations: AtomicUsize::default(),
         })
@@ -45,6 +52,9 @@ impl Odd {
     }
 
     fn must_be_readable(&self) -> Result<()> {
+        if self.is_slow.load(Ordering::Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
         if self.planned().is_some() || self.is_unreadable.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "read", "the disk is gone"));
         }
@@ -75,6 +85,9 @@ impl ChatMemory for Odd {
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         let planned = self.planned();
+        if self.panics.swap(false, Ordering::Relaxed) {
+            resume_unwind(Box::new("the memory's own")); // without a word on the terminal
+        }
         if planned == Some(false) || self.fails.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "append", "the disk is full"));
         }

@@ -1,11 +1,14 @@
 //! Late results of turns that are not stored where and when they should be.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
 use memory_prompt::error::Remains;
+use memory_prompt::memory::Limits;
 use memory_prompt::turn::{Ended, OnInterrupt, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, ToolCall,
@@ -215,4 +218,110 @@ fn a_late_result_that_is_too_large_is_told() {
     let stored = memory.messages().unwrap();
     let last = stored.last().unwrap().text();
     assert!(last.starts_with("The result is too large: a message has"), "{last}");
+}
+
+/// A process asked what was left while a turn, in another thread, had the result of a slow payment
+/// and still waited for its model. It was told that nothing was, and ended.
+#[test]
+fn a_late_result_of_a_turn_that_still_runs_is_counted() {
+    let (memory, prompt) = shared();
+    let (pay, go) = held();
+    let ((asked, is_asked), (answer, answers)) = (channel(), channel());
+    let answers = Mutex::new(answers);
+    let model = move |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        if ask.round() == 0 {
+            return Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]));
+        }
+        asked.send(())?;
+        Ok(Message::ai(answers.lock().unwrap().recv()?))
+    };
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    thread::scope(|scope| {
+        scope.spawn(|| conversation.say("Pay.").unwrap());
+        is_asked.recv().unwrap();
+        go.send(()).unwrap();
+        let left = conversation.finish(LONG);
+        answer.send("I don't know.").unwrap();
+        assert_eq!(left, 1, "it has come, and its turn is not stored");
+    });
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
+}
+
+/// The same while another thread looked whether the turn of the result had ended.
+#[test]
+fn a_late_result_is_counted_while_somebody_looks_where_it_belongs() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (pay, go) = held();
+    let model = |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
+        let is_first = ask.prompt().len() == 1;
+        Ok(if is_first { Message::ai_calls(calls) } else { Message::ai("Hello.") })
+    };
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
+        .call_timeout(Duration::from_millis(50));
+    assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 1, "it waits for its turn");
+    memory.is_slow.store(true, Ordering::Relaxed);
+    let is_over = AtomicBool::new(false);
+    let counted = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                conversation.say("Hi.").unwrap();
+            }
+        });
+        let counted: Vec<_> = (0..100).map(|_| conversation.finish(Duration::ZERO)).collect();
+        is_over.store(true, Ordering::Relaxed);
+        counted
+    });
+    assert!(counted.iter().all(|it| *it == 1), "{counted:?}");
+}
+
+/// Payments of 258 turns took too long, and the turns were kept and never run again. Two results
+/// were thrown away, and `finish` counted those that were left.
+#[test]
+fn late_results_that_are_thrown_away_are_counted() {
+    let model = |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        if ask.round() > 0 {
+            return Err("overloaded".into());
+        }
+        Ok(Message::ai_calls([ToolCall::new("c1", "pay", "{}")]))
+    };
+    let (pay, go) = held();
+    let memory = Odd::new(Limits::default());
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(1));
+    for n in 1..=258 {
+        assert!(conversation.run(&mut Turn::from("Pay."), |_| {}).is_err());
+        go.send(()).unwrap();
+        let lost = usize::from(n > 256);
+        assert_eq!(conversation.finish(LONG), 256.min(n) + lost, "each is told once");
+    }
+    assert_eq!(conversation.finish(LONG), 256);
+}
+
+/// The memory panicked when the result of a slow payment came, on the thread of the tool, which
+/// was then waited for until the time was up, and took the place of another tool for ever.
+#[test]
+fn a_memory_that_panics_is_not_waited_for() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (pay, go) = held();
+    let model = Scripted::new().calls("pay", json!({})).says("I don't know.").says("Hello.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+        .tool(Tool::new("pay", "Pays."), pay)
+        .call_timeout(Duration::from_millis(5));
+    conversation.say("Pay.").unwrap();
+    memory.panics.store(true, Ordering::Relaxed);
+    let since = std::time::Instant::now();
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 1, "it is lost, and told");
+    assert!(since.elapsed() < LONG / 2);
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(conversation.say("Hi.").unwrap().text(), "Hello.");
 }

@@ -1,0 +1,99 @@
+//! Counts of what is left to come of calls that took too long.
+
+use std::mem::take;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::observe::Span;
+
+/// What is left to come, wherever it is: each tool and each result counts itself.
+#[derive(Default)]
+pub(super) struct Counts(Mutex<Numbers>, Condvar);
+
+#[derive(Default)]
+struct Numbers {
+    /// The tools that run on, until what came of them is appended.
+    running: usize,
+    /// The results that are neither stored nor let go.
+    open: usize,
+    /// The results that were lost since somebody asked.
+    lost: usize,
+}
+
+/// A tool that runs on until this is dropped.
+pub(super) struct RunsOn(Arc<Counts>);
+
+/// A late result until it is stored or let go. To drop it is to lose it, and that is told.
+pub(super) struct Open {
+    counts: Arc<Counts>,
+    span: Span,
+    is_over: bool,
+}
+
+impl Counts {
+    /// The time of this tool is up, and it runs on.
+    pub(super) fn late(self: &Arc<Self>, span: Span) -> (RunsOn, Open) {
+        let mut numbers = self.0.lock();
+        numbers.running += 1;
+        numbers.open += 1;
+        (RunsOn(Arc::clone(self)), Open { counts: Arc::clone(self), span, is_over: false })
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.0.lock().running
+    }
+
+    /// Waits so long for the tools that run on, if anybody wants a result.
+    pub(super) fn wait(&self, timeout: Duration) {
+        let until = Instant::now().checked_add(timeout);
+        let mut numbers = self.0.lock();
+        while numbers.running > 0 && numbers.open > 0 {
+            match until {
+                None => self.1.wait(&mut numbers),
+                Some(until) if self.1.wait_until(&mut numbers, until).timed_out() => return,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Returns the number of results that are not stored. Of those that were lost it is told once.
+    pub(super) fn not_stored(&self) -> usize {
+        let mut numbers = self.0.lock();
+        numbers.open + take(&mut numbers.lost)
+    }
+}
+
+impl Drop for RunsOn {
+    fn drop(&mut self) {
+        self.0.0.lock().running -= 1;
+        self.0.1.notify_all();
+    }
+}
+
+impl Open {
+    /// It is stored, or nobody wants it any more.
+    pub(super) fn over(mut self) {
+        self.is_over = true;
+    }
+
+    /// Its call is in the memory no more, so that it belongs nowhere.
+    pub(super) fn gone(self) {
+        self.span.late_result_is_gone();
+        self.over();
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut numbers = self.counts.0.lock();
+        numbers.open -= 1;
+        numbers.lost += usize::from(!self.is_over);
+        drop(numbers);
+        self.counts.1.notify_all();
+        if !self.is_over {
+            self.span.late_result_is_lost();
+        }
+    }
+}
