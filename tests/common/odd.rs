@@ -21,8 +21,6 @@ pub(crate) struct Odd {
     pub(crate) panics: AtomicBool,
     /// The next read fails.
     pub(crate) is_unreadable: AtomicBool,
-    /// Each read takes a moment.
-    pub(crate) is_slow: AtomicBool,
     /// The operations that fail, by their number, and whether each is done all the same.
     pub(crate) plan: Mutex<Vec<(usize, bool)>>,
     operations: AtomicUsize,
@@ -37,7 +35,6 @@ impl Odd {
             fails: AtomicBool::default(),
             panics: AtomicBool::default(),
             is_unreadable: AtomicBool::default(),
-            is_slow: AtomicBool::default(),
             plan: Mutex::default(),
             operations: AtomicUsize::default(),
         })
@@ -52,9 +49,6 @@ impl Odd {
     }
 
     fn must_be_readable(&self) -> Result<()> {
-        if self.is_slow.load(Ordering::Relaxed) {
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
         if self.planned().is_some() || self.is_unreadable.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "read", "the disk is gone"));
         }

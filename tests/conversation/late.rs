@@ -1,6 +1,6 @@
 //! Late results of turns that are not stored where and when they should be.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -248,38 +248,6 @@ fn a_late_result_of_a_turn_that_still_runs_is_counted() {
     });
     assert_eq!(conversation.finish(LONG), 0);
     assert_eq!(texts(&memory).last().unwrap(), "paid");
-}
-
-/// The same while another thread looked whether the turn of the result had ended.
-#[test]
-fn a_late_result_is_counted_while_somebody_looks_where_it_belongs() {
-    let memory = Odd::new(DefaultChatMemory::new().limits());
-    let (pay, go) = held();
-    let model = |ask: &Asking<'_>| -> Result<Message, ModelError> {
-        let calls = [("c1", "pay"), ("c2", "book")].map(|(id, tool)| ToolCall::new(id, tool, "{}"));
-        let is_first = ask.prompt().len() == 1;
-        Ok(if is_first { Message::ai_calls(calls) } else { Message::ai("Hello.") })
-    };
-    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-        .tool(Tool::new("pay", "Pays."), pay)
-        .tool(Tool::new("book", "Books.").needing_approval(), nothing)
-        .call_timeout(Duration::from_millis(50));
-    assert_eq!(conversation.say("Pay and book.").unwrap().ended, Ended::Parked);
-    go.send(()).unwrap();
-    assert_eq!(conversation.finish(LONG), 1, "it waits for its turn");
-    memory.is_slow.store(true, Ordering::Relaxed);
-    let is_over = AtomicBool::new(false);
-    let counted = thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                conversation.say("Hi.").unwrap();
-            }
-        });
-        let counted: Vec<_> = (0..100).map(|_| conversation.finish(Duration::ZERO)).collect();
-        is_over.store(true, Ordering::Relaxed);
-        counted
-    });
-    assert!(counted.iter().all(|it| *it == 1), "{counted:?}");
 }
 
 /// Payments of 258 turns took too long, and the turns were kept and never run again. Two results
