@@ -61,8 +61,10 @@
 //! Threads can share a conversation: by default two turns at once are both stored whole, one behind
 //! the other; [`Conversation::at_once`] makes the second wait. A call can have a
 //! [time](Conversation::call_timeout), and those of one answer can run [at
-//! once](Conversation::parallel). A call that needs [approval](crate::turn::Tool::needing_approval)
-//! asks [`Conversation::approve_by`], or parks its turn.
+//! once](Conversation::parallel). What comes of a tool whose time was up is stored when it comes:
+//! [`Conversation::finish`] waits for that before `main` returns. A call that needs
+//! [approval](crate::turn::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its
+//! turn.
 //!
 //! Over an async memory it is the same with `await`:
 //!
@@ -90,19 +92,20 @@
 //! ```
 //!
 //! A future that is dropped is a turn that comes to nothing: only what a tool has done is kept.
+//! Whoever keeps the [`Turn`] and [runs](Conversation::run) it again goes on where it was: each
+//! result that was there is in the turn, also where other calls of the answer still ran.
 //!
 //! # Spans
 //!
 //! With the feature `tracing` each turn is a span `invoke_agent` of the target
 //! `memory_prompt::conversation`, with a span `chat` for each time that the model is asked and
-//! `execute_tool` for each call; a late result that can't be stored since its call is gone is an
-//! event of level `WARN`. Their fields have the names of OpenTelemetry's conventions for
-//! generative AI: `gen_ai.request.model` (by the [model](Model::name) or
-//! `Conversation::model_name`), `gen_ai.usage.input_tokens`,
-//! `gen_ai.response.finish_reasons`, `gen_ai.tool.name`, `error.type` (the kind of an
-//! [`Error`], `ToolError` or `timeout`) and so on. A span says nothing of what was said
-//! unless `Conversation::trace_text` is set, and never whose conversation it is: put your own span
-//! around it for that.
+//! `execute_tool` for each call; a late result that can't be stored since its call is gone, and one
+//! that is lost, is an event of level `WARN`. Their fields have the names of OpenTelemetry's
+//! conventions for generative AI: `gen_ai.request.model` (by the [model](Model::name) or
+//! `Conversation::model_name`), `gen_ai.usage.input_tokens`, `gen_ai.response.finish_reasons`,
+//! `gen_ai.tool.name`, `error.type` (the kind of an [`Error`], `ToolError` or `timeout`) and so on.
+//! A span says nothing of what was said unless `Conversation::trace_text` is set, and never whose
+//! conversation it is: put your own span around it for that.
 //!
 //! # What goes wrong
 //!
@@ -115,6 +118,10 @@
 //! of turns, it does neither.
 //! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
 //! and [runs](Conversation::run) it again: it goes on in the middle.
+//!
+//! Where the model panics, or whoever approves or listens, the turn ends as where the model fails,
+//! and then the panic goes on to the caller. An answer that was being shown is stored. Nothing is
+//! left locked: the next question is answered.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. What the first one finds out is stored as a late result only if the adopter
@@ -202,7 +209,8 @@ pub enum AtOnce {
     /// the other.
     #[default]
     Behind,
-    /// The second one waits until the first is stored, and knows it.
+    /// The second one waits until the first is stored, and knows it. A tool that asks its own
+    /// conversation waits for itself.
     Wait,
     /// The second one is an [`ErrorKind::Busy`].
     Busy,
@@ -229,6 +237,9 @@ pub struct Stopper(Arc<AtomicU64>);
 impl Stopper {
     /// Stops all turns that run now. What was said is kept, marked, or nothing: see
     /// [`Conversation::on_interrupt`].
+    ///
+    /// A model ends where it [tells](Asking::tell) the next piece or has answered. A tool that runs
+    /// is waited for while its time lasts, and its result is kept; no other one is begun.
     pub fn stop(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
