@@ -74,18 +74,25 @@ fn nothing(_: serde_json::Value) -> Result<&'static str, ToolError> {
     Ok("nothing")
 }
 
-/// A model that waits for the word on this channel, if it is asked `slow`.
-fn slow() -> (impl Fn(&Asking<'_>) -> Result<String, ModelError>, std::sync::mpsc::Sender<()>) {
+/// A model that waits for the word on this channel, if it is asked `slow`; then it says so on the
+/// other one.
+fn slow() -> (
+    impl Fn(&Asking<'_>) -> Result<String, ModelError>,
+    std::sync::mpsc::Sender<()>,
+    std::sync::mpsc::Receiver<()>,
+) {
     let (go, wait) = channel();
+    let (begins, begun) = channel();
     let wait = Mutex::new(wait);
     let model = move |ask: &Asking<'_>| {
         let last = ask.prompt().iter().last().unwrap().text().into_owned();
         if last == "slow" {
+            begins.send(()).unwrap();
             wait.lock().unwrap().recv().unwrap();
         }
         Ok(format!("{last}, of {}", ask.prompt().len()))
     };
-    (model, go)
+    (model, go, begun)
 }
 
 /// Longer than anything here takes.
@@ -220,11 +227,11 @@ fn calls_of_one_answer_run_at_once_where_they_may() {
 fn two_questions_at_once_are_answered_as_is_set() {
     for at_once in [AtOnce::Behind, AtOnce::Wait, AtOnce::Busy] {
         let (memory, prompt) = shared();
-        let (model, go) = slow();
+        let (model, go, begun) = slow();
         let conversation = Conversation::new(prompt, model).at_once(at_once);
         thread::scope(|scope| {
             let first = scope.spawn(|| conversation.say("slow").unwrap());
-            thread::sleep(Duration::from_millis(20));
+            begun.recv().unwrap();
             let second = scope.spawn(|| conversation.say("fast"));
             if at_once != AtOnce::Wait {
                 until(|| second.is_finished());

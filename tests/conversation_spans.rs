@@ -7,7 +7,8 @@
 #[path = "common/listener.rs"]
 mod listener;
 
-use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_prompt::conversation::{Asking, Conversation, ModelError, Scripted};
@@ -133,10 +134,22 @@ fn text_is_told_where_it_is_asked_for() {
     assert_eq!(find("gen_ai.tool.call.result", "secret"), "secret d");
 }
 
+/// A tool that waits until the other end of this is dropped.
+fn held() -> (Sender<()>, impl Fn(Value) -> Result<&'static str, ToolError>) {
+    let (go, wait) = channel();
+    let wait = Mutex::new(wait);
+    let tool = move |_: Value| {
+        let _ = wait.lock().unwrap().recv();
+        Ok("secret h")
+    };
+    (go, tool)
+}
+
 /// What goes wrong is told by its kind.
 #[test]
 fn failures_are_told_by_their_kind() {
     let listener = Listener::default();
+    let (go, wait) = held();
     tracing::subscriber::with_default(listener.clone(), || {
         let model = Scripted::new().calls("fail", json!({})).calls("wait", json!({}));
         let model = model.says("ok").fails("secret f");
@@ -144,15 +157,13 @@ fn failures_are_told_by_their_kind() {
             .tool(Tool::new("fail", "Fails."), |_: Value| {
                 Err::<&str, _>(ToolError::new("secret g"))
             })
-            .tool(Tool::new("wait", "Waits."), |_: Value| {
-                std::thread::sleep(Duration::from_millis(200));
-                Ok("secret h")
-            })
-            .call_timeout(Duration::from_millis(20));
+            .tool(Tool::new("wait", "Waits."), wait)
+            .call_timeout(Duration::from_secs(1)); // longer than it takes to fail
         chat.say("secret i").unwrap();
         chat.say("secret j").unwrap_err();
     });
     let notes = notes(&listener);
+    drop(go);
     for kind in ["ToolError", "timeout", "Model"] {
         assert!(has(&notes, &["record", &format!("error.type=\"{kind}\"")]), "{kind}: {notes:#?}");
     }
@@ -167,20 +178,19 @@ fn failures_are_told_by_their_kind() {
 #[test]
 fn a_late_result_that_is_let_go_is_told() {
     let listener = Listener::default();
+    let (go, wait) = held();
     tracing::subscriber::with_default(listener.clone(), || {
         let memory = Arc::new(DefaultChatMemory::new());
         let calls = [("c1", "wait"), ("c2", "ask")];
         let calls = calls.map(|(id, tool)| ToolCall::new(id, tool, "{}"));
         let model = Scripted::new().says(Message::ai_calls(calls));
         let chat = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
-            .tool(Tool::new("wait", "Waits."), |_: Value| {
-                std::thread::sleep(Duration::from_millis(100));
-                Ok("secret h")
-            })
+            .tool(Tool::new("wait", "Waits."), wait)
             .tool(Tool::new("ask", "Asks.").needing_approval(), |_: Value| Ok("secret k"))
             .call_timeout(Duration::from_millis(10));
         chat.say("secret i").unwrap();
         memory.clear().unwrap();
+        drop(go);
         assert_eq!(chat.finish(Duration::from_secs(60)), 0);
     });
     let notes = listener.notes();

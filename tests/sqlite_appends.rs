@@ -122,7 +122,7 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
             connection.commit_hook(Some(move || {
                 count.fetch_add(1, Ordering::Relaxed);
                 // The longer a commit takes, the more come meanwhile.
-                thread::sleep(Duration::from_millis(5));
+                thread::sleep(Duration::from_millis(20));
                 false
             }))
         })
@@ -261,8 +261,8 @@ fn appends_that_are_repeated_after_kills_are_stored_once() {
             });
             told.collect::<Vec<_>>()
         });
-        // Later each time, and to the end in the last: whatever it costs to start.
-        thread::sleep(Duration::from_micros(5_000 + kills * 7919 % 60_000));
+        // At any moment, later and later, and to the end in the last: whatever it costs to start.
+        thread::sleep(Duration::from_micros(5_000 + kills * 7919 % 60_000 + kills * 100));
         process.kill().unwrap();
         let finished = process.wait().unwrap().success();
         kills += u64::from(!finished);

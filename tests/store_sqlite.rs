@@ -967,10 +967,19 @@ fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
         other.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate).unwrap();
     transaction.execute_batch("UPDATE conversation SET active = 1").unwrap();
 
-    let started = Instant::now();
-    assert_eq!(memory.next_position().unwrap(), 1);
-    assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
+    // A busy machine may stop a reader once; one that waits does so each time.
+    let fewest = |reader: &dyn ChatMemory| {
+        let read = || {
+            let started = Instant::now();
+            assert_eq!(reader.next_position().unwrap(), 1);
+            started.elapsed()
+        };
+        (0..5).map(|_| read()).min().unwrap()
+    };
+    let took = fewest(&memory);
+    assert!(took < timeout / 2, "a reader waited: {took:?}");
 
+    let started = Instant::now();
     let mut batch = batch(3);
     let error = memory.append(&mut batch, None).unwrap_err();
     let expected = "append: sqlite: somebody else wrote for longer than the busy timeout";
@@ -984,9 +993,8 @@ fn readers_do_not_wait_for_a_writer_and_a_writer_waits_for_another() {
         let reader = patient.clone();
         let writer = scope.spawn(move || patient.add(Message::user("at last")).unwrap());
         thread::sleep(Duration::from_millis(50));
-        let started = Instant::now();
-        assert_eq!(reader.next_position().unwrap(), 1);
-        assert!(started.elapsed() < timeout / 2, "a reader waited: {:?}", started.elapsed());
+        let took = fewest(&reader);
+        assert!(took < timeout / 2, "a reader waited: {took:?}");
         assert!(!writer.is_finished());
         transaction.commit().unwrap();
         assert_eq!(writer.join().unwrap(), 1);
@@ -1075,12 +1083,15 @@ fn processes_that_write_at_once_take_turns() {
         let bound = 500_000.max(100 * median).max(3 * alone);
         (longest > bound).then(|| format!("{longest} µs, where most took {median} µs"))
     };
-    // A machine that stands still for a moment does so once; who starves does so each time.
-    if let Some(once) = too_long()
-        && let Some(again) = too_long()
-    {
-        panic!("an append took {once}, and another one {again}");
-    }
+    // A machine that stands still for a moment does so now and then; who starves does so each time.
+    each_of_four(too_long);
+}
+
+/// Four tries, of which one must find nothing wrong.
+#[track_caller]
+fn each_of_four<T: std::fmt::Debug>(wrong: impl Fn() -> Option<T>) {
+    let found: Vec<T> = (0..4).map_while(|_| wrong()).collect();
+    assert!(found.len() < 4, "{found:?}");
 }
 
 /// A ticket that nobody gives back (its process was stopped, or a debugger sits on it) must not
@@ -1092,13 +1103,15 @@ fn whoever_is_next_and_does_nothing_delays_the_others_and_no_more() {
     let memory = SqliteStore::open(&path).unwrap().memory("a").unwrap();
     let ticket = fs::File::open(folder.file("chat.db-turn")).unwrap();
     ticket.lock().unwrap();
+    let mut fewest = Duration::MAX;
     for end in 1..4 {
         let started = Instant::now();
         memory.add(Message::user("hi")).unwrap();
         assert!(started.elapsed() > Duration::from_millis(100), "the ticket is looked at");
-        assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+        fewest = fewest.min(started.elapsed());
         assert_eq!(memory.next_position().unwrap(), end);
     }
+    assert!(fewest < Duration::from_secs(2), "{fewest:?}");
     // Nor does it matter that the file is gone.
     fs::remove_file(folder.file("chat.db-turn")).unwrap();
     drop(ticket);
@@ -1170,8 +1183,11 @@ fn a_purge_leaves_the_file_to_others() {
         let folder = Folder::new();
         let path = folder.file("chat.db");
         let store = conversations(&path, 100_000);
-        let memory = SqliteStore::open(&path).unwrap().memory("another store").unwrap();
+        // Nobody waits for the disk: how long that takes says nothing about whose turn it is.
+        let another = SqliteStore::options().durability(Durability::Process).open(&path).unwrap();
+        let memory = another.memory("another store").unwrap();
         let stranger = Connection::open(&path).unwrap();
+        stranger.execute_batch("PRAGMA synchronous = OFF").unwrap();
         stranger.busy_timeout(Duration::from_secs(5)).unwrap();
         let purge = || store.purge_inactive(std::time::SystemTime::now()).unwrap();
         thread::scope(|scope| {
@@ -1195,13 +1211,9 @@ fn a_purge_leaves_the_file_to_others() {
             (appends <= 3 || longest > took / 2).then_some((appends, longest, took))
         })
     };
-    // A machine that stands still for a moment does so once; who is kept from the file is so each
-    // time.
-    if let Some(once) = too_long()
-        && let Some(again) = too_long()
-    {
-        panic!("(appends, the longest, the purge) {once:?} and {again:?}");
-    }
+    // A machine that stands still for a moment does so now and then; who is kept from the file is
+    // so each time: how many appends there were, the longest, and the purge.
+    each_of_four(too_long);
 }
 
 // ---- for

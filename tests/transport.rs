@@ -3,6 +3,8 @@
 #![cfg(feature = "ureq")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+#[path = "common/port.rs"]
+mod port;
 #[path = "provider/setups.rs"]
 mod setups;
 #[path = "common/stub.rs"]

@@ -245,7 +245,7 @@ async fn restarts(place: &str, folder: &Folder) {
     for user in 0..50 {
         let (client, url) = (web.client.clone(), format!("{}/r{user}", web.url));
         asked.spawn(async move {
-            let question = format!("first {}", long("word", user * 8));
+            let question = format!("first {}", long("word", user * 16));
             let body = async { client.post(url).body(question).send().await?.text().await }.await;
             body.is_ok_and(|it| events(&it).last().is_some_and(|(name, _)| name == "done"))
                 .then_some(user)
@@ -285,33 +285,43 @@ async fn a_restart_keeps_what_was_answered_and_no_half_turn() {
     restarts(folder.file("web.db").to_str().unwrap(), &folder).await;
 }
 
+const BOOKINGS: &str = "book a and b and c and d and e and f";
+
+/// Kills the service while it books for Ada; returns its file and how often it has booked. A busy
+/// machine may see the first booking when the last one is made: then it is tried again.
+async fn dies_while_it_books(folder: &Folder) -> (PathBuf, usize) {
+    for number in 0..10 {
+        let place = folder.file(format!("web-{number}.db"));
+        let mut web = Web::start(place.to_str().unwrap(), folder, &[("TURN_SECONDS", "4")]);
+        let asking = web.client.post(format!("{}/ada", web.url)).body(BOOKINGS).send();
+        let asking = tokio::spawn(asking);
+        web.wait_for("booked");
+        web.kill();
+        drop(asking.await);
+        let booked = web.booked();
+        if booked < 6 {
+            return (place, booked);
+        }
+    }
+    panic!("it books all at once");
+}
+
 /// A server that dies between two tools: what it has booked stays booked, is not booked again, and
 /// is not denied.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_dies_between_two_tools_books_nothing_twice() {
     let folder = Folder::new();
-    let place = folder.file("web.db");
-    let place = place.to_str().unwrap();
-    let mut web = Web::start(place, &folder, &[("TURN_SECONDS", "1")]);
-    let question = "book a and b and c and d and e and f";
-    let (client, url) = (web.client.clone(), format!("{}/ada", web.url));
-    let asking = tokio::spawn(async move { client.post(url).body(question).send().await });
-    web.wait_for("booked");
-    web.kill();
-    drop(asking.await);
-    let booked = web.booked();
-    assert!((1..6).contains(&booked), "{booked}");
-
-    let web = Web::start(place, &folder, &[("TURN_SECONDS", "1")]);
+    let (place, booked) = dies_while_it_books(&folder).await;
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "4")]);
     assert_eq!(web.history("ada").await, []);
     // Nobody else may go on with it yet; another question can be asked meanwhile.
     web.ask("ada", "hello").await;
     assert_eq!(pairs(&web.history("ada").await), ["hello"]);
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    tokio::time::sleep(Duration::from_millis(8_100)).await;
     web.ask("ada", "and now").await;
     let history = web.history("ada").await;
     let turn = &history[2..history.len() - 2];
-    assert_eq!(turn[0].1, question);
+    assert_eq!(turn[0].1, BOOKINGS);
     let results: Vec<_> = turn.iter().filter(|(role, _)| role == "tool").collect();
     let done = results.iter().filter(|(_, text)| text.ends_with("is booked")).count();
     let unknown = results.iter().filter(|(_, text)| text.contains("not known")).count();
@@ -366,7 +376,7 @@ async fn a_slow_reader_gets_everything() {
 async fn idle_conversations_are_deleted() {
     let folder = Folder::new();
     let place = folder.file("web.db");
-    let web = Web::start(place.to_str().unwrap(), &folder, &[("IDLE_SECONDS", "2")]);
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("IDLE_SECONDS", "6")]);
     web.ask("idle", "hello").await;
     assert_eq!(pairs(&web.history("idle").await), ["hello"]);
     let since = Instant::now();
@@ -473,7 +483,8 @@ async fn messages_go_nowhere_else() {
         other.local_addr().unwrap()
     );
     let (place, url) = (folder.file("web.db"), serve([elsewhere]));
-    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", &url), ("TURN_SECONDS", "2")];
+    let settings =
+        [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", &url), ("TURN_SECONDS", "20")];
     let web = Web::start(place.to_str().unwrap(), &folder, &settings);
     assert_eq!(web.status("ada", "hello").await, 502);
     assert!(other.accept().is_err(), "the messages went to another server");
@@ -486,12 +497,13 @@ async fn messages_go_nowhere_else() {
 async fn what_takes_long_to_store_is_waited_for() {
     let folder = Folder::new();
     let place = folder.file("web.db");
-    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "2")]);
     web.ask("ada", "hello").await;
     let other = rusqlite::Connection::open(&place).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let writing = thread::spawn(move || {
-        thread::sleep(Duration::from_secs(2));
+        // Longer than a turn, and shorter than the service waits for somebody who writes.
+        thread::sleep(Duration::from_millis(3_000));
         other.execute_batch("COMMIT").unwrap();
     });
     let events = web.ask("ada", "and now").await;
@@ -504,14 +516,7 @@ async fn what_takes_long_to_store_is_waited_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_turn_that_can_not_be_stored_keeps_nobody_from_asking() {
     let folder = Folder::new();
-    let place = folder.file("web.db");
-    let mut web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
-    let (client, url) = (web.client.clone(), format!("{}/ada", web.url));
-    let question = "book a and b and c and d and e and f";
-    let asking = tokio::spawn(async move { client.post(url).body(question).send().await });
-    web.wait_for("booked");
-    web.kill();
-    drop(asking.await);
+    let (place, _) = dies_while_it_books(&folder).await;
     let other = rusqlite::Connection::open(&place).unwrap();
     other
         .execute_batch(
@@ -520,16 +525,16 @@ async fn a_dead_turn_that_can_not_be_stored_keeps_nobody_from_asking() {
              BEGIN SELECT RAISE(ABORT, 'no'); END",
         )
         .unwrap();
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
-    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "1")]);
+    tokio::time::sleep(Duration::from_millis(8_100)).await;
+    let web = Web::start(place.to_str().unwrap(), &folder, &[("TURN_SECONDS", "4")]);
     web.ask("ada", "hello").await;
     assert_eq!(pairs(&web.history("ada").await), ["hello"]);
     // As soon as it can be stored, it is.
     other.execute_batch("DROP TRIGGER refused").unwrap();
-    tokio::time::sleep(Duration::from_millis(2_100)).await;
+    tokio::time::sleep(Duration::from_millis(8_100)).await;
     web.ask("ada", "and now").await;
     let history = web.history("ada").await;
-    assert!(history.iter().any(|(_, text)| text == question), "{history:?}");
+    assert!(history.iter().any(|(_, text)| text == BOOKINGS), "{history:?}");
 }
 
 #[test]

@@ -161,6 +161,15 @@ impl Stub {
         std::mem::take(&mut self.shared.asked.lock().unwrap())
     }
 
+    /// Waits until a request has come that was not taken yet.
+    pub fn wait_until_asked(&self) {
+        let since = Instant::now();
+        while self.shared.asked.lock().unwrap().is_empty() {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing came");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// Forgets what it was to do.
     pub fn forget(&self) {
         self.shared.script.lock().unwrap().clear();

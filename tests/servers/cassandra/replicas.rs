@@ -33,21 +33,23 @@ async fn open(nodes: &[Node]) -> CassandraStore {
 /// Waits until all three answer for what they hold: right after they have started they don't know
 /// of each other.
 async fn all_are_there(nodes: &[Node]) {
-    let patience = Instant::now() + Duration::from_secs(120);
+    let patience = Instant::now() + Duration::from_secs(300);
     let mut all = Statement::new("SELECT * FROM everywhere.it");
     all.set_consistency(Consistency::All);
     for node in nodes {
         loop {
-            let session = SessionBuilder::new().known_node(&node.address).build().await.unwrap();
             let create = async {
+                let session = SessionBuilder::new().known_node(&node.address).build().await;
+                let session = session.map_err(|error| error.to_string())?;
                 for cql in [
                     "CREATE KEYSPACE IF NOT EXISTS everywhere WITH replication = \
                      {'class': 'SimpleStrategy', 'replication_factor': 3}",
                     "CREATE TABLE IF NOT EXISTS everywhere.it (id int PRIMARY KEY)",
                 ] {
-                    session.query_unpaged(cql, ()).await?;
+                    session.query_unpaged(cql, ()).await.map_err(|error| error.to_string())?;
                 }
-                session.query_unpaged(all.clone(), ()).await
+                let all = session.query_unpaged(all.clone(), ()).await;
+                all.map_err(|error| error.to_string())
             };
             match create.await {
                 Ok(_) => break,

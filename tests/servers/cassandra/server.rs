@@ -36,7 +36,7 @@ impl Node {
         let (heap, memtables) = ("-Xmx1g", "256MiB");
         Self::at(
             &Seat { host, storage, native, token: 0, seed, heap, ring_delay: 100, memtables },
-            more,
+            &format!("{PATIENT}{more}"),
         )
     }
 
@@ -105,6 +105,15 @@ impl Node {
         Self { server, address: format!("{host}:{native}") }
     }
 }
+
+/// There is nobody else to go on with, so a busy machine takes its time.
+const PATIENT: &str = "read_request_timeout: 60s
+range_request_timeout: 60s
+write_request_timeout: 60s
+cas_contention_timeout: 60s
+truncate_request_timeout: 60s
+request_timeout: 60s
+";
 
 /// A new cluster has nothing to hand over to those that join.
 const ALONE: &str = "auto_bootstrap: false\n";

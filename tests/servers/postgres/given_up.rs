@@ -100,17 +100,22 @@ fn a_connection_of_what_is_given_up_is_used_again() {
         memory.add(Message::user("before")).await.unwrap();
         let watching = connect(&SHARED.address()).await;
         let sessions = "SELECT pid FROM pg_stat_activity WHERE application_name = $1";
-        let (mut last, mut new) = (0, 0);
-        for _ in 0..100 {
-            let read = memory.read(None, 10);
-            drop(tokio::time::timeout(Duration::from_micros(100), read).await);
-            memory.read(None, 10).await.unwrap();
-            let session: i32 = watching.query_one(sessions, &[&name]).await.unwrap().get(0);
-            new += i32::from(session != last);
-            last = session;
+        let (mut last, mut fewest) = (0, i32::MAX);
+        // On a machine that is busy with others a moment may be too short; a connection that is
+        // never used again is so each time.
+        for _ in 0..5 {
+            let mut new = 0;
+            for _ in 0..20 {
+                let read = memory.read(None, 10);
+                drop(tokio::time::timeout(Duration::from_micros(100), read).await);
+                memory.read(None, 10).await.unwrap();
+                let session: i32 = watching.query_one(sessions, &[&name]).await.unwrap().get(0);
+                new += i32::from(session != last);
+                last = session;
+            }
+            fewest = fewest.min(new);
         }
-        // On a machine that is busy with others a moment may be too short.
-        assert!(new < 20, "{new} connections for 100 reads that were given up");
+        assert!(fewest < 4, "{fewest} connections for 20 reads that were given up");
     });
 }
 
@@ -222,7 +227,7 @@ fn dropped_clears_wipe_nothing_that_is_acknowledged_later() {
 fn what_a_server_finds_when_it_goes_on_is_too_late() {
     let postgres = Postgres::start("postgres-late");
     block_on(async {
-        let time = Duration::from_secs(1);
+        let time = Duration::from_secs(2);
         let options = PostgresStore::options().connect_timeout(time).timeout(time);
         let store = options.open(postgres.address()).await.unwrap();
         let memory = store.memory("a").unwrap();

@@ -8,7 +8,7 @@ use super::*;
 fn a_store_answers_and_counts() {
     let postgres = Postgres::start("postgres-observed");
     block_on(async {
-        let options = PostgresStore::options().max_connections(3).timeout(Duration::from_secs(2));
+        let options = PostgresStore::options().max_connections(3).timeout(Duration::from_secs(8));
         let store = options.open(postgres.address()).await.unwrap();
         store.ping().await.unwrap();
         let figures = store.figures();
@@ -25,7 +25,8 @@ fn a_store_answers_and_counts() {
                 tokio::spawn(async move { memory.add(Message::user("waits")).await })
             })
             .collect();
-        let patience = Instant::now() + Duration::from_secs(1);
+        // Shorter than they wait for the lock.
+        let patience = Instant::now() + Duration::from_secs(5);
         let seen = || {
             let figures = store.figures();
             (figures.connections, figures.waiting, figures.under_way)

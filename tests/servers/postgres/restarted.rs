@@ -66,7 +66,7 @@ fn a_restart_is_waited_for() {
 fn a_server_that_is_gone_is_an_error_when_the_time_is_up() {
     let postgres = Postgres::start("postgres-gone");
     block_on(async {
-        let time = Duration::from_secs(2);
+        let time = Duration::from_secs(5);
         let store = PostgresStore::options().timeout(time).open(postgres.address()).await.unwrap();
         let memory = store.memory("a").unwrap();
         memory.add(Message::user("before")).await.unwrap();

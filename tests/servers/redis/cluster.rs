@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -237,7 +237,7 @@ fn goes_on(how: fn(&Server)) {
         let cluster = tokio::task::block_in_place(Cluster::start);
         let store = options()
             .timeout(Duration::from_secs(15))
-            .replicas(1, Duration::from_secs(1))
+            .replicas(1, Duration::from_secs(2))
             .open_cluster(&cluster.addresses())
             .await
             .unwrap();
@@ -246,10 +246,11 @@ fn goes_on(how: fn(&Server)) {
         let others: Vec<_> = (0..8).map(|i| store.memory(format!("other {i}")).unwrap()).collect();
         let master = tokio::task::block_in_place(|| cluster.master_of(&memory.log_key()));
 
-        let began = Instant::now();
+        let (stop, end) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(1)));
+        let (stopped, ends) = (Arc::clone(&stop), Arc::clone(&end));
         let writing = tokio::spawn(async move {
             let (mut end, mut pause) = (1, Duration::ZERO);
-            while began.elapsed() < Duration::from_secs(20) {
+            while !stopped.load(Ordering::SeqCst) {
                 let asked = Instant::now();
                 let mut batch = vec![Message::user(end.to_string())];
                 match memory.append(&mut batch, Some(end)).await {
@@ -259,13 +260,23 @@ fn goes_on(how: fn(&Server)) {
                     Err(error) => panic!("{error}"),
                 }
                 pause = pause.max(asked.elapsed());
+                ends.store(end, Ordering::SeqCst);
             }
             (memory, end, pause)
         });
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        let reaches = async |this: u64| {
+            let began = Instant::now();
+            while end.load(Ordering::SeqCst) < this && !writing.is_finished() {
+                assert!(began.elapsed() < Duration::from_secs(120), "it does not go on");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        reaches(100).await;
         let killed = Instant::now();
         tokio::task::block_in_place(|| cluster.stop(master, how));
         let taken_over = killed.elapsed();
+        reaches(end.load(Ordering::SeqCst) + 4).await;
+        stop.store(true, Ordering::SeqCst);
         let (memory, end, pause) = writing.await.unwrap();
         let texts: Vec<_> =
             memory.all().await.unwrap().messages().map(|m| m.text().into_owned()).collect();

@@ -90,12 +90,15 @@ fn repeated_appends_are_stored_once() {
         let mut kills = 0;
         while !writers.iter().all(tokio::task::JoinHandle::is_finished) {
             tokio::time::sleep(Duration::from_millis(400)).await;
-            tokio::task::block_in_place(|| {
-                server.kill();
-                std::thread::sleep(Duration::from_millis(200));
-                server.restart();
-            });
-            kills += 1;
+            // A machine that is slow to start it again gets little done in between.
+            if kills < 20 {
+                tokio::task::block_in_place(|| {
+                    server.kill();
+                    std::thread::sleep(Duration::from_millis(200));
+                    server.restart();
+                });
+                kills += 1;
+            }
         }
         for handle in writers {
             handle.await.unwrap();

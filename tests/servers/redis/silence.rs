@@ -18,29 +18,29 @@ const WRITERS: u64 = 16;
 
 /// Writers who append all the while, each to a conversation of its own.
 struct Load {
-    store: RedisStore,
     stop: Arc<AtomicBool>,
     done: Arc<AtomicU64>,
     writers: Vec<tokio::task::JoinHandle<(Told, Duration)>>,
 }
 
 impl Load {
-    fn begin(store: RedisStore) -> Self {
+    fn begin(store: &RedisStore) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let writers = (0..WRITERS).map(|i| {
             let memory = store.memory(MemoryId::from(format!("writer {i}"))).unwrap();
             tokio::spawn(write(Arc::new(memory), Arc::clone(&stop), Arc::clone(&done)))
         });
-        Self { writers: writers.collect(), store, stop, done }
+        Self { writers: writers.collect(), stop, done }
     }
 
-    /// Ends it; what each writer was told is so. Returns the longest time that an append took.
-    async fn end(self) -> Duration {
+    /// Ends it; what each writer was told is so, as a store with more patience finds. Returns the
+    /// longest time that an append took.
+    async fn end(self, patient: &RedisStore) -> Duration {
         self.stop.store(true, Ordering::Relaxed);
         let mut longest = Duration::ZERO;
         for (i, writer) in self.writers.into_iter().enumerate() {
             let (told, took) = writer.await.unwrap();
-            let memory = self.store.memory(format!("writer {i}")).unwrap();
+            let memory = patient.memory(format!("writer {i}")).unwrap();
             told.check(&numbers(&memory).await);
             longest = longest.max(took);
         }
@@ -169,23 +169,33 @@ fn soak() {
 #[test]
 #[ignore = "needs redis-server"]
 fn a_master_that_is_silent_for_a_while_is_an_error_in_time_for_everybody() {
-    const TIMEOUT: Duration = Duration::from_secs(1);
+    const TIMEOUT: Duration = Duration::from_secs(3);
     run(async {
         let (master, port) = server("redis-silent", &[]);
-        let store = options().timeout(TIMEOUT).open(&address(port)).await.unwrap();
-        let load = Load::begin(store);
+        let options = options();
+        let patient = options.clone().open(&address(port)).await.unwrap();
+        let store = options.timeout(TIMEOUT).open(&address(port)).await.unwrap();
+        let load = Load::begin(&store);
         goes_on(&load.done, 200).await;
-        for silent in [400, 2_500] {
+        for silent in [TIMEOUT / 2, TIMEOUT * 5 / 2] {
             master.freeze();
-            tokio::time::sleep(Duration::from_millis(silent)).await;
+            tokio::time::sleep(silent).await;
             master.thaw();
             let slow = goes_on(&load.done, 200).await;
-            println!("after {silent} ms of silence 200 more batches in {slow:?}");
-            // One is the store's, one is ours, and one may be on its way out.
-            let most = connections(port).await;
-            assert!(most <= 3, "{most} connections");
+            println!("after {silent:?} of silence 200 more batches in {slow:?}");
+            // One is the store's, one the patient one's, one is ours, and one may be on its way
+            // out; more of those go when the machine gets to it.
+            let began = Instant::now();
+            loop {
+                let most = connections(port).await;
+                if most <= 4 {
+                    break;
+                }
+                assert!(began.elapsed() < Duration::from_secs(30), "{most} connections");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
         }
-        let longest = load.end().await;
+        let longest = load.end(&patient).await;
         println!("the longest append took {longest:?}");
         assert!(longest < TIMEOUT * 3, "{longest:?}");
     });
@@ -206,21 +216,25 @@ fn a_master_that_is_silent_is_left_for_the_one_that_takes_its_address() {
         let options = options().timeout(TIMEOUT);
         let confirmed = options.clone().replicas(1, Duration::from_millis(500));
         let store = confirmed.open(&address(port)).await.unwrap();
+        let patient = options.clone().timeout(Duration::from_secs(60));
         let reader = options.open(&address(port)).await.unwrap().memory("writer 0").unwrap();
-        let load = Load::begin(store);
+        let load = Load::begin(&store);
         goes_on(&load.done, 200).await;
         joined(&chain).await;
+        // As long as they take on this machine, and beside the others on it.
+        let usual = goes_on(&load.done, 200).await;
         old.freeze();
         tokio::time::sleep(Duration::from_millis(300)).await;
         follow(*second, None).await;
         target.store(*second, Ordering::SeqCst);
         let slow = goes_on(&load.done, 200).await;
-        println!("200 more batches at the new master after {slow:?}");
-        assert!(slow < TIMEOUT * 3, "{slow:?}");
+        println!("200 more batches at the new master after {slow:?}, else {usual:?}");
+        assert!(slow < TIMEOUT * 3 + usual * 3, "{slow:?}, else {usual:?}");
         old.thaw();
         goes_on(&load.done, 200).await;
         assert!(reader.next_position().await.unwrap() > 0);
-        let longest = load.end().await;
+        let patient = patient.open(&address(port)).await.unwrap();
+        let longest = load.end(&patient).await;
         println!("the longest append took {longest:?}");
         assert!(longest < TIMEOUT * 2, "{longest:?}");
     });

@@ -265,7 +265,7 @@ fn what_was_deleted_does_not_arrive_again() {
         let late = tokio::spawn(async move { late.open(&address(way)).await });
         let began = Instant::now();
         while !held.holds.load(Ordering::SeqCst) {
-            assert!(began.elapsed() < Duration::from_secs(8), "nothing was on its way");
+            assert!(began.elapsed() < Duration::from_secs(60), "nothing was on its way");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         let store = options.open(&address(port())).await.unwrap();
