@@ -174,13 +174,12 @@ use std::time::SystemTime;
 pub use options::CassandraOptions;
 /// The driver, version 1, whose sessions can be handed in.
 pub use scylla as driver;
-use tokio::runtime::Handle;
 use tokio::sync;
 
-use super::common::{Payloads, at, signed, unsigned};
+use super::common::{Payloads, at, in_runtime, signed, unsigned};
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::memory::{
     Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, SlotChange,
 };
@@ -280,14 +279,7 @@ impl CassandraStore {
     ///
     /// [`ErrorKind::Storage`] where none comes within the [timeout](CassandraOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
-        let client = &self.shared.client;
-        client
-            .watch
-            .operation("ping", async {
-                in_runtime("ping")?;
-                client.ping().await
-            })
-            .await
+        self.shared.watched("ping", self.shared.client.ping()).await
     }
 
     /// Returns what was counted since the store was opened; its connections are the nodes that the
@@ -302,6 +294,20 @@ impl CassandraStore {
     }
 }
 
+impl Shared {
+    /// Does an operation under watch, in a runtime.
+    fn watched<'a, T>(
+        &'a self,
+        operation: &'static str,
+        work: impl Future<Output = Result<T>> + Send + 'a,
+    ) -> BoxFuture<'a, Result<T>> {
+        self.client.watch.operation(operation, async move {
+            in_runtime("cassandra", operation)?;
+            work.await
+        })
+    }
+}
+
 impl AsyncChatMemoryStore for CassandraStore {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn AsyncChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn AsyncChatMemory>)
@@ -312,12 +318,11 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared.client.watch.operation("ids", self.list("ids", "", after, n))
+        self.shared.watched("ids", self.list("ids", "", after, n))
     }
 
     fn delete<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<bool>> {
-        self.shared.client.watch.operation("delete", async move {
-            in_runtime("delete")?;
+        self.shared.watched("delete", async move {
             let memory = self.memory(id.clone())?;
             let _first = memory.wait().await;
             memory.conversation().remove("delete", None).await
@@ -326,7 +331,7 @@ impl AsyncChatMemoryStore for CassandraStore {
 
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         let older_than = signed(millis(older_than));
-        self.shared.client.watch.operation("purge_inactive", async move {
+        self.shared.watched("purge_inactive", async move {
             let wanted = |found: &Found| found.has_ended() || found.active.0 < older_than;
             self.remove_all("purge_inactive", Some(older_than), wanted).await
         })
@@ -338,15 +343,11 @@ impl AsyncChatMemoryStore for CassandraStore {
         after: Option<&'a MemoryId>,
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
-        self.shared
-            .client
-            .watch
-            .operation("ids_with_prefix", self.list("ids_with_prefix", prefix, after, n))
+        self.shared.watched("ids_with_prefix", self.list("ids_with_prefix", prefix, after, n))
     }
 
     fn info<'a>(&'a self, id: &'a MemoryId) -> BoxFuture<'a, Result<Option<Info>>> {
-        self.shared.client.watch.operation("info", async move {
-            in_runtime("info")?;
+        self.shared.watched("info", async move {
             let key = key(id, "info")?;
             let head = self.conversation(&key).head("info", Sure::Acknowledged).await?;
             Ok(head.map(|head| {
@@ -358,7 +359,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     }
 
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
-        self.shared.client.watch.operation("delete_prefix", async move {
+        self.shared.watched("delete_prefix", async move {
             check_prefix(prefix)?;
             let wanted = |found: &Found| begins_with(&found.id, prefix);
             self.remove_all("delete_prefix", None, wanted).await
@@ -371,8 +372,7 @@ impl AsyncChatMemoryStore for CassandraStore {
         start: u64,
         incarnation: Option<Incarnation>,
     ) -> BoxFuture<'a, Result<()>> {
-        self.shared.client.watch.operation("restore", async move {
-            in_runtime("restore")?;
+        self.shared.watched("restore", async move {
             let key = key(id, "restore")?;
             let start = i64::try_from(start).ok().filter(|start| *start <= MOST_START);
             let start = start.ok_or_else(|| {
@@ -441,8 +441,7 @@ impl AsyncChatMemory for CassandraMemory {
         batch: &'a mut Vec<Message>,
         expected: Option<u64>,
     ) -> BoxFuture<'a, Result<Range<u64>>> {
-        self.shared.client.watch.operation("append", async move {
-            in_runtime("append")?;
+        self.shared.watched("append", async move {
             let payloads = self.encode(batch, &[])?;
             let _first = self.wait().await;
             let (appended, head) = self.append_as(&payloads, expected, None).await?;
@@ -453,8 +452,7 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
-        self.shared.client.watch.operation("read", async move {
-            in_runtime("read")?;
+        self.shared.watched("read", async move {
             let mut read = Read::newest(n);
             read.before = before;
             self.conversation().read(&read).await
@@ -462,24 +460,21 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
-        self.shared.client.watch.operation("evict", async move {
-            in_runtime("evict")?;
+        self.shared.watched("evict", async move {
             let _first = self.wait().await;
             self.conversation().forget("evict", Some(before)).await
         })
     }
 
     fn clear(&self) -> BoxFuture<'_, Result<()>> {
-        self.shared.client.watch.operation("clear", async move {
-            in_runtime("clear")?;
+        self.shared.watched("clear", async move {
             let _first = self.wait().await;
             self.conversation().forget("clear", None).await.map(drop)
         })
     }
 
     fn append_with<'a>(&'a self, append: &'a mut Append) -> BoxFuture<'a, Result<Appended>> {
-        self.shared.client.watch.operation("append", async move {
-            in_runtime("append")?;
+        self.shared.watched("append", async move {
             append.check(&self.shared.limits)?;
             let payloads = self.encode(&append.messages, &append.slots)?;
             let _first = self.wait().await;
@@ -491,16 +486,14 @@ impl AsyncChatMemory for CassandraMemory {
     }
 
     fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>> {
-        self.shared.client.watch.operation("read", async move {
-            in_runtime("read")?;
+        self.shared.watched("read", async move {
             read.check()?;
             self.conversation().read(read).await
         })
     }
 
     fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>> {
-        self.shared.client.watch.operation("slots", async move {
-            in_runtime("slots")?;
+        self.shared.watched("slots", async move {
             let slots = self.shared.client.slots(&self.key).await?;
             let mut slots: Vec<_> =
                 slots.into_iter().map(|(name, stamp)| (name, rows::version(stamp))).collect();
@@ -512,14 +505,6 @@ impl AsyncChatMemory for CassandraMemory {
     fn limits(&self) -> Limits {
         self.shared.limits
     }
-}
-
-/// The driver panics outside of a runtime.
-fn in_runtime(operation: &'static str) -> Result<()> {
-    Handle::try_current().map(drop).map_err(|error| {
-        let text = "cassandra: the driver needs a tokio runtime";
-        Error::new(ErrorKind::Storage, operation, text).with_source(error)
-    })
 }
 
 /// An id as a partition key, which is never empty: one that is, or that begins with NUL, gets a NUL

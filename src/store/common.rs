@@ -1,6 +1,7 @@
 //! The common part of the backends: a batch as it is written, errors, and numbers that databases
 //! have no other type for.
 
+use std::ops::Range;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -8,10 +9,19 @@ use std::time::{Duration, SystemTime};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
-use crate::memory::FORGOTTEN;
+use crate::memory::{Appended, FORGOTTEN};
 use crate::message::Message;
 #[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
-use crate::record::{Records, Unreadable};
+use crate::record::{Records, SlotVersion, Unreadable};
+
+/// Refuses to ask a driver that would panic outside of a runtime.
+#[cfg(any(feature = "cassandra", feature = "redis"))]
+pub(super) fn in_runtime(backend: &str, operation: &'static str) -> Result<()> {
+    tokio::runtime::Handle::try_current().map(drop).map_err(|error| {
+        let text = format!("{backend}: the driver needs a tokio runtime");
+        Error::new(ErrorKind::Storage, operation, text).with_source(error)
+    })
+}
 
 /// A batch as it is written: a system message goes to its slot, the last one if there are several.
 pub(super) struct Payloads {
@@ -39,15 +49,19 @@ impl Payloads {
 
 /// Returns what an append of nothing does where the conversation ends at `end`.
 #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
-pub(super) fn nothing(
-    backend: &str,
-    expected: Option<u64>,
-    end: u64,
-) -> Result<std::ops::Range<u64>> {
+pub(super) fn nothing(backend: &str, expected: Option<u64>, end: u64) -> Result<Range<u64>> {
     match expected.filter(|expected| *expected != end) {
         None => Ok(end..end),
         Some(expected) => Err(conflict(backend, expected, end)),
     }
+}
+
+/// Returns what an append came to in a backend that recognises ids.
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "sqlite"))]
+pub(super) fn appended(positions: Range<u64>, version: Option<SlotVersion>) -> Appended {
+    let mut appended = Appended::new(positions);
+    (appended.version, appended.recognised) = (version, true);
+    appended
 }
 
 pub(super) fn conflict(backend: &str, expected: u64, actual: u64) -> Error {

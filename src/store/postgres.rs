@@ -290,9 +290,7 @@ impl PostgresStore {
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<PostgresMemory> {
         Ok(PostgresMemory { id: id.into(), shared: Arc::clone(&self.shared) })
     }
-}
 
-impl PostgresStore {
     /// Asks the server for an answer, and looks whether the tables are there.
     ///
     /// # Errors

@@ -276,9 +276,7 @@ impl RedisStore {
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<RedisMemory> {
         Ok(RedisMemory::new(id.into(), Arc::clone(&self.shared)))
     }
-}
 
-impl RedisStore {
     /// Asks the server for an answer, as `PING` does; on a cluster one of its masters.
     ///
     /// # Errors

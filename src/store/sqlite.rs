@@ -238,17 +238,13 @@ impl SqliteStore {
     pub fn vacuum(&self) -> Result<()> {
         self.shared.connections.vacuum()
     }
-}
 
-impl SqliteStore {
     /// Returns what was counted since the store was opened: the operations that are under way. A
     /// file has no connections to speak of.
     pub fn figures(&self) -> Figures {
         self.shared.connections.figures()
     }
-}
 
-impl SqliteStore {
     fn over(connections: Connections, codec: Codec) -> Self {
         Self { shared: Arc::new(Shared { connections, codec }) }
     }
@@ -267,13 +263,7 @@ impl ChatMemoryStore for SqliteStore {
     /// [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
-        self.shared.connections.write("delete", move |connection| {
-            let found = find(connection, &id)?;
-            if let Some(found) = &found {
-                forget(connection, found.key)?;
-            }
-            Ok(found.is_some())
-        })
+        self.shared.connections.write("delete", move |connection| forget_id(connection, &id))
     }
 
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
@@ -319,6 +309,13 @@ impl ChatMemoryStore for SqliteStore {
     }
 }
 
+impl SqliteMemory {
+    fn snapshot(&self, read: &Read) -> Result<Snapshot> {
+        let snapshot = |connection: &Connection| read::snapshot(connection, &self.id, read);
+        self.shared.connections.read("read", snapshot)
+    }
+}
+
 impl ChatMemory for SqliteMemory {
     fn id(&self) -> &MemoryId {
         &self.id
@@ -341,9 +338,9 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.shared
-            .connections
-            .read("read", |connection| read::snapshot(connection, &self.id, before, n, None))
+        let mut read = Read::newest(n);
+        read.before = before;
+        self.snapshot(&read)
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -389,9 +386,7 @@ impl ChatMemory for SqliteMemory {
 
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
-        self.shared.connections.read("read", |connection| {
-            read::snapshot(connection, &self.id, read.before, read.n, Some(read))
-        })
+        self.snapshot(read)
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
@@ -410,6 +405,13 @@ impl ChatMemory for SqliteMemory {
 /// Deletes a conversation: a trigger deletes what belongs to it.
 fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached(DELETE)?.execute([key]).map(drop)
+}
+
+/// The same by its id; returns whether there was one.
+fn forget_id(connection: &Connection, id: &MemoryId) -> Result<bool, Trouble> {
+    let Some(found) = find(connection, id)? else { return Ok(false) };
+    forget(connection, found.key)?;
+    Ok(true)
 }
 
 /// An error inside of a transaction.

@@ -1,8 +1,6 @@
 //! Appending: messages, slots and an id in one conditional batch; and the beginning of what was
 //! kept elsewhere.
 
-use std::ops::Range;
-
 use scylla::value::{CqlTimestamp, MaybeUnset};
 use uuid::Uuid;
 
@@ -15,7 +13,7 @@ use super::tries::Tries;
 use crate::error::{Error, Result};
 use crate::memory::{Append, Appended, SlotChange};
 use crate::record::{Incarnation, millis};
-use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
+use crate::store::common::{Payloads, appended, conflict, forgotten, signed, unsigned};
 
 /// An append as it is written, with its conditions.
 #[derive(Clone, Copy)]
@@ -128,7 +126,7 @@ impl Conversation<'_> {
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
             if let Some(known) = batch.id().and_then(|id| seen.known(id)) {
-                let mut appended = done(known.positions(), known.stamp);
+                let mut appended = appended(known.positions(), known.stamp.map(version));
                 let attempt = tried.map(|tried| tried.version);
                 appended.repeated = attempt.is_none() || known.attempt != attempt;
                 return Ok((appended, None));
@@ -147,7 +145,7 @@ impl Conversation<'_> {
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
             if batch.is_empty() || seen.head.is_none() && !batch.creates() {
-                return Ok((done(unsigned(end)..unsigned(end), None), None));
+                return Ok((appended(unsigned(end)..unsigned(end), None), None));
             }
             patience.again().await?; // nothing is in doubt here
             let (change, next) = self.plan(batch, &seen);
@@ -276,13 +274,7 @@ impl<'a> Conversation<'a> {
 fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
-    done(first..past, batch.writes().then(|| stamp(attempt.version)))
-}
-
-fn done(positions: Range<u64>, stamp: Option<i64>) -> Appended {
-    let mut appended = Appended::new(positions);
-    (appended.version, appended.recognised) = (stamp.map(version), true);
-    appended
+    appended(first..past, batch.writes().then(|| version(stamp(attempt.version))))
 }
 
 /// The version of the slots that an attempt writes: random, as it is itself.

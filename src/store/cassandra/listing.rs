@@ -1,7 +1,7 @@
 //! All conversations, by their places in the ring.
 
 use super::rows::Found;
-use super::{CassandraStore, LISTED_AT_ONCE, begins_with, id, in_runtime, key};
+use super::{CassandraStore, LISTED_AT_ONCE, begins_with, id, key};
 use crate::error::Result;
 use crate::memory::MemoryId;
 
@@ -41,7 +41,6 @@ impl CassandraStore {
         after: Option<&MemoryId>,
         n: usize,
     ) -> Result<Vec<MemoryId>> {
-        in_runtime(operation)?;
         let after = match after {
             None => None,
             Some(id) => {
@@ -62,7 +61,6 @@ impl CassandraStore {
         older_than: Option<i64>,
         wanted: impl Fn(&Found) -> bool + Send + Sync + Copy,
     ) -> Result<u64> {
-        in_runtime(operation)?;
         let (mut removed, mut after) = (0, None);
         loop {
             let page = self.page(operation, after, LISTED_AT_ONCE, wanted).await?;

@@ -7,9 +7,10 @@ use std::time::Duration;
 use scylla::client::session::Session;
 use scylla::statement::{Consistency, SerialConsistency};
 
-use super::{CassandraStore, in_runtime};
+use super::CassandraStore;
 use crate::codec::Codec;
 use crate::error::{Error, Result};
+use crate::store::common::in_runtime;
 
 /// The settings by which a [`CassandraStore`] is opened.
 ///
@@ -155,7 +156,7 @@ impl CassandraOptions {
     pub async fn open(self, addresses: impl AsRef<str>) -> Result<CassandraStore> {
         let addresses = addresses.as_ref();
         self.check()?;
-        in_runtime("open")?;
+        in_runtime("cassandra", "open")?;
         let nodes: Vec<&str> =
             addresses.split(',').map(str::trim).filter(|node| !node.is_empty()).collect();
         if nodes.is_empty() {
@@ -178,7 +179,7 @@ impl CassandraOptions {
     /// As [`open`](Self::open).
     pub async fn over(self, session: Arc<Session>) -> Result<CassandraStore> {
         self.check()?;
-        in_runtime("open")?;
+        in_runtime("cassandra", "open")?;
         let place = format!("a session of the caller's/{}", self.keyspace);
         self.connect(session, place).await
     }

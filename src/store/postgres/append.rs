@@ -21,7 +21,7 @@ use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict, forgotten, signed, unsigned};
+use crate::store::common::{Payloads, appended, conflict, forgotten, signed, unsigned};
 
 /// The most times that an append is tried again. With the row locked it is done or refused, unless
 /// there is none.
@@ -56,7 +56,7 @@ const CHECKED: &str = "$16";
 const VERSIONS: &str = "$17";
 
 /// The parts of an append besides messages. Its statement mentions those alone that it has.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[expect(clippy::struct_excessive_bools, reason = "each part is there or not, whatever the others")]
 pub(super) struct Shape {
     /// It begins a conversation where there is none, or else does nothing then.
@@ -68,29 +68,20 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// The number of shapes.
-    pub(super) const ALL: usize = 16;
-
     /// An append of messages, and nothing else.
     pub(super) fn plain(begins: bool) -> Self {
         Self { begins, more: false, id: false, slots: false }
     }
 
-    /// Each of them, by its number.
+    /// Each of them.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let shape = |bits: usize| Self {
+        let shape = |bits: u8| Self {
             begins: bits & 1 > 0,
             more: bits & 2 > 0,
             id: bits & 4 > 0,
             slots: bits & 8 > 0,
         };
-        (0..Self::ALL).map(shape)
-    }
-
-    pub(super) fn number(self) -> usize {
-        let Self { begins, more, id, slots } = self;
-        let bits = [begins, more, id, slots].into_iter().rev();
-        bits.fold(0, |number, bit| number << 1 | usize::from(bit))
+        (0..16).map(shape)
     }
 
     fn of(append: &Append) -> Self {
@@ -246,7 +237,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     let shape = Shape::of(append);
     if shape.is_plain() {
         let positions = memory.append_messages(&mut append.messages, append.expected).await?;
-        return Ok(recognised(Appended::new(positions)));
+        return Ok(appended(positions, None));
     }
     let statement = memory.shared.statements.append(shape);
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
@@ -274,12 +265,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
         }
     };
     append.messages.clear();
-    Ok(recognised(done))
-}
-
-fn recognised(mut appended: Appended) -> Appended {
-    appended.recognised = true;
-    appended
+    Ok(done)
 }
 
 /// Appends, unless something is not as expected, or was changed meanwhile.
@@ -340,9 +326,7 @@ async fn tried(
     };
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
-    let mut done = Appended::new(end.saturating_sub(times.len() as u64)..end);
-    done.version = version;
-    Ok(Some(done))
+    Ok(Some(appended(end.saturating_sub(times.len() as u64)..end, version)))
 }
 
 /// The state that an append depends on, as it is.
@@ -378,8 +362,7 @@ impl State {
             let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
             match (value::<&str>(row, 0)?, stamp) {
                 ("known", version) => {
-                    let mut known = Appended::new(positions);
-                    known.version = version.map(SlotVersion::from_bits);
+                    let mut known = appended(positions, version.map(SlotVersion::from_bits));
                     known.repeated = true;
                     state.known = Some(known);
                 }
@@ -413,6 +396,6 @@ impl State {
             change.holds(found.map(|slot| slot.1))?;
         }
         let begins = append.creates() || self.incarnation.is_some();
-        Ok((append.is_empty() || !begins).then(|| Appended::new(end..end)))
+        Ok((append.is_empty() || !begins).then(|| appended(end..end, None)))
     }
 }

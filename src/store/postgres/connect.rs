@@ -69,6 +69,13 @@ struct NoConnection {
     may_come_back: bool,
 }
 
+impl From<Error> for NoConnection {
+    /// One that nobody waits for.
+    fn from(error: Error) -> Self {
+        Self { error, may_come_back: false }
+    }
+}
+
 /// The time that a question has, from its beginning.
 struct Time {
     began: Instant,
@@ -282,9 +289,7 @@ impl Connections {
         }
         let patience = self.connect_timeout.min(time.left());
         let looked = timeout(patience, self.look(operation, client)).await;
-        let session = looked.unwrap_or_else(|_| {
-            Err(NoConnection { error: self.nobody_answered(operation), may_come_back: false })
-        })?;
+        let session = looked.unwrap_or_else(|_| Err(self.nobody_answered(operation).into()))?;
         *new = false;
         if self.lost.swap(false, Ordering::Relaxed) {
             self.watch.reconnected(operation);
@@ -298,10 +303,7 @@ impl Connections {
         operation: &'static str,
         client: &Client,
     ) -> Result<Session, NoConnection> {
-        let said = match upgrade::check(client, operation, &self.tables).await {
-            Ok(said) => said,
-            Err(error) => return Err(NoConnection { error, may_come_back: false }),
-        };
+        let said = upgrade::check(client, operation, &self.tables).await?;
         match said {
             Ok(said) => Ok(Session::of(client, &said, self.prepare).await),
             // The driver's errors say that the connection is no more.
@@ -328,7 +330,7 @@ impl Connections {
             Ok(Err(error)) => refuse(format!("postgres: no connection: {error}")),
             Err(_) => self.nobody_answered(operation),
         };
-        Err(NoConnection { error, may_come_back: false })
+        Err(error.into())
     }
 
     fn nobody_answered(&self, operation: &'static str) -> Error {

@@ -16,28 +16,21 @@ use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::common::{Rows, no_system, signed, unsigned};
 
 /// The parts of a read besides the newest records. Its statement mentions those alone that it has.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct ReadShape {
     slots: bool,
     positions: bool,
 }
 
 impl ReadShape {
-    /// The number of shapes.
-    pub(super) const ALL: usize = 4;
-
     fn of(read: &Read) -> Self {
         Self { slots: !read.slots.is_empty(), positions: !read.positions.is_empty() }
     }
 
-    /// Each of them, by its number.
+    /// Each of them.
     pub(super) fn all() -> impl Iterator<Item = Self> {
-        let shape = |bits: usize| Self { slots: bits & 1 > 0, positions: bits & 2 > 0 };
-        (0..Self::ALL).map(shape)
-    }
-
-    pub(super) fn number(self) -> usize {
-        usize::from(self.slots) | usize::from(self.positions) << 1
+        let shape = |(slots, positions)| Self { slots, positions };
+        [(false, false), (true, false), (false, true), (true, true)].into_iter().map(shape)
     }
 
     pub(super) fn statement(self, tables: &Tables) -> String {

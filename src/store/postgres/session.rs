@@ -17,13 +17,13 @@ use deadpool_postgres::{Client, ObjectId};
 use parking_lot::Mutex;
 
 use super::backend;
-use super::statements::{OFTEN, Statement};
+use super::statements::Statement;
 use crate::store::both::both;
 
 /// The knowledge about one connection.
 pub(super) struct Session {
     prepares: AtomicBool,
-    prepared: Mutex<[Option<driver::Statement>; OFTEN]>,
+    prepared: Mutex<HashMap<usize, driver::Statement>>,
     clock: Clock,
 }
 
@@ -52,11 +52,7 @@ impl Session {
     pub(super) async fn of(client: &Client, said: &Said, prepare: bool) -> Self {
         let direct = said.backend.is_some() && said.backend == backend::number(client).await;
         let prepares = prepare && (direct || renames(client).await.unwrap_or(false));
-        Self {
-            prepares: AtomicBool::new(prepares),
-            prepared: Mutex::new([const { None }; OFTEN]),
-            clock: said.clock,
-        }
+        Self { prepares: AtomicBool::new(prepares), prepared: Mutex::default(), clock: said.clock }
     }
 
     /// The time on the server when so much time is over.
@@ -75,20 +71,19 @@ impl Session {
     }
 
     pub(super) fn prepared(&self, statement: &Statement) -> Option<driver::Statement> {
-        self.prepared.lock().get(statement.number?)?.clone()
+        self.prepared.lock().get(&statement.number?).cloned()
     }
 
     pub(super) fn keep(&self, statement: &Statement, prepared: driver::Statement) {
-        let number = statement.number.unwrap_or(OFTEN);
-        if let Some(place) = self.prepared.lock().get_mut(number) {
-            *place = Some(prepared);
+        if let Some(number) = statement.number {
+            self.prepared.lock().insert(number, prepared);
         }
     }
 
     /// Nothing is prepared on this connection any more: what was is not there.
     pub(super) fn prepare_no_more(&self) {
         self.prepares.store(false, Ordering::Relaxed);
-        *self.prepared.lock() = [const { None }; OFTEN];
+        self.prepared.lock().clear();
     }
 }
 

@@ -1,5 +1,7 @@
 //! All that is ever asked of the server.
 
+use std::collections::HashMap;
+
 use super::append::Shape;
 use super::ask::Script;
 use super::read::ReadShape;
@@ -24,35 +26,19 @@ pub(super) fn key_of(id: &MemoryId) -> String {
     key(&format!("decode('{hex}', 'hex')"))
 }
 
-/// The number of statements that are asked so often that a connection prepares them.
-pub(super) const OFTEN: usize = READS + ReadShape::ALL + 4;
-
-/// The number of the first statement that reads; those that append come before.
-const READS: usize = Shape::ALL;
-
 /// A statement with parameters.
 pub(super) struct Statement {
     pub(super) text: String,
-    /// Its place among those that a connection prepares. None where the values of its parameters
+    /// Its number among those that a connection prepares. None where the values of its parameters
     /// are needed to plan it well, or where it is seldom asked.
     pub(super) number: Option<usize>,
-}
-
-impl Statement {
-    fn often(number: usize, text: String) -> Self {
-        Self { text, number: Some(number) }
-    }
-
-    fn seldom(text: String) -> Self {
-        Self { text, number: None }
-    }
 }
 
 /// All statements of a store, with the names of its tables in them.
 pub(super) struct Statements {
     tables: Tables,
-    appends: Vec<Statement>,
-    reads: Vec<Statement>,
+    appends: HashMap<Shape, Statement>,
+    reads: HashMap<ReadShape, Statement>,
     pub(super) state: Statement,
     pub(super) state_of_id: Statement,
     pub(super) slots: Statement,
@@ -67,28 +53,22 @@ impl Statements {
     pub(super) fn new(tables: &Tables) -> Self {
         let Tables { conversation, slot, version, .. } = tables;
         let key = key("$1");
-        let appends = Shape::all().map(|shape| shape.statement(tables));
-        let reads = ReadShape::all().map(|shape| shape.statement(tables));
-        let often = READS + ReadShape::ALL;
+        let mut numbers = 0..;
+        let mut often = |text| Statement { text, number: numbers.next() };
+        let seldom = |text| Statement { text, number: None };
         Self {
-            appends: (0..).zip(appends).map(|(i, text)| Statement::often(i, text)).collect(),
-            reads: (READS..).zip(reads).map(|(i, text)| Statement::often(i, text)).collect(),
-            state: Statement::often(often, state(tables, false)),
-            state_of_id: Statement::often(often + 1, state(tables, true)),
-            slots: Statement::often(
-                often + 2,
-                format!(
-                    "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
-                ),
-            ),
-            info: Statement::often(
-                often + 3,
-                format!(
-                    r#"SELECT start, "end", active, incarnation FROM {conversation} WHERE key = {key}"#
-                ),
-            ),
+            appends: Shape::all().map(|it| (it, often(it.statement(tables)))).collect(),
+            reads: ReadShape::all().map(|it| (it, often(it.statement(tables)))).collect(),
+            state: often(state(tables, false)),
+            state_of_id: often(state(tables, true)),
+            slots: often(format!(
+                "SELECT name, version FROM {slot} WHERE conversation = {key} ORDER BY name"
+            )),
+            info: often(format!(
+                r#"SELECT start, "end", active, incarnation FROM {conversation} WHERE key = {key}"#
+            )),
             // In the order of the index, which knows the first bytes alone: the rest is compared.
-            ids: Statement::seldom(format!(
+            ids: seldom(format!(
                 "SELECT id FROM {conversation}
                 WHERE ($1 IS NULL OR (substr(id, 1, 512), key) > (substr($1, 1, 512), {key}))
                 AND substr(id, 1, 512) >= substr($2, 1, 512)
@@ -96,23 +76,23 @@ impl Statements {
                 AND substr(id, 1, length($2)) = $2
                 ORDER BY substr(id, 1, 512), key LIMIT $4"
             )),
-            restore: Statement::seldom(restore(tables)),
-            inactive: Statement::seldom(format!(
+            restore: seldom(restore(tables)),
+            inactive: seldom(format!(
                 "SELECT key::text FROM {conversation}
                 WHERE ($1 IS NULL OR key > $1::uuid) AND active < $2
                 ORDER BY key LIMIT {AT_ONCE}"
             )),
-            ping: Statement::seldom(format!("SELECT version FROM {version}")),
+            ping: seldom(format!("SELECT version FROM {version}")),
             tables: tables.clone(),
         }
     }
 
     pub(super) fn append(&self, shape: Shape) -> &Statement {
-        &self.appends[shape.number()]
+        &self.appends[&shape]
     }
 
     pub(super) fn read(&self, shape: ReadShape) -> &Statement {
-        &self.reads[shape.number()]
+        &self.reads[&shape]
     }
 
     /// Returns a script that keeps others from changing a conversation, where there is one.

@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use futures_util::future::{Either, join_all, select};
 use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
-use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connect::{Connection, Way};
@@ -18,6 +17,7 @@ use super::failure::{Fate, why};
 use super::schema;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::common::in_runtime;
 use crate::store::observe::Watch;
 
 pub(super) struct Link {
@@ -229,14 +229,6 @@ fn hash_tag(key: &str) -> Option<&str> {
     key.split(['{', '}']).nth(1)
 }
 
-/// Timers and connections panic outside of a runtime.
-pub(super) fn in_runtime(operation: &'static str) -> Result<()> {
-    Handle::try_current().map(drop).map_err(|error| {
-        let text = "redis: the driver needs a tokio runtime";
-        Error::new(ErrorKind::Storage, operation, text).with_source(error)
-    })
-}
-
 /// The end of an attempt.
 enum Outcome<T> {
     Answer(RedisResult<T>),
@@ -264,7 +256,7 @@ struct Patience<'a> {
 impl Patience<'_> {
     /// The connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
-        in_runtime(self.operation)?;
+        in_runtime("redis", self.operation)?;
         loop {
             let mut connection;
             (connection, self.number) = self.way.connection();

@@ -15,10 +15,11 @@ use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult}
 use super::connect::{Connection, Source, Way};
 use super::failure::why;
 use super::keys::Keys;
-use super::link::{self, Link};
+use super::link::Link;
 use super::{RedisStore, Shared};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::common::in_runtime;
 use crate::store::observe::Watch;
 
 /// The settings by which a [`RedisStore`] is opened.
@@ -146,7 +147,7 @@ impl RedisOptions {
     /// As [`RedisStore::open`].
     pub async fn open(self, address: &str) -> Result<RedisStore> {
         let (keys, info) = (self.keys()?, self.info(address)?);
-        link::in_runtime("open")?;
+        in_runtime("redis", "open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
         let client = self.client(info);
@@ -171,7 +172,7 @@ impl RedisOptions {
         let keys = self.keys()?;
         let infos = addresses.iter().map(|address| self.info(address.as_ref()));
         let infos: Vec<ConnectionInfo> = infos.collect::<Result<_>>()?;
-        link::in_runtime("open")?;
+        in_runtime("redis", "open")?;
         let places: Vec<String> = infos.iter().map(|info| info.addr().to_string()).collect();
         let place = places.join(", ");
         let client = self.cluster_client(infos).map_err(|error| unusable(&error))?;

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict, forgotten, nothing, signed, unsigned};
+use crate::store::common::{Payloads, appended, conflict, forgotten, nothing, signed, unsigned};
 
 /// Messages as they are written. All that can be done beforehand is, so that others wait for the
 /// rest alone.
@@ -161,12 +161,6 @@ impl Change {
         let nothing_to_do = self.is_empty || found.is_none() && !self.creates;
         Ok(nothing_to_do.then(|| appended(end, None)))
     }
-}
-
-fn appended(positions: Range<u64>, version: Option<SlotVersion>) -> Appended {
-    let mut appended = Appended::new(positions);
-    (appended.version, appended.recognised) = (version, true);
-    appended
 }
 
 /// Creates a conversation; returns its key, which may be one too many.

@@ -6,7 +6,7 @@ use super::{MOST_MESSAGES, Trouble, first_key};
 use crate::error::{Error, ErrorKind};
 use crate::memory::Appended;
 use crate::record::{Slot, SlotVersion};
-use crate::store::common::{signed, unsigned};
+use crate::store::common::{appended, signed, unsigned};
 
 /// The number of append ids that a conversation recognises.
 pub(super) const IDS: usize = 64;
@@ -81,11 +81,11 @@ pub(super) fn known(
     let mut known = connection.prepare_cached(KNOWN)?;
     known
         .query_row(params![first, last_key(first), id], |row| {
-            let mut appended = Appended::new(unsigned(row.get(0)?)..unsigned(row.get(1)?));
+            let positions = unsigned(row.get(0)?)..unsigned(row.get(1)?);
             let version: Option<i64> = row.get(2)?;
-            appended.version = version.map(version_of);
-            (appended.recognised, appended.repeated) = (true, true);
-            Ok(appended)
+            let mut known = appended(positions, version.map(version_of));
+            known.repeated = true;
+            Ok(known)
         })
         .optional()
 }

@@ -84,9 +84,7 @@ impl Connections {
             schema::prepare(&connection)?;
             let wal = use_wal(&connection, options.busy_timeout)?;
             make_durable(&connection, options.durability)?;
-            if options.secure_delete {
-                connection.pragma_update(None, "secure_delete", true)?;
-            }
+            delete_securely(&connection, &options)?;
             Ok((connection, if wal { Tickets::of(&path) } else { Tickets::default() }))
         };
         let (connection, tickets) =
@@ -103,16 +101,10 @@ impl Connections {
         mut connection: Connection,
         options: &SqliteOptions,
     ) -> Result<Self> {
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
         let mut prepare = || {
-            if let Some(on_connect) = &options.on_connect {
-                on_connect(&mut connection)?;
-            }
+            set_up(&mut connection, options)?;
             schema::prepare(&connection)?;
-            if options.secure_delete {
-                connection.pragma_update(None, "secure_delete", true)?;
-            }
-            Ok(())
+            delete_securely(&connection, options)
         };
         prepare().map_err(|trouble: Trouble| trouble.during("open", &place))?;
         // The connection has a timeout of its own.
@@ -341,11 +333,24 @@ fn connect(
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_handler(Some(patience(options.busy_timeout, began)))?;
+    set_up(&mut connection, options)?;
+    Ok(connection)
+}
+
+/// What each connection begins with.
+fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), Trouble> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {
-        on_connect(&mut connection)?;
+        on_connect(connection)?;
     }
-    Ok(connection)
+    Ok(())
+}
+
+fn delete_securely(connection: &Connection, options: &SqliteOptions) -> Result<(), Trouble> {
+    if options.secure_delete {
+        connection.pragma_update(None, "secure_delete", true)?;
+    }
+    Ok(())
 }
 
 /// Switches to the write-ahead log, in which readers wait for nobody. SQLite does not wait here, so

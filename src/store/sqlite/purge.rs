@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, params};
 
 use super::connect::Connections;
-use super::read::find;
-use super::{Trouble, forget, listing};
+use super::{Trouble, forget, forget_id, listing};
 use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
@@ -47,14 +46,7 @@ pub(super) fn with_prefix(connections: &Connections, prefix: &str) -> Result<u64
     let next = |connection: &Connection, after: Option<&MemoryId>| {
         listing::with_prefix(connection, prefix, after, AT_ONCE)
     };
-    let delete = |connection: &Connection, id: &MemoryId| {
-        let found = find(connection, id)?;
-        if let Some(found) = &found {
-            forget(connection, found.key)?;
-        }
-        Ok(found.is_some())
-    };
-    all(connections, "delete_prefix", next, delete)
+    all(connections, "delete_prefix", next, forget_id)
 }
 
 /// Deletes each conversation of each page that comes `next`; returns how many there were.

@@ -55,13 +55,11 @@ pub(super) fn find(connection: &Connection, id: &MemoryId) -> rusqlite::Result<O
     conversation.query_row([id.as_str()], Found::from_row).optional()
 }
 
-/// Returns the newest `n` records before a position, and what `more` asks for besides.
+/// Returns what is wanted of a conversation.
 pub(super) fn snapshot(
     connection: &Connection,
     id: &MemoryId,
-    before: Option<u64>,
-    n: usize,
-    more: Option<&Read>,
+    read: &Read,
 ) -> Result<Snapshot, Trouble> {
     let mut conversation = connection.prepare_cached(CONVERSATION)?;
     let mut rows = conversation.query([id.as_str()])?;
@@ -76,20 +74,22 @@ pub(super) fn snapshot(
         incarnation: found.incarnation(),
         ..Snapshot::default()
     };
-    let before = before.map_or(found.end, signed).min(found.end);
-    if n > 0 && before > found.start {
+    let before = read.before.map_or(found.end, signed).min(found.end);
+    if read.n > 0 && before > found.start {
         let mut rows = Rows::default();
-        take(&mut rows, connection, &found, found.start..before, n)?;
+        take(&mut rows, connection, &found, found.start..before, read.n)?;
         (snapshot.records, snapshot.unreadable) = rows.into();
     }
-    let Some(more) = more.filter(|more| !more.is_plain()) else { return Ok(snapshot) };
+    if read.is_plain() {
+        return Ok(snapshot);
+    }
     let mut picked = Rows::default();
-    for stretch in more.stretches(snapshot.start..snapshot.end) {
+    for stretch in read.stretches(snapshot.start..snapshot.end) {
         let stretch = signed(stretch.start)..signed(stretch.end);
         take(&mut picked, connection, &found, stretch, usize::MAX)?;
     }
     let (records, unreadable) = picked.into();
-    let slots = beside::slots(connection, found.key, &more.slots)?;
+    let slots = beside::slots(connection, found.key, &read.slots)?;
     Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
 }
 
