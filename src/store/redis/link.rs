@@ -178,6 +178,7 @@ impl Link {
             deadline: Instant::now() + self.timeout,
             pause: Duration::from_millis(10),
             in_doubt: false,
+            told: None,
             number: 0,
             number_of_all: 0,
         }
@@ -247,6 +248,8 @@ struct Patience<'a> {
     deadline: Instant,
     pause: Duration,
     in_doubt: bool,
+    /// Why the last attempt failed, where it was answered.
+    told: Option<String>,
     /// That of the connection in use.
     number: u64,
     /// That of the connection that all share who wait for no replica.
@@ -327,6 +330,7 @@ impl Patience<'_> {
         &mut self,
         attempt: impl Future<Output = RedisResult<T>>,
     ) -> Result<Option<T>> {
+        let asked = Instant::now();
         let error = match self.outcome(attempt).await {
             Outcome::Answer(answer) => {
                 self.way.heard();
@@ -339,7 +343,7 @@ impl Patience<'_> {
                 self.in_doubt = true;
                 self.link.lost.store(true, Ordering::Relaxed);
                 if !again {
-                    return Err(self.silence());
+                    return Err(self.silence(asked));
                 }
                 self.link.watch.retried(self.operation, "no answer");
                 return Ok(None);
@@ -353,6 +357,7 @@ impl Patience<'_> {
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
         }
+        self.told = Some(why(&error, &self.link.place));
         self.link.watch.retried(
             self.operation,
             match fate {
@@ -417,8 +422,14 @@ impl Patience<'_> {
         let _ = timeout_at(self.deadline, renewal).await;
     }
 
-    fn silence(&self) -> Error {
-        self.failed(&format!("no answer within {:?}", self.link.timeout))
+    /// The error where nothing has come since it was asked. Who refused before, and then had next
+    /// to no time to do so again, is not called silent.
+    fn silence(&self, asked: Instant) -> Error {
+        let is_short = asked.elapsed() < self.link.timeout / 3;
+        match &self.told {
+            Some(why) if is_short && !(self.change && self.in_doubt) => self.failed(why),
+            _ => self.failed(&format!("no answer within {:?}", self.link.timeout)),
+        }
     }
 
     fn failed(&self, why: &str) -> Error {
