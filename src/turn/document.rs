@@ -96,6 +96,10 @@ pub(super) struct Document {
     /// The way in which it ended, where it did: what is left is to append it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Ended>,
+    /// True where nothing of it is to be stored. Its messages stay while its slot may be there: by
+    /// them its owner finds what others have made of it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) forgets: bool,
 }
 
 /// The conversation as the first prompt of the turn saw it.
@@ -143,6 +147,7 @@ impl Document {
             is_stale: false,
             usage: Usage::default(),
             ended: None,
+            forgets: false,
         }
     }
 
@@ -154,6 +159,23 @@ impl Document {
     /// Returns true where the call at this place may have been run by whoever it was handed to.
     pub(super) fn is_handed_out(&self, place: usize) -> bool {
         self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
+    }
+
+    /// Returns whether a tool that is not repeatable may have run.
+    pub(super) fn may_have_run(&self) -> bool {
+        let mut open: Vec<(usize, &ToolCall)> = Vec::new();
+        for (at, message) in self.messages.iter().enumerate() {
+            if message.has_tool_calls() {
+                open = message.tool_calls().enumerate().collect();
+            }
+            let Some(result) = message.as_tool() else { continue };
+            let place = open.iter().position(|(_, call)| call.is_answered_by(result));
+            let call = place.map(|place| open.remove(place).1);
+            if call.is_some_and(|it| !self.is_repeatable(it)) && !self.not_run.contains(&at) {
+                return true;
+            }
+        }
+        open.iter().any(|(place, call)| self.is_handed_out(*place) && !self.is_repeatable(call))
     }
 
     /// Returns the id that the model gave to the call at this place.

@@ -20,7 +20,7 @@ use super::search::{Search, Wanted};
 use super::unfinished::Unfinished;
 use super::{Ended, Step, Turn, adopted_error};
 use crate::error::Result;
-use crate::memory::{Append, Appended, Read};
+use crate::memory::{Append, Appended, Expected, Read};
 use crate::message::{Message, ToolCall};
 use crate::record::{Snapshot, places};
 
@@ -42,6 +42,10 @@ pub(super) enum Hold {
 impl Turn {
     pub(super) fn is_lost(&self) -> bool {
         !matches!(self.hold, Hold::Own)
+    }
+
+    pub(super) fn is_ended_by_others(&self) -> bool {
+        matches!(self.hold, Hold::Ended(..))
     }
 
     /// Says what is to be read, or what is left to be done of a turn that others have ended.
@@ -72,8 +76,7 @@ impl Turn {
             Hold::Unsure | Hold::Lost => self.looked_at_slot(snapshot),
             Hold::Unwritten(search) => {
                 search.take(snapshot);
-                self.settle_first_note();
-                Ok(())
+                self.settle_first_note()
             }
             Hold::Stored(at) => {
                 let at = at.clone();
@@ -89,23 +92,21 @@ impl Turn {
 
     fn looked_at_slot(&mut self, snapshot: &Snapshot) -> Result<()> {
         let note = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
-        if self.document.messages.is_empty() {
-            // It was forgotten, so only its own note is to be removed.
-            let own = note.flatten().filter(|note| self.wrote_it(note));
-            self.document.kept = own.map(|note| note.version);
-            self.go_on();
-        } else if let Some(note) = note {
-            let own = note.filter(|note| self.wrote_it(note) || self.goes_on_from(note));
+        if let Some(note) = note {
+            // Of a turn that is to be forgotten only its own note is removed.
+            let may_go_on = |it: &Unfinished| !self.document.forgets && self.goes_on_from(it);
+            let own = note.filter(|note| self.wrote_it(note) || may_go_on(note));
             self.take_up(&own.ok_or_else(adopted_error)?);
         } else if self.document.kept.is_none() && matches!(self.hold, Hold::Unsure) {
             let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
+            // Where nothing was stored since there is nothing to be found.
             let search = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
-            match search {
-                Some(wanted) => {
-                    self.hold = Hold::Unwritten(Search::new(vec![wanted], self.began_at()));
-                }
-                None => self.go_on(), // nothing was stored since
-            }
+            let search = Search::new(search.into_iter().collect(), self.began_at());
+            self.hold = Hold::Unwritten(search);
+            return self.settle_first_note();
+        } else if self.document.kept.is_none() && self.document.forgets {
+            // The note was there, and nobody knows what others have made of it.
+            return Err(forgotten_error());
         } else {
             // Its slot was there, so somebody has ended it; or it was this owner.
             let tried = self.stored.as_ref().filter(|_| self.tries > 1);
@@ -171,17 +172,47 @@ impl Turn {
 
     /// The first note is not there: it was never written, or whoever adopted the turn has ended it.
     /// Where its newest call is stored that may be so, and its calls may have run.
-    fn settle_first_note(&mut self) {
-        let Hold::Unwritten(search) = &self.hold else { return };
+    fn settle_first_note(&mut self) -> Result<()> {
+        let Hold::Unwritten(search) = &self.hold else { return Ok(()) };
         if search.next().is_some() {
-            return;
+            return Ok(());
         }
-        if search.has_found() || search.is_in_doubt() {
+        let (is_found, is_in_doubt) = (search.has_found(), search.is_in_doubt());
+        if self.document.forgets {
+            if is_found {
+                self.done = Some(self.stored_outcome(Ended::Adopted));
+            } else if is_in_doubt {
+                self.hold = Hold::Unsure; // the next step looks again
+                return Err(forgotten_error());
+            }
+            return Ok(()); // else the next step makes sure of it
+        }
+        if is_found || is_in_doubt {
             self.document.hand_out();
             let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
             self.document.were_handed_out(waiting);
         }
         self.go_on();
+        Ok(())
+    }
+
+    /// The append that takes the id of the first note, of a turn that is to be forgotten: a note
+    /// that is still on its way comes to nothing then, and one that was there is known by it.
+    fn without_first_note(&self) -> Append {
+        let slot = self.document.slot.as_str();
+        let append = Append::default().with_id(self.append_id());
+        self.on_what_was_seen(append.remove_slot(slot, Expected::Absent))
+    }
+
+    /// Takes the outcome of that append. Returns false where it was another one.
+    pub(super) fn was_unwritten(&mut self, appended: &Appended) -> bool {
+        let is_it = matches!(self.hold, Hold::Unwritten(_));
+        if is_it && appended.repeated {
+            self.lose();
+        } else if is_it {
+            self.go_on();
+        }
+        is_it
     }
 
     /// Takes it that the whole turn was stored before, under its id.
@@ -252,6 +283,7 @@ impl Turn {
     /// Returns what is left to do of a turn that others have ended.
     fn late(&mut self) -> Step {
         let late = match &self.hold {
+            Hold::Unwritten(_) => return Step::Append(self.without_first_note()),
             Hold::Ended(search, _) => search.lacking(&self.document.messages),
             _ => Vec::new(),
         };

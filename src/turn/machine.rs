@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
-use super::document::{PREFIX, Seen};
+use super::document::{Document, PREFIX, Seen};
 use super::lost::Hold;
 use super::unfinished::{Unfinished, Unread, note_about};
 use super::{Ask, Call, Checkpoint, Done, Ended, OnConflict, Turn};
@@ -128,12 +128,19 @@ impl Turn {
 
     /// Takes the outcome of a [`Step::Append`].
     pub fn appended(&mut self, appended: &Appended) {
+        if self.was_unwritten(appended) {
+            return;
+        }
         let is_of_others = self.is_lost();
-        if appended.repeated && !is_of_others {
+        if appended.repeated && !is_of_others && !self.document.forgets {
             return self.was_stored(appended);
         }
         let own = self.document.ended.unwrap_or(Ended::Interrupted);
-        let mut done = self.outcome(if is_of_others { Ended::Adopted } else { own });
+        let mut done = match is_of_others {
+            true => self.outcome(Ended::Adopted),
+            false if self.document.forgets => self.forgotten(),
+            false => self.outcome(own),
+        };
         (done.positions, done.recognised) = (appended.positions.clone(), appended.recognised);
         self.done = Some(done);
     }
@@ -223,11 +230,13 @@ impl Turn {
 
     /// The append of the whole turn.
     fn commit(&mut self) -> Step {
-        if self.document.messages.is_empty() {
-            // Nothing has happened, and nothing is kept, but its slot may be there.
+        if self.document.forgets {
             return match self.document.kept {
-                None => Step::Done(self.outcome(Ended::Interrupted)),
-                Some(kept) => Step::Append(self.without_slot(Append::default(), kept)),
+                None => Step::Done(self.forgotten()),
+                Some(kept) => {
+                    let append = Append::default().with_id(self.append_id() + ":forgotten");
+                    Step::Append(self.without_slot(append, kept))
+                }
             };
         }
         let mut append = Append::new(self.document.messages.iter().cloned());
@@ -253,6 +262,12 @@ impl Turn {
         append.remove_slot(self.document.slot.as_str(), Expected::Is(kept))
     }
 
+    /// The outcome of a turn that was to be forgotten, and is.
+    pub(super) fn forgotten(&mut self) -> Done {
+        self.document.messages.clear();
+        self.outcome(Ended::Interrupted)
+    }
+
     /// The outcome of a turn that has appended nothing.
     pub(crate) fn outcome(&self, ended: Ended) -> Done {
         let (usage, stop) = (self.document.usage, self.stop);
@@ -263,23 +278,22 @@ impl Turn {
     /// Returns what is left of a turn that was ended for a failure and could not be stored, for
     /// this reason.
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
-        let document = &self.document;
-        let is_known = !document.is_saving && !self.may_be_stored && !self.has_happened();
+        let Document { is_saving, kept, forgets, .. } = &self.document;
+        let may_be_kept = *is_saving || kept.is_some();
+        let is_nothing = !may_be_kept && !self.may_be_stored && !self.has_happened();
         match why {
-            Some(ErrorKind::Forgotten) if !self.may_be_stored && !self.has_happened() => {
-                Remains::Nothing
-            }
+            Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,
             Some(ErrorKind::Forgotten) => Remains::Unknown,
             // A turn that was to be forgotten is not stored where its slot is gone.
-            _ if document.kept.is_some() && !document.messages.is_empty() => Remains::Unfinished,
+            _ if kept.is_some() && !forgets => Remains::Unfinished,
             Some(ErrorKind::Unacknowledged) => Remains::Unknown,
-            _ if is_known => Remains::Nothing,
+            _ if is_nothing => Remains::Nothing,
             _ => Remains::Unknown,
         }
     }
 
     /// The append, only if the conversation goes on that the turn has seen.
-    fn on_what_was_seen(&self, append: Append) -> Append {
+    pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
         // A memory that recognises ids knows this too.
         let Some(mut seen) = self.seen().filter(|_| self.limits.ids > 0) else { return append };
         if self.document.kept.is_some() {

@@ -231,8 +231,7 @@ impl Turn {
         let keeps = keep == OnInterrupt::Keep || self.has_happened();
         self.end(Ended::Interrupted);
         if !keeps {
-            self.document.messages.clear();
-            self.document.not_run.clear();
+            self.document.forgets = true;
             return;
         }
         for (place, call) in self.open_calls() {
@@ -247,17 +246,10 @@ impl Turn {
 
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
-        let messages = &self.document.messages;
-        let newest = messages.iter().rposition(Message::has_tool_calls);
-        let may_have_run = |(at, message): (usize, &Message)| {
-            message.tool_calls().enumerate().any(|(i, call)| {
-                let is_waiting = Some(at) == newest && !self.document.is_handed_out(i);
-                !self.is_repeatable(call) && !is_waiting
-            })
-        };
         // Under an id that was given to it, no other turn is begun where the note may be there.
-        let is_known = self.document.is_saving && self.append_id() != self.document.slot;
-        self.document.kept.is_some() || is_known || messages.iter().enumerate().any(may_have_run)
+        let may_be_kept = self.document.is_saving || self.document.kept.is_some();
+        let is_known = may_be_kept && self.append_id() != self.document.slot;
+        is_known || self.document.may_have_run()
     }
 
     fn end(&mut self, ended: Ended) {

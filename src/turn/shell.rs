@@ -110,7 +110,7 @@ impl Turn {
                 self.may_be_stored |= error.kind() == ErrorKind::Unacknowledged && self.is_over();
                 return Err(error);
             }
-            Err(_) if self.is_lost() => return Err(adopted_error()),
+            Err(_) if self.is_ended_by_others() => return Err(adopted_error()),
             Err(_) => self.lose(),
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! A memory that fails as it is told.
 
+use std::fmt;
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -24,6 +25,20 @@ pub(crate) struct Odd {
     /// The operations that fail, by their number, and whether each is done all the same.
     pub(crate) plan: Mutex<Vec<(usize, bool)>>,
     operations: AtomicUsize,
+    /// What somebody else does around the next append.
+    others: Mutex<Option<Others>>,
+}
+
+struct Others {
+    /// True where it is done behind the append, and else before it.
+    behind: bool,
+    act: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Others").field("behind", &self.behind).finish_non_exhaustive()
+    }
 }
 
 impl Odd {
@@ -37,11 +52,25 @@ impl Odd {
             is_unreadable: AtomicBool::default(),
             plan: Mutex::default(),
             operations: AtomicUsize::default(),
+            others: Mutex::default(),
         })
     }
-}
 
-impl Odd {
+    /// Lets somebody else act once, before or behind the next append.
+    #[allow(dead_code)] // not every test binary has others
+    pub(crate) fn meanwhile(&self, behind: bool, act: impl FnOnce() + Send + 'static) {
+        *self.others.lock().unwrap() = Some(Others { behind, act: Box::new(act) });
+    }
+
+    fn others_act(&self, is_behind: bool) {
+        let mut others = self.others.lock().unwrap();
+        let now = others.take_if(|it| it.behind == is_behind);
+        drop(others);
+        if let Some(now) = now {
+            (now.act)();
+        }
+    }
+
     /// Returns whether this operation fails by plan, and then whether it is done all the same.
     fn planned(&self) -> Option<bool> {
         let now = self.operations.fetch_add(1, Ordering::Relaxed);
@@ -78,6 +107,7 @@ impl ChatMemory for Odd {
         self.inner.clear()
     }
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
+        self.others_act(false);
         let planned = self.planned();
         if self.panics.swap(false, Ordering::Relaxed) {
             resume_unwind(Box::new("the memory's own")); // without a word on the terminal
@@ -86,6 +116,7 @@ impl ChatMemory for Odd {
             return Err(Error::new(ErrorKind::Storage, "append", "the disk is full"));
         }
         let appended = self.inner.append_with(append)?;
+        self.others_act(true);
         if planned == Some(true) || self.loses.swap(false, Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
         }

@@ -56,6 +56,42 @@ fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     }
 }
 
+/// The answer to the note before a payment got lost, somebody else adopted the turn, and the first
+/// owner gave up: it was told that nothing is stored, so it asked the same question again.
+#[test]
+fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
+    for (has_ended, sees_it) in [(true, true), (true, false), (false, true), (false, false)] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut first = booking(&mut prompt);
+        memory.loses.store(true, Ordering::Relaxed);
+        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+        first.interrupt(OnInterrupt::Forget);
+
+        let adopt = move |memory: &Arc<Odd>| {
+            let prompt = MemoryPrompt::new(Arc::clone(memory));
+            let unfinished = prompt.unfinished().unwrap().remove(0);
+            let mut second = prompt.adopt(&unfinished).unwrap().tools(tools());
+            if has_ended {
+                second.interrupt(OnInterrupt::Keep);
+                assert_eq!(done(&mut second, &prompt).positions, 0..3);
+            }
+        };
+        if sees_it {
+            adopt(&memory);
+        } else {
+            // It is adopted only after the first owner has seen its own note.
+            let others = Arc::clone(&memory);
+            memory.meanwhile(false, move || adopt(&others));
+        }
+        match first.next(&prompt) {
+            Ok(Next::Done(ended)) if has_ended => assert_eq!(ended.ended, Ended::Adopted),
+            Err(error) if !has_ended => assert_eq!(error.kind(), ErrorKind::Adopted),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// A worker was given a copy of a turn that was serialised before its payment was handed out. It
 /// came to it after the first had paid and stored, and paid again.
 #[test]
