@@ -32,6 +32,7 @@ pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
 pub use read::Read;
+pub(crate) use slots::check_name;
 pub use slots::{Expected, SlotChange};
 pub use token_window::TokenWindowChatMemory;
 

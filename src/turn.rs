@@ -138,6 +138,8 @@ pub struct Turn {
     tries: u32,
     /// True where the whole turn may have been stored by a try whose answer got lost.
     may_be_stored: bool,
+    /// True where another try could store it twice.
+    may_not_be_tried_again: bool,
     /// The append under the id of the turn that was made before, where one was.
     stored: Option<Appended>,
     /// Why the newest answer ended, where its provider told.
@@ -331,6 +333,7 @@ impl Turn {
             hold: Hold::Own,
             tries: 0,
             may_be_stored: false,
+            may_not_be_tried_again: false,
             stored: None,
             stop: None,
             done: None,
@@ -526,9 +529,9 @@ impl<'de> Deserialize<'de> for Turn {
         let mut document = Document::deserialize(from)?;
         // Whoever wrote it may have run what it was handed, or was about to be.
         if document.is_saving {
-            document.hand_out();
+            document.note_handed_out();
         }
-        document.calls_may_have_run();
+        document.note_handed_out_may_have_run();
         document.owner = own_id();
         let tries = u32::from(document.ended.is_some()); // nobody knows
         // Another one may have written the first note, and ended the turn long ago.

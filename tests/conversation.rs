@@ -50,7 +50,7 @@ use memory_prompt::conversation::{
 };
 use memory_prompt::error::Remains;
 use memory_prompt::memory::Limits;
-use memory_prompt::turn::{Ended, OnInterrupt, Reply, Tool, ToolError, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, Reply, Tool, ToolError, Turn};
 use memory_prompt::wire::{Event, Stop};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Result,
@@ -731,4 +731,72 @@ fn an_error_says_what_remains() {
         let mut turn = Turn::from("Book.");
         assert_eq!(conversation.run(&mut turn, |_| {}).unwrap_err().remains(), None);
     }
+}
+
+/// The model called a tool that there is not, or one that nobody approved of, then a repeatable
+/// one, and then it failed. Nothing had happened, and yet the question was stored.
+#[test]
+fn what_was_not_run_is_no_reason_to_store_a_failed_turn() {
+    for refused in ["fly", "pay"] {
+        let (memory, prompt) = shared();
+        let model = Scripted::new().calls(refused, json!({})).calls("look", json!({})).fails("no");
+        let conversation = Conversation::new(prompt, model.says("Hello."))
+            .tool(Tool::new("look", "Looks.").repeatable(), nothing)
+            .tool(Tool::new("pay", "Pays.").needing_approval(), nothing)
+            .approve_by(|_| Approval::No("too dear".to_owned()));
+        let error = conversation.say("Hi.").unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Nothing), "{refused}");
+        assert!(texts(&memory).is_empty() && memory.slots().unwrap().is_empty());
+        assert_eq!(conversation.say("Hi.").unwrap().positions, 0..2);
+    }
+}
+
+/// Claude rested in the middle of a search (`pause_turn`), and the turn took that for its answer:
+/// nobody ever saw what was found.
+#[test]
+fn a_model_that_rests_is_asked_to_go_on() {
+    let rests = |text: &str| {
+        let mut reply = Reply::from(text);
+        reply.stop = Some(Stop::Paused);
+        reply
+    };
+    let (memory, prompt) = shared();
+    let model = Scripted::new().says(rests("One. ")).says(rests("Two. ")).says("Three.");
+    let conversation = Conversation::new(prompt, model.clone());
+    let done = conversation.say("Count.").unwrap();
+    assert_eq!((done.ended, done.text().as_str()), (Ended::Answered, "One. Two. Three."));
+    let sent: Vec<_> =
+        model.asked().iter().map(|it| it[it.len() - 1].text().into_owned()).collect();
+    assert_eq!(sent, ["Count.", "One. ", "One. Two. "]);
+    assert_eq!(texts(&memory), ["Count.", "One. Two. Three."]);
+
+    // It may call a tool where it goes on.
+    let model = model.says(rests("Four. ")).calls("look", json!({})).says("Five.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model.clone())
+        .tool(Tool::new("look", "Looks."), nothing);
+    let done = conversation.say("Go on.").unwrap();
+    let roles: Vec<_> = done.messages.iter().map(|it| it.role().to_string()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
+    assert!(done.messages[1].text() == "Four. " && done.messages[1].has_tool_calls());
+
+    // The limit of rounds ends it, and a word of the user waits until it has come to rest.
+    let model = Scripted::new().says(rests("A")).says(rests("B")).says(rests("C"));
+    let conversation =
+        Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model.clone());
+    let done = conversation.say(Turn::from("Q").max_rounds(2)).unwrap();
+    assert_eq!((done.ended, done.text().as_str()), (Ended::Rounds, "ABC"));
+    let mut turn = Turn::from("Q");
+    let prompt = conversation.prompt();
+    for (reply, last) in [(rests("A"), "Q"), (Reply::from("B"), "A"), (Reply::from("C"), "S")] {
+        let Next::Ask(ask) = turn.next(prompt).unwrap() else { panic!("{last}") };
+        assert_eq!(ask.prompt().iter().last().unwrap().text(), last);
+        turn.answer(reply).unwrap();
+        if last == "Q" {
+            turn.steer("S").unwrap();
+            turn = serde_json::from_str(&serde_json::to_string(&turn).unwrap()).unwrap();
+        }
+    }
+    let Next::Done(done) = turn.next(prompt).unwrap() else { panic!("it is over") };
+    let said: Vec<_> = done.messages.iter().map(Message::text).collect();
+    assert_eq!(said, ["Q", "AB", "S", "C"]);
 }

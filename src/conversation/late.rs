@@ -13,7 +13,7 @@ use super::counts::{Counts, Open, RunsOn};
 use super::observe::Span;
 use super::tools::{Handler, Outcome, run};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory};
+use crate::memory::{Append, ChatMemory, check_name};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
 use crate::turn::{Call, Done, Ended, Search, Turn, Wanted, excess, too_large};
@@ -158,17 +158,17 @@ impl Left {
             Ok(content) => ToolMessage::new(call.id(), call.name(), content),
             Err(text) => error(text.to_string()),
         };
-        let result = Message::Tool(result);
+        let result = call.late(result);
         let result = match excess(&memory.limits(), [&result], 0) {
             None => result,
-            Some(why) => Message::Tool(error(too_large(&why))),
+            Some(why) => call.late(error(too_large(&why))),
         };
         let mut append = Append::new([result]);
         if memory.limits().ids > 0 {
             // Two who ran a repeatable call find at the same time that its result is wanted.
             let id = format!("late:{slot}:{}", call.id());
-            let is_name = id.len() <= LONGEST_ID && !id.contains(char::is_control);
-            let is_shared = call.is_repeatable() && is_name;
+            let is_id = check_name("append", "the id of an append", &id).is_ok();
+            let is_shared = call.is_repeatable() && is_id;
             let id = if is_shared { id } else { format!("late:{}", Incarnation::random()) };
             append = append.since(&seen).with_id(id);
         }
@@ -246,9 +246,6 @@ enum Until {
 /// So many results are kept for turns that may be stored yet, and so many for another try. Nobody
 /// says when a turn is given up, so the oldest one is lost then, and that is told.
 const MOST_KEPT: usize = 256;
-
-/// The longest id of an append, which holds no control characters either.
-const LONGEST_ID: usize = 256;
 
 /// While so many tools run on, no other one is begun that could: each has a thread.
 const MOST_RUNNING: usize = 32;

@@ -88,7 +88,7 @@ pub(super) fn check_slot(operation: &'static str, name: &str) -> Result<()> {
 
 /// Refuses names that no backend should have to keep: empty ones, long ones, and control
 /// characters.
-pub(super) fn check_name(operation: &'static str, what: &str, name: &str) -> Result<()> {
+pub(crate) fn check_name(operation: &'static str, what: &str, name: &str) -> Result<()> {
     if name.is_empty() || name.len() > MOST_NAME || name.contains(char::is_control) {
         let text = format!("{what} has 1 to {MOST_NAME} bytes and no control characters");
         return Err(Error::invalid(operation, text));

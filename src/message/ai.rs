@@ -117,6 +117,19 @@ impl AiMessage {
         self
     }
 
+    /// Returns the answer with what came when its model went on with it.
+    pub(crate) fn followed_by(self, more: Self) -> Self {
+        let mut parts = self.body.into_parts();
+        parts.extend(more.body.into_parts());
+        let mut details = self.details.map_or_else(Default::default, |it| *it);
+        if let Some(more) = more.details {
+            details.name = more.name.or(details.name);
+            details.attributes.extend(more.attributes);
+            details.unknown.extend(more.unknown);
+        }
+        Self { body: Body::normal(parts), details: details.boxed() }
+    }
+
     /// Returns an answer of other parts, with all that stands beside the parts of this one.
     pub(crate) fn with_other_parts(&self, parts: Vec<AiPart>) -> Self {
         Self { body: Body::normal(parts), details: self.details.clone() }

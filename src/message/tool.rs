@@ -9,6 +9,9 @@ use super::details::{Attributes, Details, detailed};
 /// The attribute that marks a result which stands in for the true one.
 const STAND_IN: &str = "turn:stand_in";
 
+/// The attribute by which a late result finds what stands in for it.
+const CALL: &str = "turn:call";
+
 /// The result of a tool for one call.
 ///
 /// It names the call that it answers by id, and the tool by name: some providers key results by one
@@ -60,7 +63,9 @@ impl ToolMessage {
     /// long, or nobody knows what became of the call.
     ///
     /// When the true result arrives later, it is sent in this one's place. The mark is the
-    /// attribute `turn:stand_in`, so it is stored like any other.
+    /// attribute `turn:stand_in`, so it is stored like any other. Ids of calls repeat from turn to
+    /// turn, so a [turn](crate::Turn) writes besides, on both, which call of which turn it is about:
+    /// the attribute `turn:call`. A result that says so takes no other one's place.
     ///
     /// ```
     /// use memory_prompt::message::ToolMessage;
@@ -83,6 +88,16 @@ impl ToolMessage {
     /// Returns whether this result is marked as a [stand-in](Self::stand_in).
     pub fn is_stand_in(&self) -> bool {
         self.answer.details.is_some() && self.attributes().get(STAND_IN) == Some(&Value::Bool(true))
+    }
+
+    /// Returns the same result with the mark of its call.
+    pub(crate) fn marked(self, mark: &str) -> Self {
+        self.with_attribute(CALL, mark)
+    }
+
+    /// Returns the mark of its call, where it bears one: no other call has the same.
+    pub(crate) fn mark(&self) -> Option<&str> {
+        self.answer.details.as_ref()?.attributes.get(CALL)?.as_str()
     }
 
     /// Returns the content.

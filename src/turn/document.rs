@@ -78,7 +78,8 @@ pub(super) struct Document {
     pub(super) approved: BTreeSet<usize>,
     /// The places of those that were handed out to an earlier owner, or that this one has begun.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
-    pub(super) begun_before: BTreeSet<usize>,
+    #[serde(rename = "begun_before")] // as it was called first
+    pub(super) may_have_run: BTreeSet<usize>,
     /// The ids that the model gave to calls which share one, by the places of those that have
     /// another here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -96,6 +97,9 @@ pub(super) struct Document {
     /// The way in which it ended, where it did: what is left is to append it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Ended>,
+    /// True where the newest answer is not whole: its provider goes on with it where it is sent back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_paused: bool,
     /// True where nothing of it is to be stored. Its messages stay while its slot may be there: by
     /// them its owner finds what others have made of it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -141,12 +145,13 @@ impl Document {
             is_called: false,
             unapproved: BTreeSet::new(),
             approved: BTreeSet::new(),
-            begun_before: BTreeSet::new(),
+            may_have_run: BTreeSet::new(),
             shared_ids: BTreeMap::new(),
             not_run: BTreeSet::new(),
             is_stale: false,
             usage: Usage::default(),
             ended: None,
+            is_paused: false,
             forgets: false,
         }
     }
@@ -156,13 +161,25 @@ impl Document {
         calls_without_results(&self.messages)
     }
 
+    /// Returns the mark of the call at this place.
+    pub(super) fn mark(&self, place: usize) -> String {
+        let newest = self.messages.iter().rposition(Message::has_tool_calls);
+        self.mark_at(newest.unwrap_or_default(), place)
+    }
+
+    /// Returns the mark of a call of the message at this place of the turn. Whoever adopts it keeps
+    /// the slot, so the mark stays the same.
+    pub(super) fn mark_at(&self, message: usize, place: usize) -> String {
+        format!("{}:{message}.{place}", self.slot)
+    }
+
     /// Returns true where the call at this place may have been run by whoever it was handed to.
     pub(super) fn is_handed_out(&self, place: usize) -> bool {
         self.is_called && !self.unapproved.contains(&place) && !self.approved.contains(&place)
     }
 
     /// Returns whether a tool that is not repeatable may have run.
-    pub(super) fn may_have_run(&self) -> bool {
+    pub(super) fn has_happened(&self) -> bool {
         let mut open: Vec<(usize, &ToolCall)> = Vec::new();
         for (at, message) in self.messages.iter().enumerate() {
             if message.has_tool_calls() {
@@ -188,13 +205,20 @@ impl Document {
         self.messages.iter().flat_map(Message::tool_calls).any(|call| call.id == id)
     }
 
-    /// Returns the call that is meant by this id: its own, or one that it was to share.
+    /// Returns the call that is meant by this id: its own, or one to which the model gave it. Of a
+    /// tool that is not repeatable that is none where another call has that id or was given it, be
+    /// it answered or not: what came of that one may come twice.
     pub(super) fn called(&self, id: &str) -> Option<(usize, &ToolCall)> {
         let waiting = self.waiting();
         let own = waiting.iter().find(|(_, call)| call.id == id);
-        let shared = || waiting.iter().filter(|(place, call)| self.given_id(*place, call) == id);
-        let handed_out = || shared().find(|(place, _)| !self.unapproved.contains(place));
-        let waits = || shared().next().filter(|_| !self.is_own_id(id));
+        let is_given = |it: &&(usize, &ToolCall)| self.given_id(it.0, it.1) == id;
+        let shares = || self.shared_ids.values().filter(|given| *given == id).count() > 1;
+        let is_meant = |(_, call): &&(usize, &ToolCall)| {
+            self.is_repeatable(call) || !self.is_own_id(id) && !shares()
+        };
+        let given = || waiting.iter().filter(is_given).filter(is_meant);
+        let handed_out = || given().find(|(place, _)| !self.unapproved.contains(place));
+        let waits = || given().next().filter(|_| !self.is_own_id(id));
         own.or_else(handed_out).or_else(waits).copied()
     }
 
@@ -215,17 +239,17 @@ impl Document {
     }
 
     /// Notes that an earlier owner may have run the calls that were handed out and wait.
-    pub(super) fn calls_may_have_run(&mut self) {
+    pub(super) fn note_handed_out_may_have_run(&mut self) {
         let mut places: Vec<usize> = self.waiting().into_iter().map(|(i, _)| i).collect();
         places.retain(|place| self.is_handed_out(*place));
-        self.were_handed_out(places);
+        self.note_may_have_run(places);
     }
 
     /// Notes that somebody may have run these calls: nobody is asked for approval any more.
-    pub(super) fn were_handed_out(&mut self, places: impl IntoIterator<Item = usize>) {
+    pub(super) fn note_may_have_run(&mut self, places: impl IntoIterator<Item = usize>) {
         for place in places {
             self.unapproved.remove(&place);
-            self.begun_before.insert(place);
+            self.may_have_run.insert(place);
         }
     }
 
@@ -236,16 +260,16 @@ impl Document {
         let kept_messages = digits(self.messages.len()).saturating_sub(digits(self.kept_messages));
         let waiting = self.waiting().into_iter().map(|(place, _)| place);
         let begun: usize = waiting
-            .filter(|place| !self.begun_before.contains(place))
+            .filter(|place| !self.may_have_run.contains(place))
             .map(|place| digits(place) + ",".len())
             .sum();
-        let is_first = begun > 0 && self.begun_before.is_empty();
-        let begun_before = if is_first { r#""begun_before":[],"#.len() } else { 0 };
-        id + kept + kept_messages + begun_before + begun
+        let is_first = begun > 0 && self.may_have_run.is_empty();
+        let names = if is_first { r#""begun_before":[],"#.len() } else { 0 };
+        id + kept + kept_messages + names + begun
     }
 
     /// Notes that the calls that wait are handed out, but for those that nobody has approved of.
-    pub(super) fn hand_out(&mut self) {
+    pub(super) fn note_handed_out(&mut self) {
         self.is_called = true;
         self.approved.clear();
     }

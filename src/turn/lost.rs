@@ -48,6 +48,11 @@ impl Turn {
         matches!(self.hold, Hold::Ended(..))
     }
 
+    /// Looks once more what is stored of a turn that others have ended.
+    pub(super) fn look_anew(&mut self) {
+        self.hold = self.ended();
+    }
+
     /// Says what is to be read, or what is left to be done of a turn that others have ended.
     pub(super) fn look(&mut self) -> Step {
         // A result may have come since.
@@ -63,7 +68,7 @@ impl Turn {
             Hold::Unwritten(search) | Hold::Ended(search, _) => search.next(),
             Hold::Stored(at) => Some(Read::newest(places(at.end - at.start)).before(at.end)),
         };
-        read.map_or_else(|| self.late(), Step::Read)
+        read.map_or_else(|| self.append_what_is_lacking(), Step::Read)
     }
 
     /// Takes what was read.
@@ -137,8 +142,8 @@ impl Turn {
     /// Goes on with the note that the slot holds.
     fn take_up(&mut self, note: &Unfinished) {
         if !self.wrote_it(note) {
-            self.document.hand_out();
-            self.document.calls_may_have_run();
+            self.document.note_handed_out();
+            self.document.note_handed_out_may_have_run();
             self.doubt_what_was_handed_out(&note.document);
         }
         if self.stored.is_some() && self.document.kept == Some(note.version) {
@@ -157,14 +162,15 @@ impl Turn {
     fn doubt_what_was_handed_out(&mut self, written: &Document) {
         let mut handed_out = written.waiting();
         handed_out.retain(|(place, _)| written.is_handed_out(*place));
-        self.document.were_handed_out(handed_out.iter().map(|(place, _)| *place));
+        self.document.note_may_have_run(handed_out.iter().map(|(place, _)| *place));
         let closed: Vec<_> =
             self.document.not_run.range(written.messages.len()..).copied().collect();
         for at in closed {
             let Some(message) = self.document.messages.get_mut(at) else { continue };
             let answers = |result| handed_out.iter().position(|(_, it)| it.is_answered_by(result));
             if let Some(place) = message.as_tool().and_then(answers) {
-                *message = outcome_unknown(handed_out.remove(place).1, "");
+                let (place, call) = handed_out.remove(place);
+                *message = outcome_unknown(call, &written.mark(place), "");
                 self.document.not_run.remove(&at);
             }
         }
@@ -188,9 +194,9 @@ impl Turn {
             return Ok(()); // else the next step makes sure of it
         }
         if is_found || is_in_doubt {
-            self.document.hand_out();
+            self.document.note_handed_out();
             let waiting: Vec<_> = self.open().map(|(place, _)| place).collect();
-            self.document.were_handed_out(waiting);
+            self.document.note_may_have_run(waiting);
         }
         self.go_on();
         Ok(())
@@ -244,19 +250,21 @@ impl Turn {
     fn ended(&self) -> Hold {
         let Document { messages, not_run, repeatable, kept_messages, .. } = &self.document;
         let mut wanted: Vec<_> = self.written_call().map(Wanted::call).into_iter().collect();
-        let mut open: Vec<&ToolCall> = Vec::new();
+        let mut open: Vec<(String, &ToolCall)> = Vec::new();
         for (at, message) in messages.iter().enumerate() {
             if message.has_tool_calls() {
-                open = message.tool_calls().collect();
+                let calls = message.tool_calls().enumerate();
+                open = calls.map(|(i, it)| (self.document.mark_at(at, i), it)).collect();
             }
             let Some(result) = message.as_tool() else { continue };
-            let Some(place) = open.iter().position(|call| call.is_answered_by(result)) else {
+            let Some(place) = open.iter().position(|(_, call)| call.is_answered_by(result)) else {
                 continue;
             };
-            let call = open.remove(place);
+            let (mark, call) = open.remove(place);
             let is_new = at >= *kept_messages && !not_run.contains(&at) && !result.is_stand_in();
             if is_new {
-                wanted.push(Wanted::result(call, message, repeatable.contains(&call.name)));
+                let is_repeatable = repeatable.contains(&call.name);
+                wanted.push(Wanted::result(call, mark, result, is_repeatable));
             }
         }
         Hold::Ended(Search::new(wanted, self.began_at()), messages.len())
@@ -280,20 +288,21 @@ impl Turn {
         Ok(())
     }
 
-    /// Returns what is left to do of a turn that others have ended.
-    fn late(&mut self) -> Step {
-        let late = match &self.hold {
-            Hold::Unwritten(_) => return Step::Append(self.without_first_note()),
-            Hold::Ended(search, _) => search.lacking(&self.document.messages),
-            _ => Vec::new(),
+    /// Appends what is lacking of a turn that others have ended.
+    fn append_what_is_lacking(&self) -> Step {
+        let Hold::Ended(search, _) = &self.hold else {
+            return Step::Append(self.without_first_note());
         };
-        if late.is_empty() {
+        let Document { slot, owner, messages, .. } = &self.document;
+        let lacking = search.lacking(messages);
+        if lacking.is_empty() {
             return Step::Done(self.stored_outcome(Ended::Adopted));
         }
         // Of this owner, and of what it knows now: another one may know something else.
-        let Document { slot, owner, messages, .. } = &self.document;
         let id = format!("{slot}:{owner}:{}", messages.len());
-        Step::Append(Append::new(late).with_id(id))
+        let append = Append::new(lacking).with_id(id);
+        let knows = self.limits.ids > 0;
+        Step::Append(if knows { search.on_what_was_seen(append) } else { append })
     }
 
     /// The outcome of a turn that is stored, as far as anybody knows, but not by an append of this

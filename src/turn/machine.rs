@@ -40,8 +40,9 @@ impl Turn {
     /// # Errors
     ///
     /// Those of [`Composer::compose`]; [`ErrorKind::Unsupported`] with [`Checkpoint::Required`];
-    /// [`ErrorKind::Forgotten`] where the conversation was begun anew; and [`ErrorKind::Adopted`]
-    /// while somebody else runs the turn.
+    /// [`ErrorKind::Forgotten`] where the conversation was begun anew; [`ErrorKind::Adopted`] while
+    /// somebody else runs the turn; and [`ErrorKind::Unacknowledged`] where the turn may be stored
+    /// and its memory can't tell.
     pub fn step(&mut self, composer: &Composer) -> Result<Step> {
         let mut cache = std::mem::take(&mut self.cache);
         let step = self.step_cached(composer, &mut cache);
@@ -62,6 +63,9 @@ impl Turn {
         }
         if self.is_lost() {
             return Ok(self.look());
+        }
+        if self.may_not_be_tried_again {
+            return Err(unacknowledged_error());
         }
         if self.document.ended.is_some() {
             self.tries = self.tries.saturating_add(1);
@@ -105,8 +109,7 @@ impl Turn {
             Some(seen) if !seen.goes_on_in(&snapshot) => return Err(forgotten_error()),
             Some(seen) => snapshot.end = seen.end,
             None => {
-                let Snapshot { start, end, incarnation, .. } = snapshot;
-                self.document.seen = Some(Seen { start, end, incarnation });
+                self.document.seen = Some(Seen::of(&snapshot));
                 self.tell_under_way(&snapshot);
             }
         }
@@ -151,6 +154,18 @@ impl Turn {
         self.hold = Hold::Lost;
     }
 
+    /// Notes that an append failed, and how.
+    pub(super) fn failed(&mut self, kind: ErrorKind) {
+        if kind == ErrorKind::Forgotten && self.is_ended_by_others() {
+            self.look_anew();
+        }
+        let is_in_doubt = kind == ErrorKind::Unacknowledged && self.is_over();
+        self.may_be_stored |= is_in_doubt;
+        // Neither the id nor the slot would tell the second try from the first.
+        self.may_not_be_tried_again |=
+            is_in_doubt && self.limits.ids == 0 && self.document.kept.is_none();
+    }
+
     /// Hands out the calls that wait; before one that is not repeatable the turn is written down.
     fn call(&mut self) -> Result<Step> {
         let harmless = |(i, call)| self.is_repeatable(call) && !self.is_unapproved(i);
@@ -165,15 +180,16 @@ impl Turn {
                 return Err(self.unkept_error());
             }
         }
-        self.document.hand_out();
-        let begun_before = &self.document.begun_before;
+        self.document.note_handed_out();
+        let may_have_run = &self.document.may_have_run;
         let is_kept = self.document.calls_are_kept();
         let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
+            mark: self.document.mark(i),
             needs_approval: self.is_unapproved(i),
             is_kept,
-            may_have_run: begun_before.contains(&i) && !self.is_repeatable(call),
+            may_have_run: may_have_run.contains(&i) && !self.is_repeatable(call),
             is_repeatable: self.is_repeatable(call),
             staged: staged.clone(),
         });
@@ -211,7 +227,7 @@ impl Turn {
             return Ok(None);
         }
         let mut document = self.document.clone();
-        document.hand_out(); // whoever reads it can't know better
+        document.note_handed_out(); // whoever reads it can't know better
         (document.is_saving, document.is_stale) = (false, false);
         let content = serde_json::to_vec(&document).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
@@ -308,7 +324,9 @@ impl Turn {
         if self.listed.is_none() && self.seen().is_none() && self.limits.has_slots() {
             return Ok(Step::List);
         }
-        self.document.messages.append(&mut self.document.steers);
+        if !self.document.is_paused {
+            self.document.messages.append(&mut self.document.steers);
+        }
         if self.document.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
@@ -391,6 +409,11 @@ impl Turn {
 }
 
 impl Seen {
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        let Snapshot { start, end, incarnation, .. } = *snapshot;
+        Self { start, end, incarnation }
+    }
+
     /// Returns whether this snapshot can be of the conversation that was seen.
     pub(super) fn goes_on_in(&self, snapshot: &Snapshot) -> bool {
         let same = match (self.incarnation, snapshot.incarnation) {
@@ -402,7 +425,7 @@ impl Seen {
     }
 
     /// As much of the snapshot as an append needs to be [made on it](Append::since).
-    fn snapshot(&self) -> Snapshot {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::new(self.start..self.end, Records::default());
         snapshot.incarnation = self.incarnation;
         snapshot
@@ -412,6 +435,12 @@ impl Seen {
 /// The turn in this slot, or why it can't be read; `None` where the slot is of something else.
 pub(super) fn turn_in(slot: &Slot) -> Option<Result<Unfinished, Unread>> {
     slot.name().starts_with(PREFIX).then(|| Unfinished::of(slot))
+}
+
+fn unacknowledged_error() -> Error {
+    let text = "the turn may be stored, and this memory recognises no ids: look whether it is, \
+                before its messages are appended again";
+    Error::new(ErrorKind::Unacknowledged, "turn", text)
 }
 
 pub(super) fn forgotten_error() -> Error {

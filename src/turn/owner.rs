@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
 use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
 use crate::provider::ToolNames;
+use crate::record::Records;
 use crate::wire::Stop;
 
 impl Turn {
@@ -19,6 +20,9 @@ impl Turn {
     /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with an
     /// earlier call of the turn, or with one whose result may come late, as far as the turn has
     /// read back.
+    ///
+    /// One that [rests](Stop::Paused) is sent back as it is, which counts as a round, and what comes
+    /// then goes on with it: both are one message.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
     /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
@@ -36,7 +40,9 @@ impl Turn {
         let Message::Ai(mut answer) = message else {
             return Err(Error::invalid("answer", "it is not the message of a model"));
         };
-        if self.is_over() || self.document.messages.last().is_some_and(|it| it.as_ai().is_some()) {
+        let newest = self.document.messages.last().and_then(Message::as_ai);
+        let paused = newest.filter(|_| self.document.is_paused).cloned();
+        if self.is_over() || newest.is_some() && paused.is_none() {
             return Err(Error::invalid("answer", "the turn did not ask"));
         }
         if self.open().next().is_some() {
@@ -51,7 +57,13 @@ impl Turn {
             answer = answer.with_attribute(BROKEN, true);
         }
         let (mut answer, shared_ids) = tell_apart(answer, self.awaited_ids());
-        if let Some(text) = self.excess_with(&answer) {
+        let goes_on = paused.is_some();
+        answer = match paused {
+            Some(paused) => paused.followed_by(answer),
+            None => answer,
+        };
+        let before = self.document.messages.len() - usize::from(goes_on);
+        if let Some(text) = self.excess_with(&answer, before) {
             return Err(Error::invalid("answer", text));
         }
         // Under a name that a provider was sent in place of the tool's own.
@@ -65,18 +77,23 @@ impl Turn {
         let asked = answer.tool_calls().enumerate();
         let asked = asked.filter(|(_, call)| self.document.needs_approval(&call.name));
         self.document.unapproved = asked.map(|(i, _)| i).collect();
-        self.document.begun_before = BTreeSet::new();
+        self.document.may_have_run = BTreeSet::new();
         self.document.approved = BTreeSet::new();
         self.document.shared_ids = shared_ids;
         self.document.is_called = false;
         self.document.usage += usage;
         self.stop = stop;
         let calls = answer.has_tool_calls();
+        if goes_on {
+            self.document.messages.truncate(before);
+            self.staged = Records::default(); // it was staged as far as it went
+        }
         self.document.messages.push(Message::Ai(answer));
+        self.document.is_paused = !calls && stop == Some(Stop::Paused);
         if is_broken {
             self.close("Not run: the answer broke off.");
             self.end(Ended::Interrupted);
-        } else if !calls {
+        } else if !calls && !self.document.is_paused {
             if self.document.steers.is_empty() {
                 self.end(Ended::Answered);
             }
@@ -131,14 +148,16 @@ impl Turn {
         if let Ok((place, _)) = self.open_call(call.id())
             && !call.is_repeatable()
         {
-            self.document.were_handed_out([place]);
+            self.document.note_may_have_run([place]);
         }
     }
 
     /// Takes what came of a call.
     ///
     /// It is named by the id that was [handed out](super::Call::id). Where the model gave one id to
-    /// more calls than one, that id does as well, for each of them that waits, in order.
+    /// more calls than one, that id does as well, for each of them that waits, in order: of tools
+    /// that are repeatable. What came of another call may come twice, and would be taken for the
+    /// result of the next one.
     ///
     /// A result that is too large for the memory becomes an error for the model that says so.
     ///
@@ -166,7 +185,7 @@ impl Turn {
         if self.is_unapproved(place) {
             self.document.not_run.insert(self.document.messages.len());
         }
-        self.stage_result(result);
+        self.stage_result(place, result);
         Ok(())
     }
 
@@ -197,9 +216,10 @@ impl Turn {
     pub fn unknown(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         self.document.approved.remove(&place);
-        let told = outcome_unknown(&call, why);
-        let told =
-            if self.excess_of_result(&told).is_none() { told } else { outcome_unknown(&call, "") };
+        let mark = self.document.mark(place);
+        let told = outcome_unknown(&call, &mark, why);
+        let is_too_large = self.excess_of_result(&told).is_some();
+        let told = if is_too_large { outcome_unknown(&call, &mark, "") } else { told };
         self.document.messages.push(told);
         Ok(())
     }
@@ -236,7 +256,8 @@ impl Turn {
         }
         for (place, call) in self.open_calls() {
             if self.document.is_handed_out(place) {
-                self.document.messages.push(outcome_unknown(&call, ""));
+                let mark = self.document.mark(place);
+                self.document.messages.push(outcome_unknown(&call, &mark, ""));
             } else {
                 self.stage_not_run(&call, "Not run: the turn was interrupted.");
             }
@@ -249,7 +270,7 @@ impl Turn {
         // Under an id that was given to it, no other turn is begun where the note may be there.
         let may_be_kept = self.document.is_saving || self.document.kept.is_some();
         let is_known = may_be_kept && self.append_id() != self.document.slot;
-        is_known || self.document.may_have_run()
+        is_known || self.document.has_happened()
     }
 
     fn end(&mut self, ended: Ended) {
@@ -260,7 +281,8 @@ impl Turn {
     fn open_call(&self, call_id: &str) -> Result<(usize, ToolCall)> {
         let call = self.document.called(call_id).filter(|_| !self.is_over());
         call.map(|(i, call)| (i, call.clone())).ok_or_else(|| {
-            Error::invalid("result", format!("no call {call_id:?} waits for its result"))
+            let text = format!("no call that was handed out as {call_id:?} waits for its result");
+            Error::invalid("result", text)
         })
     }
 
@@ -289,11 +311,12 @@ impl Turn {
         if self.tools.is_empty() {
             return;
         }
-        for (_, call) in self.open_calls() {
+        for (place, call) in self.open_calls() {
             if self.tool(&call).is_none() {
                 let text = format!("There is no tool {:?}.", call.name);
                 self.document.not_run.insert(self.document.messages.len());
-                self.stage_result(ToolMessage::new(&call.id, &call.name, text).with_error(true));
+                let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
+                self.stage_result(place, result);
             }
         }
     }
@@ -326,17 +349,17 @@ impl Turn {
         }
     }
 
-    /// Stages a result, or says in its place that it is too large.
-    fn stage_result(&mut self, result: ToolMessage) {
-        let (id, name) = (result.call_id().to_owned(), result.tool_name().to_owned());
-        let message = Message::Tool(result);
-        let message = match self.excess_of_result(&message) {
-            None => message,
-            Some(text) => {
-                Message::Tool(ToolMessage::new(id, name, too_large(&text)).with_error(true))
+    /// Stages a result, or says in its place that it is too large: also where it comes late.
+    fn stage_result(&mut self, place: usize, mut result: ToolMessage) {
+        if !self.has_no_limits() {
+            let late = result.clone().marked(&self.document.mark(place));
+            let both = [result.clone(), late].map(Message::Tool);
+            if let Some(text) = both.iter().find_map(|it| self.excess_of_result(it)) {
+                let (id, name) = (result.call_id(), result.tool_name());
+                result = ToolMessage::new(id, name, too_large(&text)).with_error(true);
             }
-        };
-        self.document.messages.push(message);
+        }
+        self.document.messages.push(Message::Tool(result));
     }
 
     /// Says why the memory can't take this result or message of the user, the closings of the other
@@ -346,24 +369,30 @@ impl Turn {
             return None;
         }
         let answered = message.as_tool().map(ToolMessage::call_id);
-        let mut others: Vec<_> = self.open().map(|(_, call)| call).collect();
-        if let Some(place) = others.iter().position(|call| Some(call.id.as_str()) == answered) {
-            others.remove(place);
+        let mut others: Vec<_> = self.open().collect();
+        if let Some(i) = others.iter().position(|(_, call)| Some(call.id.as_str()) == answered) {
+            others.remove(i);
         }
-        let closings: Vec<_> = others.into_iter().map(|call| outcome_unknown(call, "")).collect();
+        let closing = |(place, call)| outcome_unknown(call, &self.document.mark(place), "");
+        let closings: Vec<_> = others.into_iter().map(closing).collect();
         let Document { messages, steers, .. } = &self.document;
         let all = messages.iter().chain(steers).chain(&closings).chain([message]);
         self.excess_of(all, self.room_for_answer())
     }
 
-    /// Says why the memory can't take this answer with the closings of its calls.
-    fn excess_with(&self, answer: &AiMessage) -> Option<String> {
+    /// Says why the memory can't take this answer, behind so many messages, with the closings of its
+    /// calls.
+    fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
         if self.has_no_limits() {
             return None;
         }
-        let closings: Vec<_> = answer.tool_calls().map(|call| outcome_unknown(call, "")).collect();
-        let answer = Message::Ai(answer.clone());
         let Document { messages, steers, .. } = &self.document;
+        let messages = messages.get(..behind).unwrap_or_default();
+        let mark = |place| self.document.mark_at(behind, place);
+        let calls = answer.tool_calls().enumerate();
+        let closings: Vec<_> =
+            calls.map(|(place, call)| outcome_unknown(call, &mark(place), "")).collect();
+        let answer = Message::Ai(answer.clone());
         self.excess_of(messages.iter().chain(steers).chain(&closings).chain([&answer]), 0)
     }
 
@@ -446,7 +475,7 @@ fn tell_apart(
 /// So many bytes are kept free for an answer at most.
 const MOST_ROOM: usize = 64 * 1024;
 
-pub(super) fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
+pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message {
     let why = why.trim_end();
     let stop = match why.chars().last() {
         None => "",
@@ -455,7 +484,7 @@ pub(super) fn outcome_unknown(call: &ToolCall, why: &str) -> Message {
     };
     let text = format!("{why}{stop}{OUTCOME_UNKNOWN}");
     let result = ToolMessage::new(&call.id, &call.name, text);
-    Message::Tool(result.with_error(true).stand_in())
+    Message::Tool(result.with_error(true).stand_in().marked(mark))
 }
 
 const OUTCOME_UNKNOWN: &str =

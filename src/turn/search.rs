@@ -1,8 +1,9 @@
 //! A search for calls, and for their results, among what was stored since a turn began.
 
 use super::Call;
-use crate::memory::Read;
-use crate::message::{Message, ToolCall};
+use super::document::Seen;
+use crate::memory::{Append, Read};
+use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::Snapshot;
 
 /// Looks for calls in what a memory holds from a position on: in pages, from the end.
@@ -15,6 +16,8 @@ pub(crate) struct Search {
     floor: u64,
     /// The position where the next page ends; `None` for the newest one.
     before: Option<u64>,
+    /// The conversation as its newest page showed it.
+    seen: Option<Seen>,
     is_over: bool,
     /// True where the memory still has all that was stored since.
     is_whole: bool,
@@ -24,7 +27,10 @@ pub(crate) struct Search {
 #[derive(Debug)]
 pub(crate) struct Wanted {
     call: ToolCall,
-    result: Option<Message>,
+    /// The mark that a late result of it bears, where one may.
+    mark: String,
+    /// The result as it stands in the turn, and as it is appended late.
+    result: Option<[Message; 2]>,
     /// True where any true result is as good as this one.
     is_repeatable: bool,
     is_found: bool,
@@ -34,17 +40,25 @@ pub(crate) struct Wanted {
 
 impl Wanted {
     pub(super) fn call(call: &ToolCall) -> Self {
-        let call = call.clone();
-        Self { call, result: None, is_repeatable: false, is_found: false, results: 0 }
+        let (call, mark) = (call.clone(), String::new());
+        Self { call, mark, result: None, is_repeatable: false, is_found: false, results: 0 }
     }
 
-    pub(super) fn result(call: &ToolCall, result: &Message, is_repeatable: bool) -> Self {
-        Self { result: Some(result.clone()), is_repeatable, ..Self::call(call) }
+    pub(super) fn result(
+        call: &ToolCall,
+        mark: String,
+        result: &ToolMessage,
+        is_repeatable: bool,
+    ) -> Self {
+        let late = result.clone().marked(&mark);
+        let result = Some([result.clone(), late].map(Message::Tool));
+        Self { mark, result, is_repeatable, ..Self::call(call) }
     }
 
     /// The call of a result that is still to come.
     pub(crate) fn late(call: &Call) -> Self {
-        Self { is_repeatable: call.is_repeatable, ..Self::call(&call.made) }
+        let (mark, is_repeatable) = (call.mark.clone(), call.is_repeatable);
+        Self { mark, is_repeatable, ..Self::call(&call.made) }
     }
 
     /// Returns true where its result is wanted: it is stored, and nobody has run it again.
@@ -52,29 +66,40 @@ impl Wanted {
         self.is_found && !(self.is_repeatable && self.results > 0)
     }
 
-    /// Returns true where this is the result, or as good.
-    fn is_like(&self, message: &Message) -> bool {
-        let is_true = |it| self.call.is_answered_by(it) && !it.is_stand_in();
-        message.as_tool().is_some_and(is_true)
-            && (self.is_repeatable || self.result.as_ref() == Some(message))
+    /// Returns true where this is the result, or as good. Unless it bears the mark of the call, it
+    /// stands behind these ones, as far as anybody knows.
+    fn is_like(&self, message: &Message, behind: Option<&Message>) -> bool {
+        let Some(result) = message.as_tool() else { return false };
+        let is_of_call = match result.mark() {
+            Some(mark) => mark == self.mark,
+            // Another turn may call by the same id.
+            None => behind.is_none_or(|it| it.tool_calls().any(|call| *call == self.call)),
+        };
+        let is_own = || self.result.as_ref().is_some_and(|it| it.contains(message));
+        self.call.is_answered_by(result)
+            && !result.is_stand_in()
+            && is_of_call
+            && (self.is_repeatable || is_own())
     }
 
     /// Returns the result where its call is stored, and it is not: of these messages, in which the
     /// same may stand more than once.
     fn lacking(&self, messages: &[Message]) -> Option<&Message> {
-        let own = messages.iter().filter(|message| self.is_like(message)).count();
-        self.result.as_ref().filter(|_| self.is_found && self.results < own)
+        let own = messages.iter().filter(|message| self.is_like(message, None)).count();
+        let [_, late] = self.result.as_ref()?;
+        (self.is_found && self.results < own).then_some(late)
     }
 
-    fn look_at(&mut self, message: &Message) {
+    /// Looks at a message, and the newest calls that are known before it.
+    fn look_at(&mut self, message: &Message, behind: Option<&Message>) {
         self.is_found |= message.tool_calls().any(|call| *call == self.call);
-        self.results += usize::from(self.is_like(message));
+        self.results += usize::from(self.is_like(message, behind));
     }
 }
 
 impl Search {
     pub(crate) fn new(wanted: Vec<Wanted>, floor: u64) -> Self {
-        Self { wanted, floor, before: None, is_over: false, is_whole: true }
+        Self { wanted, floor, before: None, seen: None, is_over: false, is_whole: true }
     }
 
     /// Returns the next page to be read; `None` once all is seen.
@@ -85,8 +110,12 @@ impl Search {
 
     /// Takes what was read.
     pub(crate) fn take(&mut self, page: &Snapshot) {
+        self.seen.get_or_insert_with(|| Seen::of(page));
+        let mut calls = None;
         for record in page.records.iter().filter(|it| it.seq() >= self.floor) {
-            self.wanted.iter_mut().for_each(|wanted| wanted.look_at(record.message()));
+            let message = record.message();
+            calls = Some(message).filter(|it| it.has_tool_calls()).or(calls);
+            self.wanted.iter_mut().for_each(|wanted| wanted.look_at(message, calls));
         }
         let oldest = page.oldest_row();
         // A memory that answers with less has no more.
@@ -108,6 +137,11 @@ impl Search {
     /// Returns true where the memory has lost some of what was to be searched.
     pub(super) fn is_in_doubt(&self) -> bool {
         !self.is_whole
+    }
+
+    /// Returns the append, only if what was searched is still there.
+    pub(super) fn on_what_was_seen(&self, append: Append) -> Append {
+        self.seen.iter().fold(append, |append, seen| append.since(&seen.snapshot()))
     }
 
     /// Returns the results whose calls are stored and that are not, of a turn of these messages.

@@ -62,9 +62,10 @@ impl MemoryPrompt<dyn ChatMemory> {
 impl Turn {
     /// Does what the turn wants of the memory, and says what else it wants.
     ///
-    /// Where it fails it can be called again: nothing is lost, and over a memory that
-    /// [recognises](crate::memory::Limits::ids) ids nothing is stored twice, unless so many other
-    /// appends with ids came between as it recognises.
+    /// Where it fails it can be called again: nothing is lost, and nothing is stored twice, unless
+    /// so many other appends with ids came between as the memory
+    /// [recognises](crate::memory::Limits::ids). Over one that recognises none, an end of the turn
+    /// that may be stored is not tried again: that stays an [`ErrorKind::Unacknowledged`].
     ///
     /// # Errors
     ///
@@ -107,7 +108,7 @@ impl Turn {
         match outcome {
             Ok(appended) => take(self, &appended),
             Err(error) if error.kind() != ErrorKind::SlotConflict => {
-                self.may_be_stored |= error.kind() == ErrorKind::Unacknowledged && self.is_over();
+                self.failed(error.kind());
                 return Err(error);
             }
             Err(_) if self.is_ended_by_others() => return Err(adopted_error()),

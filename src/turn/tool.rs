@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::message::{Content, Message, ToolCall};
+use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Records;
 
 /// A call that waits for its result.
@@ -10,6 +10,8 @@ use crate::record::Records;
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Call {
     pub(super) made: ToolCall,
+    /// The mark of what stands in for its result, and of that where it comes late.
+    pub(super) mark: String,
     pub(super) needs_approval: bool,
     pub(super) is_kept: bool,
     pub(super) may_have_run: bool,
@@ -46,6 +48,11 @@ impl Call {
     pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
         let answers = |it| self.made.is_answered_by(it) && !it.is_stand_in();
         message.as_tool().is_some_and(answers)
+    }
+
+    /// Returns this result of it as one that comes late.
+    pub(crate) fn late(&self, result: ToolMessage) -> Message {
+        Message::Tool(result.marked(&self.mark))
     }
 
     pub(crate) fn is_repeatable(&self) -> bool {

@@ -98,7 +98,7 @@ impl Unfinished {
     pub(super) fn adopted(&self) -> Turn {
         let mut document = self.document.clone();
         document.kept_messages = document.messages.len();
-        document.calls_may_have_run();
+        document.note_handed_out_may_have_run();
         document.kept = Some(self.version);
         (document.id, document.owner, document.ended) = (own_id(), own_id(), None);
         Turn::of(document)

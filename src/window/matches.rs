@@ -47,12 +47,21 @@ struct Match<'a> {
     stand_in: bool,
     /// The tool that it names.
     tool: &'a str,
+    mark: Option<&'a str>,
 }
 
 impl Call<'_> {
     /// Returns whether this is the result for which something stands in.
-    fn awaits(&self, result: &ToolMessage) -> bool {
-        let stands_for = |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name());
+    ///
+    /// By the marks of their calls, where both have one; and where one has none, by id and tool
+    /// alone, if that is to count.
+    fn awaits(&self, result: &ToolMessage, without_mark: bool) -> bool {
+        let is_marked = |it: Match<'_>| match (it.mark, result.mark()) {
+            (Some(one), Some(other)) => one == other,
+            _ => without_mark,
+        };
+        let stands_for =
+            |it: Match<'_>| it.stand_in && agree(it.tool, result.tool_name()) && is_marked(it);
         self.call.is_answered_by(result) && self.answer.is_some_and(stands_for)
     }
 }
@@ -78,8 +87,8 @@ struct OfId<'a> {
     unanswered: VecDeque<usize>,
     /// The places of stand-ins, oldest first, and the calls that they answer.
     stand_ins: Vec<(usize, usize)>,
-    /// The tools whose calls were answered.
-    answered: Vec<&'a str>,
+    /// The tools whose calls were answered, and the marks of those.
+    answered: Vec<(&'a str, Option<&'a str>)>,
 }
 
 /// Matches in the making, found in one pass from the oldest record to the newest.
@@ -223,8 +232,11 @@ impl<'a> Matching<'a> {
         let calls = &self.matches.calls;
         let of_id = self.by_id.as_mut().and_then(|by_id| by_id.get_mut(tool.call_id()));
         let Some(of_id) = of_id else { return Fate::NoCall };
+        let awaits = |without_mark: bool| {
+            of_id.stand_ins.iter().rposition(|it| calls[it.1].awaits(tool, without_mark))
+        };
         if !tool.is_stand_in()
-            && let Some(i) = of_id.stand_ins.iter().rposition(|it| calls[it.1].awaits(tool))
+            && let Some(i) = awaits(false).or_else(|| awaits(true))
         {
             let (_, call) = of_id.stand_ins.remove(i);
             if let Some(stand_in) = calls[call].answer {
@@ -237,7 +249,9 @@ impl<'a> Matching<'a> {
         if let Some(call) = found {
             return self.answer(call, place, place, tool, false);
         }
-        let is_answered = of_id.answered.iter().any(|it| agree(it, tool.tool_name()));
+        let is_it = |mark: Option<&str>| tool.mark().is_none() || tool.mark() == mark;
+        let is_answered =
+            of_id.answered.iter().any(|(it, mark)| agree(it, tool.tool_name()) && is_it(*mark));
         if is_answered { Fate::Answered } else { Fate::NoCall }
     }
 
@@ -249,7 +263,8 @@ impl<'a> Matching<'a> {
         tool: &'a ToolMessage,
         direct: bool,
     ) -> Fate {
-        let answer = Match { place, rank, stand_in: tool.is_stand_in(), tool: tool.tool_name() };
+        let (stand_in, tool, mark) = (tool.is_stand_in(), tool.tool_name(), tool.mark());
+        let answer = Match { place, rank, stand_in, tool, mark };
         let Matches { groups, calls, .. } = &mut self.matches;
         calls[call].answer = Some(answer);
         let group = groups.partition_point(|group| group.end_call <= call);
@@ -301,9 +316,9 @@ fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'
         let at = of_id.stand_ins.partition_point(|it| it.0 < answer.place);
         of_id.stand_ins.insert(at, (answer.place, number));
     }
-    let name = call.call.name.as_str();
-    if !of_id.answered.contains(&name) {
-        of_id.answered.push(name);
+    let named = (call.call.name.as_str(), answer.mark);
+    if !of_id.answered.contains(&named) {
+        of_id.answered.push(named);
     }
 }
 

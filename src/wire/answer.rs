@@ -53,7 +53,8 @@ pub enum Stop {
     Filtered,
     /// The model wrote a call that the provider could not read, which is left out.
     Malformed,
-    /// The provider rests: sent back as it is, the answer is continued. The composer sends one so
+    /// The provider rests: sent back as it is, the answer is continued. A [turn](crate::Turn) does
+    /// that by itself. The composer sends one so
     /// that ends the prompt in a call of a tool that Anthropic runs; such a call is left out where
     /// something else follows before its result has come.
     Paused,

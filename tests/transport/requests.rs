@@ -5,9 +5,9 @@ use std::fmt::Write;
 use std::sync::Mutex;
 
 use memory_prompt::{DefaultChatMemory, ErrorKind, MemoryPrompt, Provider, Transport};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::stub::{Step, Stub};
+use crate::stub::{Fault, Step, Stub};
 use crate::stub_protocols::KEY;
 use crate::{PROTOCOLS, chat, to};
 
@@ -188,4 +188,35 @@ fn a_key_and_what_was_said_are_logged_nowhere() {
     for secret in [KEY, "header-secret-92", "secret question", "secret answer"] {
         assert!(!logged.contains(secret), "{secret}");
     }
+}
+
+/// Claude rests in the middle of a search. What it said goes back as it is, and what comes then
+/// goes on with it.
+#[test]
+fn claude_goes_on_where_it_has_rested() {
+    let rested = r#"{"type": "message", "role": "assistant", "model": "m-1", "content": [
+        {"type": "text", "text": "Searching."},
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}}
+    ], "stop_reason": "pause_turn", "usage": {"input_tokens": 3, "output_tokens": 5}}"#;
+    let found = r#"{"type": "message", "role": "assistant", "model": "m-1", "content": [
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": []},
+        {"type": "text", "text": " Nothing."}
+    ], "stop_reason": "end_turn", "usage": {"input_tokens": 8, "output_tokens": 2}}"#;
+    let stub = Stub::start();
+    stub.then([rested, found].map(|body| Step::from(Fault::Body(200, body))));
+    stub.then([Step::says("Well.")]);
+    let conversation = chat(to(&stub, Provider::Anthropic));
+    let done = conversation.say("Search.").unwrap();
+    assert_eq!((done.text().as_str(), done.messages.len()), ("Searching. Nothing.", 2));
+    assert_eq!((done.usage.input, done.usage.output), (Some(11), Some(7)));
+    conversation.say("And?").unwrap();
+    let asked = stub.asked();
+    let content = |request: usize| {
+        let messages = &asked[request].body["messages"];
+        (messages.as_array().unwrap().len(), messages[1]["content"].clone())
+    };
+    let parts = |body: &str| serde_json::from_str::<Value>(body).unwrap()["content"].clone();
+    assert_eq!(content(1), (2, parts(rested)));
+    let all = [parts(rested), parts(found)].map(|it| it.as_array().unwrap().clone()).concat();
+    assert_eq!(content(2), (3, Value::from(all)));
 }

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering;
 use memory_prompt::memory::{Append, Limits};
 use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Tool, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
+use proptest::prelude::*;
 
+use crate::counted::{cases, counted};
 use crate::odd::Odd;
 use crate::{ask, booking, call, calls, done, ok, shared, texts, tools};
 
@@ -196,6 +198,27 @@ fn a_late_result_of_a_call_that_was_evicted_is_not_stored() {
     assert_eq!(texts(&*memory), ["tab"]);
 }
 
+/// Between the look of a former owner and its late result the conversation was cleared and begun
+/// anew: the result went into a conversation that knew nothing of the call.
+#[test]
+fn a_late_result_does_not_go_into_another_conversation() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let mut first = booking(&mut prompt);
+    call(&mut first, &prompt);
+    end_all(&prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    let other = Arc::clone(&memory);
+    memory.meanwhile(false, move || {
+        other.clear().unwrap();
+        other.add(Message::user("Anew.")).unwrap();
+    });
+    for _ in 0..3 {
+        assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Forgotten);
+    }
+    assert_eq!(texts(&*memory), ["Anew."]);
+}
+
 /// The answer to the first note of a booking got lost, and somebody adopted the turn, booked and
 /// ended it. Meanwhile the user had said so much into the turn that no slot could hold it any more:
 /// no note was there, none could be written, and the booking was handed out anew.
@@ -322,4 +345,80 @@ fn whatever_was_written_to_a_slot_can_be_adopted() {
         }
     }
     assert!(written.iter().all(|it| *it > 50), "{written:?}");
+}
+
+/// A turn of the law below, which pays for its number under an id that all have: it has begun,
+/// others have ended it, and what it found out is stored.
+enum Paying {
+    NotYet,
+    Runs(Turn, String),
+    Ended(Turn, String),
+    Over,
+}
+
+impl Paying {
+    fn goes_on(self, number: usize, memory: &Arc<DefaultChatMemory>, window: usize) -> Self {
+        let prompt = MemoryPrompt::new(Arc::clone(memory)).max_messages(window);
+        match self {
+            Self::NotYet => {
+                let mut turn = Turn::from(format!("Pay {number}.")).tools(tools());
+                ask(&mut turn, &prompt);
+                let pays = ToolCall::new("call_0", "book", number.to_string());
+                turn.answer(Message::ai_calls([pays])).unwrap();
+                let id = call(&mut turn, &prompt)[0].id().to_owned();
+                Self::Runs(turn, id)
+            }
+            Self::Runs(turn, id) => {
+                let slot = format!("Pay {number}.");
+                let mut unfinished = prompt.unfinished().unwrap();
+                unfinished.retain(|it| it.messages()[0].text() == slot);
+                let mut other = prompt.adopt(&unfinished[0]).unwrap();
+                other.interrupt(OnInterrupt::Keep);
+                done(&mut other, &prompt);
+                Self::Ended(turn, id)
+            }
+            Self::Ended(mut turn, id) => {
+                turn.result(&id, Ok(format!("paid {number}"))).unwrap();
+                let late = done(&mut turn, &prompt);
+                assert_eq!(late.positions.end - late.positions.start, 1);
+                Self::Over
+            }
+            Self::Over => Self::Over,
+        }
+    }
+}
+
+counted! {
+    #![cases(cases(300), ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Servers count the ids of calls from 0 in each answer. What stood in for one call was out of
+    /// the window, or of a turn that ran at the same time: its result took the place of another's.
+    #[test]
+    fn late_results_of_one_id_are_never_swapped(
+        events in proptest::collection::vec((0usize..4, 0usize..90), 1..24), window in 2usize..9,
+    ) {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let mut turns: [Paying; 4] = std::array::from_fn(|_| Paying::NotYet);
+        for (number, others) in events {
+            let turn = std::mem::replace(&mut turns[number], Paying::Over);
+            turns[number] = turn.goes_on(number, &memory, window);
+            memory.add_all((0..others).map(|i| Message::user(format!("tab {i}")))).unwrap();
+            let over = turns.iter().filter(|it| matches!(it, Paying::Over)).count();
+            for window in [window, usize::MAX] {
+                let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(window);
+                let (mut called, mut paid) = (String::new(), 0);
+                for message in prompt.preview().unwrap().iter() {
+                    for call in message.tool_calls() {
+                        called.clone_from(&call.arguments);
+                    }
+                    let text = message.text();
+                    let Some(number) = text.strip_prefix("paid ") else { continue };
+                    prop_assert_eq!(number, &called);
+                    paid += 1;
+                }
+                // Where all is sent, so is what is known.
+                prop_assert!(window < usize::MAX || paid == over, "{} of {}", paid, over);
+            }
+        }
+    }
 }

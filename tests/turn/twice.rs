@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use memory_prompt::conversation::{Conversation, Scripted};
+use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
-use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Checkpoint, Ended, Next, OnInterrupt, Step, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
@@ -90,6 +91,41 @@ fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
             other => panic!("{other:?}"),
         }
     }
+}
+
+/// A turn was given up while its first note was still on its way: the note came behind that, and a
+/// booking of a turn that nobody had was under way for ever.
+#[test]
+fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
+    let (memory, mut prompt) = shared();
+    let mut turn = booking(&mut prompt);
+    turn.set_limits(memory.limits());
+    let Step::Save(mut note) = turn.step(prompt.composer()).unwrap() else { panic!("no note") };
+    turn.interrupt(OnInterrupt::Forget);
+    assert_eq!(done(&mut turn, &prompt).ended, Ended::Interrupted);
+    assert!(memory.append_with(&mut note).unwrap().repeated);
+    assert!(prompt.unfinished().unwrap().is_empty());
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
+/// What came of a call was delivered twice, as queues do. The second time it was taken for the
+/// result of another call, to which the model had given the same id.
+#[test]
+fn a_result_that_comes_twice_is_that_of_one_call() {
+    let (_, mut prompt) = shared();
+    let mut turn = prompt.turn(Message::user("Book both.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book"), ("1", "book")])).unwrap();
+    call(&mut turn, &prompt);
+    turn.result("1", ok("Booked.")).unwrap();
+    assert_eq!(turn.result("1", ok("Booked.")).unwrap_err().kind(), ErrorKind::Invalid);
+    turn.result("1_2", ok("Booked too.")).unwrap();
+    // Nor is it that of a call in a later answer.
+    ask(&mut turn, &prompt);
+    turn.answer(calls([("1", "book")])).unwrap();
+    let newest = call(&mut turn, &prompt)[0].id().to_owned();
+    assert_eq!(turn.result("1", ok("Booked.")).unwrap_err().kind(), ErrorKind::Invalid);
+    turn.result(&newest, ok("Booked three.")).unwrap();
 }
 
 /// A worker was given a copy of a turn that was serialised before its payment was handed out. It
@@ -644,9 +680,9 @@ fn an_approval_that_comes_twice_approves_of_one_call() {
     turn.approve("1_2").unwrap();
 }
 
-/// A memory of the five methods, and no others.
-#[derive(Debug)]
-struct Five(DefaultChatMemory);
+/// A memory of the five methods, and no others. The answer to its next append gets lost if so set.
+#[derive(Debug, Default)]
+struct Five(DefaultChatMemory, AtomicBool);
 
 impl ChatMemory for Five {
     fn id(&self) -> &MemoryId {
@@ -658,7 +694,11 @@ impl ChatMemory for Five {
         batch: &mut Vec<Message>,
         expected: Option<u64>,
     ) -> memory_prompt::Result<Range<u64>> {
-        self.0.append(batch, expected)
+        let appended = self.0.append(batch, expected)?;
+        if self.1.swap(false, Ordering::Relaxed) {
+            return Err(Error::new(ErrorKind::Unacknowledged, "append", "the answer got lost"));
+        }
+        Ok(appended)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
@@ -678,7 +718,7 @@ impl ChatMemory for Five {
 /// has, so that it could never go on.
 #[test]
 fn a_kept_turn_goes_on_over_a_memory_without_slots() {
-    let mut prompt = MemoryPrompt::new(Five(DefaultChatMemory::new()));
+    let mut prompt = MemoryPrompt::new(Five::default());
     let mut turn = booking(&mut prompt);
     call(&mut turn, &prompt);
     let kept = serde_json::to_string(&turn).unwrap();
@@ -686,4 +726,40 @@ fn a_kept_turn_goes_on_over_a_memory_without_slots() {
     turn.result("c1", ok("Booked.")).unwrap();
     turn.interrupt(OnInterrupt::Keep);
     assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+}
+
+/// The answer to the append of a whole turn got lost, over a memory that recognises no ids, and a
+/// conversation tried once more by itself: the question and the answer were stored twice.
+#[test]
+fn what_may_be_stored_is_not_stored_again_where_nobody_can_tell() {
+    let memory = Arc::new(Five::default());
+    let conversation =
+        Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), Scripted::new().says("Hello."));
+    memory.1.store(true, Ordering::Relaxed);
+    let error = conversation.say("Hi.").unwrap_err();
+    assert_eq!(
+        (error.kind(), error.remains()),
+        (ErrorKind::Unacknowledged, Some(Remains::Unknown))
+    );
+    assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
+
+    // By hand it is told as often as it is tried; what was said is still there.
+    let prompt = conversation.prompt();
+    let mut turn = Turn::from("And?");
+    ask(&mut turn, prompt);
+    turn.answer("Well.").unwrap();
+    memory.1.store(true, Ordering::Relaxed);
+    for _ in 0..2 {
+        assert_eq!(turn.next(prompt).unwrap_err().kind(), ErrorKind::Unacknowledged);
+    }
+    assert_eq!(turn.messages().len(), 2);
+    assert_eq!(texts(&*memory), ["Hi.", "Hello.", "And?", "Well."]);
+
+    // Over one that recognises them it is stored, once.
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let model = Scripted::new().says("Hello.");
+    let conversation = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model);
+    memory.loses.store(true, Ordering::Relaxed);
+    assert_eq!(conversation.say("Hi.").unwrap().positions, 0..2);
+    assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
 }
