@@ -119,8 +119,9 @@ fn plans() -> impl Strategy<Value = Plan> {
     let on_conflict = prop_oneof![3 => Just(OnConflict::Behind), 1 => Just(OnConflict::Fail)];
     let steps = proptest::collection::vec(step, 0..5);
     let drop_after = proptest::option::weighted(0.4, 0usize..60);
-    let adopted = proptest::option::weighted(0.3, any::<bool>());
-    let fails = (0usize..8, 1usize..4, any::<bool>(), any::<bool>(), adopted);
+    let adopted = proptest::option::weighted(0.5, any::<bool>());
+    let behind = prop_oneof![1 => Just(0usize), 2 => 0usize..8];
+    let fails = (behind, 1usize..4, any::<bool>(), any::<bool>(), adopted);
     let fails = fails.prop_map(|(behind, times, is_lost, with_reads, adopted)| Fails {
         behind,
         times,

@@ -209,9 +209,13 @@ fn a_late_result_does_not_go_into_another_conversation() {
     end_all(&prompt);
     first.result("c1", ok("ref 7XK")).unwrap();
     let other = Arc::clone(&memory);
+    // The first append is a note, by which it finds that the turn was ended.
     memory.meanwhile(false, move || {
-        other.clear().unwrap();
-        other.add(Message::user("Anew.")).unwrap();
+        let again = Arc::clone(&other);
+        other.meanwhile(false, move || {
+            again.clear().unwrap();
+            again.add(Message::user("Anew.")).unwrap();
+        });
     });
     for _ in 0..3 {
         assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Forgotten);
