@@ -17,6 +17,7 @@ pub(super) const VERSION: u32 = 2;
 /// All of a turn that is worth keeping.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a field of what is written")]
 pub(super) struct Document {
     #[serde(rename = "turn", deserialize_with = "version")]
     version: u32,

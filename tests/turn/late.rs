@@ -411,7 +411,7 @@ counted! {
             for window in [window, usize::MAX] {
                 let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(window);
                 let (mut called, mut paid) = (String::new(), 0);
-                for message in prompt.preview().unwrap().iter() {
+                for message in &prompt.preview().unwrap() {
                     for call in message.tool_calls() {
                         called.clone_from(&call.arguments);
                     }
