@@ -143,7 +143,17 @@ impl Stop {
         let Some(word) = word else {
             return if has_calls { Self::Calls } else { Self::Unknown };
         };
-        let stop = match word.to_ascii_lowercase().as_str() {
+        match Self::said_by(word) {
+            // Many say `stop` where the model calls.
+            Self::End if has_calls => Self::Calls,
+            // What was meant as a call is not there.
+            Self::Calls if !has_calls => Self::Malformed,
+            stop => stop,
+        }
+    }
+
+    fn said_by(word: &str) -> Self {
+        match word.to_ascii_lowercase().as_str() {
             "stop" | "end_turn" | "completed" | "complete" | "eos" | "eos_token" => Self::End,
             "stop_sequence" => Self::Sequence,
             "tool_calls" | "tool_call" | "tool_use" | "function_call" => Self::Calls,
@@ -174,15 +184,26 @@ impl Stop {
             | "missing_thought_signature" => Self::Malformed,
             "pause_turn" | "compaction" => Self::Paused,
             _ => Self::Unknown,
-        };
-        match stop {
-            // Many say `stop` where the model calls.
-            Self::End if has_calls => Self::Calls,
-            // What was meant as a call is not there.
-            Self::Calls if !has_calls => Self::Malformed,
-            stop => stop,
         }
     }
+}
+
+/// Returns how much this word says against an answer, where a provider says several: nothing, that
+/// it goes on, that it was cut, that something was left out of it, that the provider failed.
+pub(super) fn weight(word: &str) -> usize {
+    const ASCENDING: [Stop; 8] = [
+        Stop::Unknown,
+        Stop::End,
+        Stop::Sequence,
+        Stop::Calls,
+        Stop::Paused,
+        Stop::Length,
+        Stop::Malformed,
+        Stop::Filtered,
+    ];
+    let stop = Stop::said_by(word);
+    let failure = is_failure(word).then_some(ASCENDING.len());
+    failure.or_else(|| ASCENDING.iter().position(|known| *known == stop)).unwrap_or_default()
 }
 
 /// Returns whether this says why an answer ended. Some servers write `""` or `"null"` into each

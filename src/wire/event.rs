@@ -36,7 +36,8 @@ pub enum Event {
     },
     /// The provider said why it stops: the answer is whole. Its usage may come behind, and so may
     /// more of it from a server that says this too early: some of OpenAI's and Gemini's formats
-    /// write a reason into each chunk.
+    /// write a reason into each chunk. Where it says another one later, that is told too, if it
+    /// weighs more: the last one told is the answer's.
     Done(Stop),
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::answer::{Answer, Stop};
+use super::answer::{Answer, Stop, weight};
 use super::common::{At, Fields};
 use super::event::{Event, Events};
 use super::refused::refused;
@@ -48,6 +48,9 @@ pub trait Pieces: Default {
     /// Takes the `[DONE]` behind the last piece.
     fn done(&mut self, _end: &mut End, _events: &mut Events) {}
 
+    /// Returns whether the answer calls a tool, by what has come of it.
+    fn has_calls(&self) -> bool;
+
     /// Returns the message of an answer that is whole.
     fn message(self) -> Result<AiMessage>;
 
@@ -64,19 +67,41 @@ pub trait Pieces: Default {
 #[derive(Debug, Default)]
 pub struct End {
     pub(super) usage: Usage,
-    /// Why it stops. It may come before the end does.
-    pub(super) word: Option<String>,
+    word: Option<String>,
     has_come: bool,
+    /// Why the answer stops, as far as that was told.
+    told: Option<Stop>,
     /// True where nothing can come behind it: what comes all the same is passed over.
-    pub(super) is_over: bool,
+    is_over: bool,
 }
 
 impl End {
-    /// The provider said that the answer is whole. What it says a second time is passed over.
-    pub(super) fn comes(&mut self, word: Option<String>, has_calls: bool, events: &mut Events) {
-        if !std::mem::replace(&mut self.has_come, true) {
+    /// Takes why the answer stops, which may come before the end does. Of several reasons the
+    /// gravest stays, in whichever order they come: who reads `stop` takes the answer for whole, so
+    /// no such word may hide one that says that it is cut, or unsafe.
+    pub(super) fn says(&mut self, word: Option<String>) {
+        if word.as_deref().map(weight) > self.word.as_deref().map(weight) {
             self.word = word;
-            events.done(Stop::of(self.word.as_deref(), has_calls));
+        }
+    }
+
+    /// The provider said that the answer is whole. More of it may come, from a server that says
+    /// this too early.
+    pub(super) fn comes(&mut self) {
+        self.has_come = true;
+    }
+
+    /// The same where nothing can come behind it.
+    pub(super) fn is_here(&mut self) {
+        self.has_come = true;
+        self.is_over = true;
+    }
+
+    /// Tells why the answer stops, where that is new.
+    fn tell(&mut self, has_calls: bool, events: &mut Events) {
+        let stop = self.has_come.then(|| Stop::of(self.word.as_deref(), has_calls));
+        if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
+            events.done(stop);
         }
     }
 }
@@ -89,8 +114,10 @@ impl<P: Pieces> FormatStream<P> {
 
     /// Takes one piece, and returns what it adds to the answer: the JSON that
     /// [`Frames`](super::Frames) cuts out of a body. (A `data:` may still stand before it.) Pieces
-    /// of kinds that this version does not know are passed over, and so is what comes behind the
-    /// end: `[DONE]`, `message_stop`, `done: true`, `response.completed`.
+    /// of kinds that this version does not know are passed over, and so is whatever comes behind
+    /// the end (`[DONE]`, `message_stop`, `done: true`, `response.completed`), read or not: an
+    /// answer that its provider has called whole, and counted, is not lost to what stands there,
+    /// even if that is an error.
     ///
     /// # Errors
     ///
@@ -103,6 +130,7 @@ impl<P: Pieces> FormatStream<P> {
         let data = data.trim();
         match data.strip_prefix("data:").map_or(data, str::trim_start) {
             "" => {}
+            _ if self.end.is_over && self.end.has_come => {}
             "[DONE]" => {
                 self.pieces.done(&mut self.end, &mut events);
                 self.end.is_over = true;
@@ -110,9 +138,13 @@ impl<P: Pieces> FormatStream<P> {
             data => {
                 let piece = Fields::of(P::named(top.parse(data)?), top)?;
                 refused(&piece, P::OWN)?;
-                self.pieces.take(piece, &mut self.end, &mut events)?;
+                // Behind a `[DONE]` that is no end, all that can be told is an error.
+                if !self.end.is_over {
+                    self.pieces.take(piece, &mut self.end, &mut events)?;
+                }
             }
         }
+        self.end.tell(self.pieces.has_calls(), &mut events);
         Ok(events.told())
     }
 

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
-use memory_prompt::wire::{Answer, Event};
+use memory_prompt::wire::{Answer, Event, Stop};
 use serde_json::Value;
 
 /// What a user was shown, refusals included.
@@ -58,5 +58,9 @@ pub fn assert_shown(events: &[Event], answer: &Answer, name: &str) {
         Event::Done(stop) => Some(*stop),
         _ => None,
     });
-    assert_eq!(done.collect::<Vec<_>>(), [answer.stop], "{name}");
+    let mut told: Vec<Stop> = done.collect();
+    assert_eq!(told.last(), Some(&answer.stop), "{name}");
+    let times = told.len();
+    told.dedup();
+    assert_eq!(told.len(), times, "{name}: a reason was told twice");
 }

@@ -68,10 +68,6 @@ impl Pieces for Turn {
 
     fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         let kind = event.required_text("type")?;
-        // Of another message that is an error.
-        if end.is_over && kind != "message_start" {
-            return Ok(());
-        }
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {
             let what = format_args!("`{kind}` came before `message_start`");
             return Err(event.at.error(what));
@@ -80,8 +76,7 @@ impl Pieces for Turn {
             "message_start" => {
                 let message = self.begin(&mut event)?;
                 end.usage.grow(Usage::anthropic(&message["usage"]));
-                end.word =
-                    stop_word(message.get("stop_reason").cloned()).or_else(|| end.word.take());
+                end.says(stop_word(message.get("stop_reason").cloned()));
                 self.begin_with(message, &event.at, events)?;
             }
             "content_block_start" => self.open(event, events)?,
@@ -98,16 +93,16 @@ impl Pieces for Turn {
                 let delta = event
                     .take("delta")
                     .and_then(|mut delta| Some(delta.get_mut("stop_reason")?.take()));
-                end.word = stop_word(delta).or_else(|| end.word.take());
+                end.says(stop_word(delta));
             }
-            "message_stop" => {
-                let word = end.word.clone();
-                end.comes(word, self.calls > 0, events);
-                end.is_over = true;
-            }
+            "message_stop" => end.is_here(),
             _ => {}
         }
         Ok(())
+    }
+
+    fn has_calls(&self) -> bool {
+        self.calls > 0
     }
 
     fn message(self) -> Result<AiMessage> {

@@ -88,9 +88,14 @@ impl Pieces for Chunks {
         }
         if word.is_some() {
             self.close(events);
-            end.comes(word, self.calls > 0, events);
+            end.says(word);
+            end.comes();
         }
         Ok(())
+    }
+
+    fn has_calls(&self) -> bool {
+        self.calls > 0
     }
 
     fn message(self) -> Result<AiMessage> {

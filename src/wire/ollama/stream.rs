@@ -61,9 +61,6 @@ impl Pieces for Lines {
     }
 
     fn take(&mut self, mut line: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
-        if end.is_over {
-            return Ok(());
-        }
         end.usage.grow(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));
         // The last line of older servers holds none.
@@ -90,14 +87,15 @@ impl Pieces for Lines {
                 merge(&mut self.message, key, value);
             }
         }
-        let word = stop_word(line.take("done_reason")).or_else(|| end.word.take());
+        end.says(stop_word(line.take("done_reason")));
         if line.take("done") == Some(Value::Bool(true)) {
-            end.comes(word, !self.calls.is_empty(), events);
-            end.is_over = true;
-        } else {
-            end.word = word;
+            end.is_here();
         }
         Ok(())
+    }
+
+    fn has_calls(&self) -> bool {
+        !self.calls.is_empty()
     }
 
     fn message(self) -> Result<AiMessage> {

@@ -98,9 +98,14 @@ impl Calls {
         });
     }
 
+    /// Returns whether one of them is a call by now.
+    pub(super) fn are_any(&self) -> bool {
+        self.0.iter().any(Call::is_any)
+    }
+
     /// Writes them as a whole answer has them. What has neither name nor arguments is none.
     pub(super) fn put_into(&mut self, message: &mut Attributes) {
-        self.0.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
+        self.0.retain(Call::is_any);
         if !self.0.is_empty() {
             let calls = self.0.drain(..).map(|call| Value::Object(call.fields));
             message.insert("tool_calls".to_owned(), calls.collect());
@@ -109,6 +114,10 @@ impl Calls {
 }
 
 impl Call {
+    fn is_any(&self) -> bool {
+        !self.inner("name").is_empty() || !self.input().is_empty()
+    }
+
     /// Returns true where this piece begins another call: one of another id; or, where an id is
     /// missing, one of another name, or of the same name when the arguments are complete. (Some
     /// servers repeat the name in each piece.)

@@ -89,9 +89,6 @@ impl Pieces for Chunks {
     }
 
     fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
-        if end.is_over {
-            return Ok(());
-        }
         name_after(&mut self.ids, &chunk);
         end.usage.grow(usage(&chunk));
         let at = chunk.at;
@@ -105,8 +102,12 @@ impl Pieces for Chunks {
     fn done(&mut self, end: &mut End, events: &mut Events) {
         if self.ends_in_done {
             self.calls.show(&mut self.ids, events);
-            end.comes(None, self.calls.len() > 0, events);
+            end.comes();
         }
+    }
+
+    fn has_calls(&self) -> bool {
+        self.calls.are_any()
     }
 
     fn message(mut self) -> Result<AiMessage> {
@@ -139,7 +140,8 @@ impl Chunks {
         let word = stop_word(choice.take("finish_reason"));
         if word.is_some() {
             self.calls.show(&mut self.ids, events);
-            end.comes(word, self.calls.len() > 0, events);
+            end.says(word);
+            end.comes();
         }
         Ok(())
     }

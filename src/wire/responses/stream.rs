@@ -61,9 +61,6 @@ impl Pieces for Items {
 
     fn take(&mut self, mut event: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         let Some(kind) = event.text("type")? else { return Ok(()) };
-        if end.is_over {
-            return Ok(());
-        }
         let top = event.at;
         match kind.strip_prefix("response.").unwrap_or(&kind) {
             "output_item.added" => {
@@ -101,6 +98,10 @@ impl Pieces for Items {
             _ => {}
         }
         Ok(())
+    }
+
+    fn has_calls(&self) -> bool {
+        self.calls > 0
     }
 
     fn message(self) -> Result<AiMessage> {
@@ -145,8 +146,8 @@ impl Items {
         for item in self.items.values_mut().filter(|item| item.is_done()) {
             item.asks(|call| !answered.contains(&call.id), &mut self.calls, events);
         }
-        end.comes(word, self.calls > 0, events);
-        end.is_over = true;
+        end.says(word);
+        end.is_here();
         Ok(())
     }
 }
