@@ -915,3 +915,21 @@ fn earlier_copies_of_the_question_are_quoted_once() {
         assert!(quoted.contains(&seq), "{seq}: {quoted:?}");
     }
 }
+
+/// All answers without a word passed for equal: where a search of the application's own found a
+/// thumb up and a thumb down, one of them was quoted.
+#[test]
+fn answers_without_words_are_not_equal() {
+    let memory = DefaultChatMemory::new();
+    for said in ["👍", "👎"] {
+        memory.add(Message::user("Shall we sell the old harbour?")).unwrap();
+        memory.add(Message::ai(said)).unwrap();
+    }
+    memory.add_all((0..20).map(|i| Message::user(format!("chatter {i}")))).unwrap();
+    memory.add(Message::user("Shall we sell the old harbour?")).unwrap();
+    let found = Own(|_: &str, _| Ok([1, 3].map(|seq| Candidate { seq, fit: 1.0 }).to_vec()));
+    let recall = Recall::words().candidates(found);
+    let prompt = MemoryPrompt::new(memory).max_messages(4).recall(recall);
+    let quoted = recalled(&prompt.preview().unwrap());
+    assert!(quoted.contains(&1) && quoted.contains(&3), "{quoted:?}");
+}
