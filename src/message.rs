@@ -47,6 +47,7 @@
 //! [`codec`](crate::codec).
 
 mod ai;
+mod arguments;
 mod binary;
 mod content;
 mod custom;
@@ -62,6 +63,7 @@ use std::borrow::Cow;
 
 pub(crate) use ai::Body;
 pub use ai::{AiMessage, AiPart, Reasoning, ToolCall};
+pub(crate) use arguments::is_object;
 pub(crate) use content::in_words;
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub use custom::CustomMessage;

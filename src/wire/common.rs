@@ -11,7 +11,7 @@ use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
     AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Source, SystemMessage,
-    TextPart, ToolCall, is_shallow,
+    TextPart, ToolCall, is_object, is_shallow,
 };
 
 /// A place in a document, and what was being done there.
@@ -476,12 +476,6 @@ pub(super) fn kind(part: &Part) -> &'static str {
     }
 }
 
-/// Returns whether this is a whole JSON object: then nothing of it is missing. Called for each
-/// piece, so it looks at the end first.
-pub(super) fn is_object(json: &str) -> bool {
-    json.trim_end().ends_with('}') && serde_json::from_str::<Attributes>(json).is_ok()
-}
-
 /// A call's arguments as an object, for formats that hold one.
 ///
 /// Nothing is the empty object. What is not an object (models do write broken JSON) is kept as
@@ -491,7 +485,7 @@ pub(super) struct Arguments<'a>(pub(super) &'a str);
 impl Arguments<'_> {
     /// Returns true where they say what they say without the stopgap.
     pub(super) fn is_object(&self) -> bool {
-        self.0.trim().is_empty() || serde_json::from_str::<Attributes>(self.0).is_ok()
+        self.0.trim().is_empty() || is_object(self.0)
     }
 }
 

@@ -1,8 +1,6 @@
 //! Arguments of calls that a provider reads again.
 
-use serde::de::IgnoredAny;
-
-use crate::message::{AiMessage, Attributes, ToolCall};
+use crate::message::{AiMessage, Attributes, ToolCall, is_object};
 
 /// Returns the answer with arguments that are JSON objects, or `None` where they are.
 ///
@@ -16,10 +14,7 @@ pub(super) fn readable(ai: &AiMessage) -> Option<AiMessage> {
 }
 
 fn is_readable(call: &ToolCall) -> bool {
-    let json = call.arguments.as_str();
-    let is_object =
-        || json.trim_start().starts_with('{') && serde_json::from_str::<IgnoredAny>(json).is_ok();
-    json.is_empty() || is_free_text(&call.extra) || is_object()
+    call.arguments.is_empty() || is_free_text(&call.extra) || is_object(&call.arguments)
 }
 
 /// Returns whether it is written as a call of a tool that takes text and no JSON. Servers that read

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::decode::ai_part;
 use crate::error::Result;
-use crate::message::{AiPart, Attributes};
+use crate::message::{AiPart, Attributes, is_object};
 use crate::provider::{hosted_call, hosted_result};
-use crate::wire::common::{At, Fields, is_object};
+use crate::wire::common::{At, Fields};
 use crate::wire::event::Events;
 
 /// A block as far as it has come.

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::merge::merge;
 use crate::error::Result;
-use crate::message::Attributes;
-use crate::wire::common::{Fields, Ids, expected, is_object};
+use crate::message::{Attributes, is_object};
+use crate::wire::common::{Fields, Ids, expected};
 use crate::wire::event::Events;
 
 /// The fields in which a call says what it calls.
@@ -23,6 +23,19 @@ struct Call {
     is_named: bool,
     /// The length of its arguments that was shown; `None` as long as nothing was.
     shown: Option<usize>,
+    braces: Braces,
+}
+
+/// The braces of arguments that grow, of which each byte is looked at once.
+#[derive(Debug, Default)]
+struct Braces {
+    /// How many bytes were looked at.
+    seen: usize,
+    depth: usize,
+    in_text: bool,
+    is_escaped: bool,
+    /// Whether the arguments are an object; `None` as long as braces are open.
+    closed: Option<bool>,
 }
 
 impl Calls {
@@ -64,6 +77,7 @@ impl Calls {
             }
             merge(&mut call.fields, &key, value, &at)?;
         }
+        call.braces.read(input(&call.fields));
         if !call.input().is_empty() {
             call.show(i, ids, events);
         }
@@ -124,7 +138,7 @@ impl Call {
     fn is_over(&self, piece: &Fields<'_>, is_indexed: bool) -> bool {
         let known = self.inner("name");
         let is_same = name(piece).is_empty() || name(piece) == known;
-        let is_open = !is_object(self.input());
+        let is_open = !self.is_object();
         match (self.id(), piece.peek("id").unwrap_or_default()) {
             // vLLM, until the middle of 2025, made a new id for each piece of a call that it was
             // told to make.
@@ -163,7 +177,7 @@ impl Call {
 
     fn is_whole(&self, is_last: bool) -> bool {
         let is_over = self.is_custom() || self.input().is_empty();
-        !self.inner("name").is_empty() && (is_object(self.input()) || (!is_last && is_over))
+        !self.inner("name").is_empty() && (self.is_object() || (!is_last && is_over))
     }
 
     /// Tells what has come since the last time, as soon as there is a name.
@@ -183,16 +197,51 @@ impl Call {
         self.shown = Some(input.len());
     }
 
-    fn input(&self) -> &str {
-        let arguments = self.inner("arguments");
-        if arguments.is_empty() { self.inner("input") } else { arguments }
+    fn is_object(&self) -> bool {
+        self.braces.closed == Some(true)
     }
 
-    /// A text of the function, or of the custom tool.
-    fn inner(&self, key: &str) -> &str {
-        let text = |kind| self.fields.get(kind)?.get(key)?.as_str();
-        KINDS.into_iter().find_map(text).unwrap_or_default()
+    fn input(&self) -> &str {
+        input(&self.fields)
     }
+
+    fn inner(&self, key: &str) -> &str {
+        inner(&self.fields, key)
+    }
+}
+
+impl Braces {
+    /// Takes arguments that begin as those did that it took before.
+    fn read(&mut self, json: &str) {
+        for byte in json.as_bytes().get(self.seen..).unwrap_or_default() {
+            self.seen += 1;
+            match byte {
+                _ if self.is_escaped => self.is_escaped = false,
+                b'\\' if self.in_text => self.is_escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text || byte.is_ascii_whitespace() => continue,
+                b'{' | b'[' => self.depth += 1,
+                b'}' | b']' => self.depth = self.depth.saturating_sub(1),
+                _ => {}
+            }
+            if self.closed.is_some() {
+                self.closed = Some(false); // something stands behind it
+            } else if self.depth == 0 && matches!(byte, b'}' | b']') {
+                self.closed = Some(json.get(..self.seen).is_some_and(is_object));
+            }
+        }
+    }
+}
+
+fn input(fields: &Attributes) -> &str {
+    let arguments = inner(fields, "arguments");
+    if arguments.is_empty() { inner(fields, "input") } else { arguments }
+}
+
+/// A text of the function, or of the custom tool.
+fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
+    let text = |kind| fields.get(kind)?.get(key)?.as_str();
+    KINDS.into_iter().find_map(text).unwrap_or_default()
 }
 
 /// The name in a piece.

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::kinds;
 use crate::error::{Error, Result};
-use crate::message::ToolCall;
-use crate::wire::common::{At, is_object};
+use crate::message::{ToolCall, is_object};
+use crate::wire::common::At;
 use crate::wire::event::Events;
 
 /// An item as far as it has come: the pieces that were shown of it, and the whole when it is done.
