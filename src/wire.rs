@@ -180,7 +180,7 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, mark_all};
 pub use any::Stream;
 pub use event::Event;
-pub use frames::{Frames, Taken};
+pub use frames::{Frames, Texts};
 pub use json::Json;
 pub use losses::Loss;
 #[cfg(feature = "ureq")]

@@ -6,6 +6,11 @@ use std::fmt::Write as _;
 use super::details::Attributes;
 use super::other::OtherPart;
 
+/// The text in the place of a user message that says nothing, where a provider refuses blank text.
+pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
+/// The text in the place of a result that says nothing.
+pub(crate) const NO_OUTPUT: &str = "(no output)";
+
 /// The content of a user or tool message: one text, or parts in order.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Content {

@@ -40,7 +40,7 @@
 //!   blank tool result is a `tool_result` without content.
 //! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
 //!   its data. Reasoning of another format, or without a signature, is left out: the API refuses
-//!   it. (Servers that speak this format but don't sign get back what they sent.)
+//!   it. (Servers that speak this format but don't sign get back what they gave.)
 //! - A call id is written in the letters that the API accepts, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, at the call and at its result alike.
 //! - Pictures are written where they are base64 data in JPEG, PNG, GIF or WebP, an address, or a

@@ -181,6 +181,23 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// A place in a list.
+    pub(super) fn index(&mut self, key: &'static str) -> Result<Option<u64>> {
+        let Some(index) = self.take(key) else { return Ok(None) };
+        let wrong = || self.at.key(key).error(expected("an index", &index));
+        index.as_u64().ok_or_else(wrong).map(Some)
+    }
+
+    /// Reads each element of an array at its place; none where the field is absent.
+    pub(super) fn each<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnMut(Value, At<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let here = self.at;
+        each(self.list(key)?, &here.key(key), read)
+    }
+
     /// The elements of an array; none where the field is absent.
     pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
         match self.take(key) {
@@ -211,10 +228,7 @@ impl<'a> Fields<'a> {
         let at = here.key(key);
         match self.required(key)? {
             Value::String(text) => Ok(Content::Text(text)),
-            Value::Array(list) => {
-                let parts = list.into_iter().enumerate().map(|(i, value)| part(value, at.index(i)));
-                Ok(Content::Parts(parts.collect::<Result<_>>()?))
-            }
+            Value::Array(list) => Ok(Content::Parts(each(list, &at, part)?.into())),
             other => Err(at.error(expected("a string or an array", &other))),
         }
     }
@@ -228,14 +242,14 @@ impl<'a> Fields<'a> {
             Value::Array(list) => list,
             other => return Err(at.error(expected("a string or an array", &other))),
         };
-        let text = |(i, value)| {
-            let mut block = Fields::of(value, at.index(i))?;
+        let text = |value, at: At<'_>| {
+            let mut block = Fields::of(value, at)?;
             if block.peek("type") != Some(kind) {
                 return Err(block.at.key("type").error(format_args!("expected `{kind}`")));
             }
             block.required_text("text")
         };
-        Ok(list.into_iter().enumerate().map(text).collect::<Result<Vec<_>>>()?.join("\n\n"))
+        Ok(each(list, &at, text)?.join("\n\n"))
     }
 
     /// A block of text, and what stands beside it.
@@ -278,6 +292,15 @@ pub(super) fn elements<'a>(
             body.required_list(key)
         }
     }
+}
+
+/// Reads each element of a list at its place.
+pub(super) fn each<T>(
+    list: Vec<Value>,
+    at: &At<'_>,
+    mut read: impl FnMut(Value, At<'_>) -> Result<T>,
+) -> Result<Vec<T>> {
+    list.into_iter().enumerate().map(|(i, value)| read(value, at.index(i))).collect()
 }
 
 /// Puts what is left of an object back under its key, if anything is.
@@ -375,7 +398,7 @@ pub(super) fn expected(what: &'static str, found: &Value) -> impl fmt::Display {
 
 /// Keeps what only `format` understands, under the name of that format.
 ///
-/// A conversation outlives the model that began it: what one provider sent (a signature, a cache
+/// A conversation outlives the model that began it: what one provider gave (a signature, a cache
 /// mark) is a 400 at another, so each format writes again only what lies under its own name.
 pub(super) fn keep(format: &str, fields: Attributes) -> Attributes {
     let mut extra = Attributes::new();

@@ -66,6 +66,10 @@ impl Events {
         self.piece(piece, |piece| Event::Arguments { index, piece });
     }
 
+    pub(super) fn have_calls(&self) -> bool {
+        self.0.iter().any(|event| matches!(event, Event::Call { .. }))
+    }
+
     pub(super) fn done(&mut self, stop: Stop) {
         self.0.push(Event::Done(stop));
     }

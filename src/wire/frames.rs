@@ -109,9 +109,9 @@ impl Frames {
     ///
     /// [`ErrorKind::Codec`], for each text that is not UTF-8 and for one that
     /// is longer than the limit. The text is gone then, and the next ones can be read.
-    pub fn push(&mut self, bytes: &[u8]) -> Taken<'_> {
+    pub fn push(&mut self, bytes: &[u8]) -> Texts<'_> {
         self.bytes.extend_from_slice(bytes);
-        Taken { frames: self, at: 0 }
+        Texts { frames: self, at: 0 }
     }
 
     /// The text behind the last line end, when no more bytes come; `None` where there is none, or
@@ -182,13 +182,13 @@ impl fmt::Debug for Frames {
 /// The texts that became whole with the last bytes. Made by [`Frames::push`].
 #[derive(Debug)]
 #[must_use = "what is not taken waits for the next `push`"]
-pub struct Taken<'a> {
+pub struct Texts<'a> {
     frames: &'a mut Frames,
     /// So many bytes were taken.
     at: usize,
 }
 
-impl Iterator for Taken<'_> {
+impl Iterator for Texts<'_> {
     type Item = Result<String>;
 
     fn next(&mut self) -> Option<Result<String>> {
@@ -234,7 +234,7 @@ impl Iterator for Taken<'_> {
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Texts<'_> {
     fn drop(&mut self) {
         self.frames.bytes.drain(..self.at);
     }

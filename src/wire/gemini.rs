@@ -33,7 +33,7 @@
 //!   where the tool failed, with a text, or a list of texts where the result has parts; media are
 //!   its `parts`. A result is named after its call, and by its own tool name where no call precedes
 //!   it.
-//! - Calls and results carry ids. Where the API sent none, [`answer`] and [`history`] make one up,
+//! - Calls and results carry ids. Where the API gave none, [`answer`] and [`history`] make one up,
 //!   remember that they did, and it is not written; [`without_ids`](Contents::without_ids) writes
 //!   none.
 //! - A `thoughtSignature` stays on the part that it came with: a call's is its

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::message::Attributes;
 use crate::provider::{Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
-use crate::wire::view::{Cache, Sent, View};
+use crate::wire::view::{Cache, ForProvider, View};
 use crate::wire::{self, Loss};
 use body::{Body, Failed};
 use schema::CHOICES;
@@ -116,23 +116,23 @@ macro_rules! viewed {
         let prompt = $request.prompt;
         match $request.format() {
             Format::OpenAi => {
-                let $view = $request.sent(wire::openai::messages(prompt));
+                let $view = $request.on_terms(wire::openai::messages(prompt));
                 $do
             }
             Format::Responses => {
-                let $view = $request.sent(wire::responses::input(prompt));
+                let $view = $request.on_terms(wire::responses::input(prompt));
                 $do
             }
             Format::Anthropic => {
-                let $view = $request.sent(wire::anthropic::messages(prompt));
+                let $view = $request.on_terms(wire::anthropic::messages(prompt));
                 $do
             }
             Format::Gemini => {
-                let $view = $request.sent(wire::gemini::contents(prompt));
+                let $view = $request.on_terms(wire::gemini::contents(prompt));
                 $do
             }
             Format::Ollama => {
-                let $view = $request.sent(wire::ollama::messages(prompt));
+                let $view = $request.on_terms(wire::ollama::messages(prompt));
                 $do
             }
         }
@@ -367,9 +367,9 @@ impl<'a> Request<'a> {
         Fingerprint::new(tool::fingerprint(&self.tools), hasher.finish().max(1))
     }
 
-    /// Returns a format's view of the messages as this request sends them: for its model, with its
-    /// options.
-    fn sent<'v, F: Sent>(&self, mut view: View<'v, F>) -> View<'v, F> {
+    /// Returns a format's view of the messages on the terms of this request: for its model, with
+    /// its options.
+    fn on_terms<'v, F: ForProvider>(&self, mut view: View<'v, F>) -> View<'v, F> {
         if let (Some(provider), Some(model)) = (self.provider(), &self.model) {
             view.terms.row = provider.model(model).row();
         }

@@ -48,9 +48,6 @@ pub trait Pieces: Default {
     /// Takes the `[DONE]` behind the last piece.
     fn done(&mut self, _end: &mut End, _events: &mut Events) {}
 
-    /// Returns whether the answer calls a tool, by what has come of it.
-    fn has_calls(&self) -> bool;
-
     /// Returns the message of an answer that is whole.
     fn message(self) -> Result<AiMessage>;
 
@@ -68,6 +65,7 @@ pub trait Pieces: Default {
 pub struct End {
     pub(super) usage: Usage,
     word: Option<String>,
+    has_calls: bool,
     has_come: bool,
     /// Why the answer stops, as far as that was told.
     told: Option<Stop>,
@@ -98,8 +96,9 @@ impl End {
     }
 
     /// Tells why the answer stops, where that is new.
-    fn tell(&mut self, has_calls: bool, events: &mut Events) {
-        let stop = self.has_come.then(|| Stop::of(self.word.as_deref(), has_calls));
+    fn tell(&mut self, events: &mut Events) {
+        self.has_calls |= events.have_calls();
+        let stop = self.has_come.then(|| Stop::of(self.word.as_deref(), self.has_calls));
         if let Some(stop) = stop.filter(|stop| self.told.replace(*stop) != Some(*stop)) {
             events.done(stop);
         }
@@ -121,8 +120,8 @@ impl<P: Pieces> FormatStream<P> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider sent an error or
-    /// failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a
+    /// [`ErrorKind::Refused`](crate::ErrorKind::Refused) where the provider answered an error
+    /// or failed; [`ErrorKind::Codec`](crate::ErrorKind::Codec), with the path, where it is not a
     /// piece of one answer: where it can't be read, comes out of turn, or is of a second choice.
     pub fn push(&mut self, data: &str) -> Result<Vec<Event>> {
         let top = At::top(P::READ);
@@ -144,7 +143,7 @@ impl<P: Pieces> FormatStream<P> {
                 }
             }
         }
-        self.end.tell(self.pieces.has_calls(), &mut events);
+        self.end.tell(&mut events);
         Ok(events.told())
     }
 

@@ -12,7 +12,7 @@ use crate::provider::{Provider, Row, may_be_private, outgoing};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
     pub(super) row: Row,
-    /// Whether every private field is written, whoever sent it.
+    /// Whether every private field is written, whoever gave it.
     pub(super) verbatim: bool,
     /// Whether the name of who speaks stands in the text.
     pub(super) names_in_text: bool,
@@ -22,7 +22,7 @@ impl Terms {
     /// The terms of the provider after which the format is called: for messages of which nobody
     /// said for whom they are.
     pub(super) fn of(format: Provider) -> Self {
-        // A server that speaks the format but does not sign gets back what it sent.
+        // A server that speaks the format but does not sign gets back what it gave.
         let mut row = format.row();
         row.signed_reasoning = false;
         row.signed_calls = false;

@@ -75,10 +75,10 @@ pub trait Shape: Copy + Default + fmt::Debug {
 }
 
 /// A format of a provider, and not of a store.
-pub trait Sent: Shape {}
+pub trait ForProvider: Shape {}
 
 /// A format in which a block can carry a cache mark.
-pub trait Marks: Sent {}
+pub trait Marks: ForProvider {}
 
 impl<'a, F: Shape> View<'a, F> {
     /// Returns a view of messages that no prompt holds, for example of an imported history.
@@ -194,7 +194,7 @@ impl<'a, F: Shape> View<'a, F> {
     }
 }
 
-impl<F: Sent> View<'_, F> {
+impl<F: ForProvider> View<'_, F> {
     /// Writes for this provider: its options, and of what only one provider understands what it
     /// takes back. The view of a prompt that was composed for a provider of this format does so by
     /// itself.
@@ -204,7 +204,7 @@ impl<F: Sent> View<'_, F> {
         self
     }
 
-    /// Writes all that only one provider understands, whoever sent it: for an archive, or for a
+    /// Writes all that only one provider understands, whoever gave it: for an archive, or for a
     /// server that passes it on.
     #[must_use]
     pub fn verbatim(mut self) -> Self {

@@ -2,14 +2,10 @@
 
 use crate::composed::{How, Item, Origin};
 use crate::message::{
-    AiMessage, AiPart, Body, Content, Message, Part, TextPart, ToolMessage, UserMessage,
+    AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
+    ToolMessage, UserMessage,
 };
 use crate::provider::{Blank, Row, without_foreign_parts};
-
-/// The text in the place of a blank user message. The wire formats say the same.
-const EMPTY: &str = "(empty message)";
-/// The text in the place of a blank tool result.
-const NO_OUTPUT: &str = "(no output)";
 
 /// A message as it is sent where blank text is refused.
 pub(super) enum Checked {
@@ -27,7 +23,7 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
     let blank = rules.blank;
     match message {
         Message::User(user) if blank != Blank::Never => {
-            checked_content(&user.content, blank, EMPTY, |content| {
+            checked_content(&user.content, blank, EMPTY_MESSAGE, |content| {
                 Message::User(UserMessage { content, details: user.details.clone() })
             })
         }
@@ -60,7 +56,9 @@ pub(super) fn is_empty(ai: &AiMessage) -> bool {
 /// Returns whether this stands for a message of the user that was blank.
 pub(super) fn is_placeholder(item: &Item<'_>) -> bool {
     let message = item.message();
-    matches!(item.origin(), Origin::Adapted(_)) && message.is_user() && message.texts().eq([EMPTY])
+    matches!(item.origin(), Origin::Adapted(_))
+        && message.is_user()
+        && message.texts().eq([EMPTY_MESSAGE])
 }
 
 /// Returns the answer without white space at its end; `None` where there is none, or where it

@@ -14,7 +14,7 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::base64;
 use crate::wire::common::{
-    At, Fields, beside, elements, expected, keep, keep_signed, one_system, other_part,
+    At, Fields, beside, each, elements, expected, keep, keep_signed, one_system, other_part,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -131,8 +131,8 @@ impl Reader {
         let texts = match content {
             Value::String(text) => vec![text],
             Value::Array(blocks) => {
-                let text = |(i, block)| {
-                    let mut fields = Fields::of(block, at.index(i))?;
+                let text = |block, at: At<'_>| {
+                    let mut fields = Fields::of(block, at)?;
                     let kind = fields.required_text("type")?;
                     if kind != "text" {
                         let at = fields.at;
@@ -144,7 +144,7 @@ impl Reader {
                     fields.end()?;
                     Ok(text)
                 };
-                blocks.into_iter().enumerate().map(text).collect::<Result<_>>()?
+                each(blocks, at, text)?
             }
             other => return Err(at.error(expected("a string or an array", &other))),
         };
@@ -203,10 +203,8 @@ impl Reader {
             None => Content::from(""),
             Some(Value::String(text)) => Content::Text(text),
             Some(Value::Array(blocks)) => {
-                let at = at.key("content");
-                let blocks = blocks.into_iter().enumerate();
-                let read = |(i, block)| part(Fields::of(block, at.index(i))?);
-                Content::from(blocks.map(read).collect::<Result<Vec<_>>>()?)
+                let read = |block, at: At<'_>| part(Fields::of(block, at)?);
+                Content::from(each(blocks, &at.key("content"), read)?)
             }
             Some(other) => {
                 return Err(at.key("content").error(expected("a string or an array", &other)));
@@ -228,9 +226,8 @@ fn assistant(fields: &mut Fields<'_>) -> Result<AiMessage> {
     match fields.required("content")? {
         Value::String(text) => Ok(AiMessage::new(text)),
         Value::Array(blocks) => {
-            let blocks = blocks.into_iter().enumerate();
-            let read = |(i, block)| ai_part(Fields::of(block, content.index(i))?);
-            Ok(AiMessage::from_parts(blocks.map(read).collect::<Result<Vec<_>>>()?))
+            let read = |block, at: At<'_>| ai_part(Fields::of(block, at)?);
+            Ok(AiMessage::from_parts(each(blocks, &content, read)?))
         }
         other => Err(content.error(expected("a string or an array", &other))),
     }

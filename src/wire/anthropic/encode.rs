@@ -6,17 +6,14 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, System};
 use crate::message::{
-    AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
-    ToolMessage,
+    AiPart, Attributes, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart,
+    ToolCall, ToolMessage,
 };
 use crate::provider::{Provider, Row};
 use crate::wire::base64;
 use crate::wire::common::{DataUrl, as_other_part, is_foreign, kept, media_type, placeholder};
 use crate::wire::shape::{Entry, Seq, write};
-use crate::wire::view::{Cache, Marks, Sent, Shape, Speaker};
-
-/// What is written for a user message that says nothing.
-const EMPTY: &str = "(empty message)";
+use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
 
 impl Serialize for System<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -100,7 +97,7 @@ impl<'a> Turn<'_, 'a> {
             Message::System(system) => system.text(),
             _ => return None,
         };
-        Some(if is_blank(text) { EMPTY } else { text })
+        Some(if is_blank(text) { EMPTY_MESSAGE } else { text })
     }
 
     fn is_marked(&self, i: usize) -> bool {
@@ -203,7 +200,7 @@ fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
         .chain(parts.iter().filter_map(part))
         .chain(ai.iter().filter_map(ai_part));
     let says_nothing = message.is_user() && blocks.clone().next().is_none();
-    blocks.chain(says_nothing.then_some(Block::Text { text: EMPTY, kept: None }))
+    blocks.chain(says_nothing.then_some(Block::Text { text: EMPTY_MESSAGE, kept: None }))
 }
 
 /// A part of a user or tool message; `None` for a blank text.
@@ -472,7 +469,7 @@ impl Shape for Options {
     }
 }
 
-impl Sent for Options {}
+impl ForProvider for Options {}
 impl Marks for Options {}
 
 const NO_ID: &str = "a call without an id";

@@ -101,10 +101,6 @@ impl Pieces for Turn {
         Ok(())
     }
 
-    fn has_calls(&self) -> bool {
-        self.calls > 0
-    }
-
     fn message(self) -> Result<AiMessage> {
         let top = At::top(Self::READ);
         let content = top.key("content");
@@ -213,7 +209,7 @@ impl Turn {
 }
 
 fn index(event: &mut Fields<'_>) -> Result<usize> {
-    let index = event.required("index")?;
-    let number = index.as_u64().and_then(|index| usize::try_from(index).ok());
-    number.ok_or_else(|| event.at.key("index").error(expected("an index", &index)))
+    let index = event.index("index")?;
+    let number = index.and_then(|index| usize::try_from(index).ok());
+    number.ok_or_else(|| event.at.key("index").error("missing"))
 }

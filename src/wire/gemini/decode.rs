@@ -13,7 +13,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, elements, expected, keep, keep_signed, one_system, other_part,
+    At, Fields, Ids, beside, each, elements, expected, keep, keep_signed, one_system, other_part,
     put_back,
 };
 use crate::wire::json::Json;
@@ -170,13 +170,8 @@ pub(super) fn with_beside(ai: AiMessage, beside: Attributes) -> AiMessage {
 }
 
 fn ai_parts(fields: &mut Fields<'_>, calls: &mut Calls) -> Result<Vec<AiPart>> {
-    let at = fields.at;
-    let at = at.key("parts");
-    let mut parts = Vec::new();
-    for (i, part) in fields.list("parts")?.into_iter().enumerate() {
-        parts.extend(ai_part(Fields::of(camel(part), at.index(i))?, calls)?);
-    }
-    Ok(parts)
+    let part = |part, at: At<'_>| ai_part(Fields::of(camel(part), at)?, calls);
+    Ok(fields.each("parts", part)?.into_iter().flatten().collect())
 }
 
 /// Makes up ids for calls that came without.
@@ -227,15 +222,12 @@ impl Reader {
             Value::String(text) => text,
             value => {
                 let mut fields = Fields::of(camel(value), at)?;
-                let at = fields.at;
-                let at = at.key("parts");
-                let mut texts = Vec::new();
-                for (i, part) in fields.list("parts")?.into_iter().enumerate() {
-                    let mut part = Fields::of(part, at.index(i))?;
-                    texts.push(part.required_text("text")?);
-                    part.end()?;
-                }
-                texts.join("\n\n")
+                let text = |part, at: At<'_>| {
+                    let mut part = Fields::of(part, at)?;
+                    let text = part.required_text("text")?;
+                    part.end().map(|()| text)
+                };
+                fields.each("parts", text)?.join("\n\n")
             }
         };
         if !text.is_empty() {
@@ -358,10 +350,8 @@ fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Conten
         Content::Text(text) => vec![Part::text(text)],
         Content::Parts(parts) => parts.into_vec(),
     };
-    let at = at.key("parts");
-    for (i, value) in media.into_iter().enumerate() {
-        parts.extend(part(Fields::of(camel(value), at.index(i))?)?);
-    }
+    let read = |value, at: At<'_>| part(Fields::of(camel(value), at)?);
+    parts.extend(each(media, &at.key("parts"), read)?.into_iter().flatten());
     Ok(Content::from(parts))
 }
 
@@ -388,10 +378,7 @@ pub(super) fn ai_part(mut fields: Fields<'_>, calls: &mut Calls) -> Result<Optio
         }
         return call(value, fields, calls).map(|call| Some(call.into()));
     }
-    if !fields.has("text") {
-        return Ok(part(fields)?.map(AiPart::from));
-    }
-    if !fields.flag("thought")? {
+    if !fields.has("text") || !fields.flag("thought")? {
         return Ok(part(fields)?.map(AiPart::from));
     }
     let text = fields.required_text("text")?;
@@ -423,11 +410,8 @@ pub(super) fn call(
 
 /// One part that is neither a call, nor a result, nor a thought; `None` where it is empty.
 fn part(mut fields: Fields<'_>) -> Result<Option<Part>> {
-    if fields.has("inlineData") {
-        return media(fields, "inlineData").map(Some);
-    }
-    if fields.has("fileData") {
-        return media(fields, "fileData").map(Some);
+    if let Some(key) = ["inlineData", "fileData"].into_iter().find(|key| fields.has(key)) {
+        return media(fields, key).map(Some);
     }
     if !fields.has("text") {
         let rest = fields.rest();

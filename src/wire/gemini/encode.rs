@@ -8,18 +8,15 @@ use serde_json::Value;
 
 use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, SystemInstruction, WHOLE};
 use crate::message::{
-    AiPart, Attributes, Content, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
-    ToolMessage,
+    AiPart, Attributes, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart,
+    ToolCall, ToolMessage,
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
     DataUrl, NO_SIGNATURE, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
 };
 use crate::wire::shape::{Entry, Object, write};
-use crate::wire::view::{Sent, Shape, Speaker};
-
-/// What is written for a user message that says nothing.
-const EMPTY: &str = "(empty message)";
+use crate::wire::view::{ForProvider, Shape, Speaker};
 
 impl Serialize for SystemInstruction<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -186,7 +183,7 @@ fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
         .chain(parts.iter().filter_map(part))
         .chain(ai.iter().filter_map(ai_part));
     let says_nothing = message.is_user() && pieces.clone().next().is_none();
-    pieces.chain(says_nothing.then_some(Piece::text(EMPTY)))
+    pieces.chain(says_nothing.then_some(Piece::text(EMPTY_MESSAGE)))
 }
 
 /// A part of a message; `None` for an empty text.
@@ -425,7 +422,7 @@ impl Shape for Options {
     }
 }
 
-impl Sent for Options {}
+impl ForProvider for Options {}
 
 fn says_nothing(content: &Content) -> bool {
     match content {

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Provider;
 use crate::wire::answer::stop_word;
-use crate::wire::common::Fields;
+use crate::wire::common::{At, Fields};
 use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 
@@ -79,11 +79,8 @@ impl Pieces for Chunks {
             let at = candidate.at;
             let mut fields = Fields::of(camel(value), at.key("content"))?;
             check_role(&mut fields)?;
-            let at = fields.at;
-            let at = at.key("parts");
-            for (i, part) in fields.list("parts")?.into_iter().enumerate() {
-                self.part(Fields::of(camel(part), at.index(i))?, events)?;
-            }
+            let part = |part, at: At<'_>| self.part(Fields::of(camel(part), at)?, events);
+            fields.each("parts", part)?;
             self.beside.extend(fields.rest());
         }
         if word.is_some() {
@@ -92,10 +89,6 @@ impl Pieces for Chunks {
             end.comes();
         }
         Ok(())
-    }
-
-    fn has_calls(&self) -> bool {
-        self.calls > 0
     }
 
     fn message(self) -> Result<AiMessage> {

@@ -9,7 +9,7 @@ use crate::message::{
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, Fields, expected, keep, keep_signed, one_system, other_part, put_back, with_attribute,
+    At, Fields, each, expected, keep, keep_signed, one_system, other_part, put_back, with_attribute,
 };
 use crate::wire::json::Json;
 
@@ -38,10 +38,8 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     match top.parse(json)? {
         Value::Null => Ok(Vec::new()),
         Value::Array(list) => {
-            let at = top.key("messages");
-            let list = list.into_iter().enumerate();
-            let read = list.map(|(i, message)| read(Fields::of(message, at.index(i))?));
-            read.collect::<Result<_>>().map(one_system)
+            let read = |message, at: At<'_>| read(Fields::of(message, at)?);
+            each(list, &top.key("messages"), read).map(one_system)
         }
         one => Ok(vec![read(Fields::of(one, top)?)?]),
     }
@@ -107,11 +105,8 @@ fn ai(mut fields: Fields<'_>) -> Result<Message> {
     if let Some(text) = fields.text("text")? {
         parts.push(Part::text(text).into());
     }
-    let at = fields.at;
-    let at = at.key("toolExecutionRequests");
-    for (i, request) in fields.list("toolExecutionRequests")?.into_iter().enumerate() {
-        parts.push(call(Fields::of(request, at.index(i))?)?.into());
-    }
+    let call = |request, at: At<'_>| Ok(call(Fields::of(request, at)?)?.into());
+    parts.extend(fields.each("toolExecutionRequests", call)?);
     Ok(with_all(AiMessage::from_parts(parts), attributes, fields))
 }
 
@@ -172,10 +167,8 @@ fn content(fields: &mut Fields<'_>) -> Result<Content> {
     if fields.has("text") {
         return Err(at.key("text").error("beside `contents`"));
     }
-    let at = at.key("contents");
-    let list = fields.list("contents")?.into_iter().enumerate();
-    let read = |(i, content)| part(Fields::of(content, at.index(i))?);
-    let mut parts = list.map(read).collect::<Result<Vec<_>>>()?;
+    let read = |content, at: At<'_>| part(Fields::of(content, at)?);
+    let mut parts = fields.each("contents", read)?;
     Ok(match parts.as_mut_slice() {
         [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
             Content::Text(std::mem::take(text))

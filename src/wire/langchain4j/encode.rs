@@ -5,8 +5,9 @@ use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Kind, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
-    Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, EMPTY_MESSAGE, Media, Message,
+    NO_OUTPUT, Part, Reasoning, Source, SystemMessage, TextPart, ToolCall, ToolMessage,
+    UserMessage,
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{DataUrl, as_other_part, kept, placeholder, sniff, write_kept};
@@ -266,7 +267,7 @@ impl Serialize for Contents<'_> {
             Element::Text { text, .. } => !self.is_old || !text.trim().is_empty(),
             _ => true,
         };
-        let empty = if self.is_old { EMPTY } else { "" };
+        let empty = if self.is_old { EMPTY_MESSAGE } else { "" };
         match self.of {
             Content::Text(text) if !is_sent(&bare(text)) => list.serialize_element(&bare(empty))?,
             Content::Text(text) => list.serialize_element(&bare(text))?,
@@ -282,10 +283,6 @@ impl Serialize for Contents<'_> {
         list.end()
     }
 }
-
-/// What stands for a message that says nothing, and for a result, where older releases read it.
-const EMPTY: &str = "(empty message)";
-const NO_OUTPUT: &str = "(no output)";
 
 fn is_blank(content: &Content) -> bool {
     let is_blank = |text: &str| text.trim().is_empty();

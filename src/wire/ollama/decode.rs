@@ -162,10 +162,7 @@ fn content(fields: &mut Fields<'_>) -> Result<Content> {
 }
 
 fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
-    let here = fields.at;
-    let at = here.key("images");
-    let list = fields.list("images")?.into_iter().enumerate();
-    list.map(|(i, value)| match value {
+    fields.each("images", |value, at| match value {
         Value::String(data) => Ok(Part::Image(Media {
             media_type: sniff(&data).map(str::to_owned),
             source: Source::Base64(data),
@@ -173,9 +170,8 @@ fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
             detail: None,
             extra: Attributes::new(),
         })),
-        other => Err(at.index(i).error(expected("a string", &other))),
+        other => Err(at.error(expected("a string", &other))),
     })
-    .collect()
 }
 
 /// An assistant's message, in a response or in a request.
@@ -190,10 +186,8 @@ pub(super) fn ai(mut fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
     parts.extend(thinking.map(|text| AiPart::from(Reasoning::new(text))));
     parts.extend(fields.text("content")?.map(|text| AiPart::Content(Part::text(text))));
     parts.extend(images(&mut fields)?.into_iter().map(AiPart::Content));
-    let calls = at.key("tool_calls");
-    for (i, value) in fields.list("tool_calls")?.into_iter().enumerate() {
-        parts.push(call(value, calls.index(i), ids)?.into());
-    }
+    let call = |value, at: At<'_>| Ok(call(value, at, ids)?.into());
+    parts.extend(fields.each("tool_calls", call)?);
     let message = AiMessage::from_parts(parts);
     let rest = fields.rest();
     Ok(if rest.is_empty() { message } else { message.with_attribute(ATTRIBUTE, rest) })
@@ -207,7 +201,7 @@ pub(super) fn call(value: Value, at: At<'_>, ids: &mut Ids) -> Result<ToolCall> 
     let arguments = match function.take("arguments") {
         None => "{}".to_owned(),
         Some(object @ Value::Object(_)) => object.to_string(),
-        // What the server's compatible twin would have sent.
+        // What the server's compatible twin would have given.
         Some(Value::String(text)) => text,
         Some(other) => {
             return Err(function.at.key("arguments").error(expected("an object", &other)));

@@ -8,7 +8,7 @@ use crate::provider::{Provider, Row};
 use crate::wire::common::{inline, kept, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{Sent, Shape, Speaker};
+use crate::wire::view::{ForProvider, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -34,7 +34,7 @@ impl Shape for Options {
     }
 }
 
-impl Sent for Options {}
+impl ForProvider for Options {}
 
 /// The bare base64 of an image.
 fn image(part: &Part) -> Option<&str> {

@@ -94,10 +94,6 @@ impl Pieces for Lines {
         Ok(())
     }
 
-    fn has_calls(&self) -> bool {
-        !self.calls.is_empty()
-    }
-
     fn message(self) -> Result<AiMessage> {
         let top = At::top(Self::READ);
         let message = Fields::of(Value::Object(self.message), top.key("message"))?;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::merge::merge;
 use crate::error::Result;
 use crate::message::{Attributes, is_object};
-use crate::wire::common::{Fields, Ids, expected};
+use crate::wire::common::{Fields, Ids};
 use crate::wire::event::Events;
 
 /// The fields in which a call says what it calls.
@@ -51,14 +51,7 @@ impl Calls {
         events: &mut Events,
     ) -> Result<()> {
         let at = piece.at;
-        let index = match piece.take("index") {
-            None => None,
-            Some(index) => Some(
-                index
-                    .as_u64()
-                    .ok_or_else(|| at.key("index").error(expected("an index", &index)))?,
-            ),
-        };
+        let index = piece.index("index")?;
         let i = self.place(index, &piece);
         if i == self.0.len() {
             self.show(ids, events);
@@ -112,14 +105,9 @@ impl Calls {
         });
     }
 
-    /// Returns whether one of them is a call by now.
-    pub(super) fn are_any(&self) -> bool {
-        self.0.iter().any(Call::is_any)
-    }
-
     /// Writes them as a whole answer has them. What has neither name nor arguments is none.
     pub(super) fn put_into(&mut self, message: &mut Attributes) {
-        self.0.retain(Call::is_any);
+        self.0.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
         if !self.0.is_empty() {
             let calls = self.0.drain(..).map(|call| Value::Object(call.fields));
             message.insert("tool_calls".to_owned(), calls.collect());
@@ -128,10 +116,6 @@ impl Calls {
 }
 
 impl Call {
-    fn is_any(&self) -> bool {
-        !self.inner("name").is_empty() || !self.input().is_empty()
-    }
-
     /// Returns true where this piece begins another call: one of another id; or, where an id is
     /// missing, one of another name, or of the same name when the arguments are complete. (Some
     /// servers repeat the name in each piece.)

@@ -11,8 +11,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, detail, elements, expected, from_url, keep, one_system, other_part,
-    put_back,
+    At, Fields, Ids, beside, detail, each, elements, expected, from_url, keep, one_system,
+    other_part, put_back,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -148,19 +148,13 @@ fn message(mut fields: Fields<'_>, i: usize, asked: Option<&AiMessage>) -> Resul
 
 fn system(mut fields: Fields<'_>) -> Result<Message> {
     let message = SystemMessage::new(fields.joined("content", "text")?);
-    let message = match fields.text("name")? {
-        Some(name) => message.with_name(name),
-        None => message,
-    };
+    let message = fields.text("name")?.into_iter().fold(message, SystemMessage::with_name);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let message = UserMessage::new(fields.content("content", part)?);
-    let message = match fields.text("name")? {
-        Some(name) => message.with_name(name),
-        None => message,
-    };
+    let message = fields.text("name")?.into_iter().fold(message, UserMessage::with_name);
     Ok(beside(message, ATTRIBUTE, fields.rest()))
 }
 
@@ -303,12 +297,7 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
     match fields.take("content") {
         None => {}
         Some(Value::String(text)) => parts.push(AiPart::Content(Part::text(text))),
-        Some(Value::Array(list)) => {
-            let at = at.key("content");
-            for (i, value) in list.into_iter().enumerate() {
-                parts.push(said(value, at.index(i))?);
-            }
-        }
+        Some(Value::Array(list)) => parts.extend(each(list, &at.key("content"), said)?),
         Some(other) => {
             return Err(at.key("content").error(expected("a string or an array", &other)));
         }
@@ -324,9 +313,7 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
         let extra = keep(FORMAT, audio.rest());
         parts.push(AiPart::Content(Part::Audio(Media { extra, ..media })));
     }
-    let calls_at = at.key("tool_calls");
-    for (i, value) in fields.list("tool_calls")?.into_iter().enumerate() {
-        let mut call = call(value, calls_at.index(i))?;
+    for mut call in fields.each("tool_calls", call)? {
         if let (true, Some(ids)) = (call.id.is_empty(), &mut ids) {
             call.id = ids.next();
         }

@@ -17,7 +17,7 @@ use crate::wire::common::{
 };
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{Marks, Sent, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -79,7 +79,7 @@ impl Shape for Options {
     }
 }
 
-impl Sent for Options {}
+impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// One message.

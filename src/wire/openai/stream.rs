@@ -91,12 +91,8 @@ impl Pieces for Chunks {
     fn take(&mut self, mut chunk: Fields<'_>, end: &mut End, events: &mut Events) -> Result<()> {
         name_after(&mut self.ids, &chunk);
         end.usage.grow(usage(&chunk));
-        let at = chunk.at;
-        let at = at.key("choices");
-        for (i, choice) in chunk.list("choices")?.into_iter().enumerate() {
-            self.choice(Fields::of(choice, at.index(i))?, end, events)?;
-        }
-        Ok(())
+        let choice = |choice, at: At<'_>| self.choice(Fields::of(choice, at)?, end, events);
+        chunk.each("choices", choice).map(drop)
     }
 
     fn done(&mut self, end: &mut End, events: &mut Events) {
@@ -104,10 +100,6 @@ impl Pieces for Chunks {
             self.calls.show(&mut self.ids, events);
             end.comes();
         }
-    }
-
-    fn has_calls(&self) -> bool {
-        self.calls.are_any()
     }
 
     fn message(mut self) -> Result<AiMessage> {

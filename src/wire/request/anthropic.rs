@@ -21,7 +21,7 @@ pub(super) fn write<M: SerializeMap>(
         None => return Err(M::Error::custom("max_tokens: anthropic requires it")),
     }
     let system = anthropic::system(request.prompt);
-    let messages = request.sent(anthropic::messages(request.prompt));
+    let messages = request.on_terms(anthropic::messages(request.prompt));
     // A mark behind the system text covers the tools; without one they are marked themselves.
     let tools_cache = request.cache.filter(|_| system.is_none());
     body.optional("system", system.map(|system| system.cached(request.cache)))?;

@@ -17,7 +17,7 @@ pub(super) fn write<M: SerializeMap>(
     body.optional("model", request.model.as_ref())?;
     let row = request.provider().unwrap_or(Provider::OpenAi).row();
     let cache = request.cache.filter(|_| row.cache_marks);
-    body.field("messages", &request.sent(openai::messages(request.prompt)).cached(cache))?;
+    body.field("messages", &request.on_terms(openai::messages(request.prompt)).cached(cache))?;
     body.optional(row.max_tokens.as_str(), request.max_tokens)?;
     if !request.tools.is_empty() {
         body.list("tools", request.tools.iter().map(Definition::of))?;

@@ -14,7 +14,7 @@ pub(super) fn write<M: SerializeMap>(
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("systemInstruction", gemini::system_instruction(request.prompt))?;
-    body.field("contents", &request.sent(gemini::contents(request.prompt)))?;
+    body.field("contents", &request.on_terms(gemini::contents(request.prompt)))?;
     if !request.tools.is_empty() {
         let declarations = Declarations { function_declarations: Tools(&request.tools) };
         body.list("tools", std::iter::once(&declarations))?;

@@ -13,7 +13,7 @@ pub(super) fn write<M: SerializeMap>(
     mut body: Body<'_, M>,
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
-    body.field("messages", &request.sent(ollama::messages(request.prompt)))?;
+    body.field("messages", &request.on_terms(ollama::messages(request.prompt)))?;
     // It has no field for a choice. It can't call a tool of which it does not know.
     let has_tools = match request.chosen().map_err(M::Error::custom)? {
         None | Some(Choice::Auto) => true,

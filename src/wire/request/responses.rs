@@ -15,7 +15,7 @@ pub(super) fn write<M: SerializeMap>(
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
     body.optional("instructions", responses::instructions(request.prompt))?;
-    let input = request.sent(responses::input(request.prompt));
+    let input = request.on_terms(responses::input(request.prompt));
     body.field("input", &input.cached(request.cache))?;
     body.optional("max_output_tokens", request.max_tokens)?;
     if !request.tools.is_empty() {

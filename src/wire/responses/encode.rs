@@ -14,7 +14,7 @@ use crate::wire::common::{
 };
 use crate::wire::shape::{Entry, Object, Seq, write};
 use crate::wire::terms::Terms;
-use crate::wire::view::{Marks, Sent, Shape, Speaker};
+use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
 
 impl Serialize for Input<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -97,7 +97,7 @@ impl Shape for Options {
     }
 }
 
-impl Sent for Options {}
+impl ForProvider for Options {}
 impl Marks for Options {}
 
 /// A message that goes in.

@@ -8,7 +8,7 @@ use super::kinds;
 use crate::error::Result;
 use crate::message::AiMessage;
 use crate::provider::Provider;
-use crate::wire::common::{At, Fields, expected};
+use crate::wire::common::{At, Fields};
 use crate::wire::event::Events;
 use crate::wire::stream::{End, FormatStream, Pieces};
 
@@ -100,10 +100,6 @@ impl Pieces for Items {
         Ok(())
     }
 
-    fn has_calls(&self) -> bool {
-        self.calls > 0
-    }
-
     fn message(self) -> Result<AiMessage> {
         let items = self.items.into_values().filter_map(|item| item.into_value(false));
         output_items(items.collect(), &At::top(Self::READ))
@@ -170,6 +166,5 @@ fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields<'_>) -> Resul
 
 /// An index; 0 where there is none.
 fn number(event: &mut Fields<'_>, key: &'static str) -> Result<u64> {
-    let Some(index) = event.take(key) else { return Ok(0) };
-    index.as_u64().ok_or_else(|| event.at.key(key).error(expected("an index", &index)))
+    Ok(event.index(key)?.unwrap_or_default())
 }
