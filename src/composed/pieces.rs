@@ -131,7 +131,7 @@ impl Pieces {
     /// fails.
     ///
     /// A writer of some hundred bytes a message notices what a walk costs: here a stretch is a loop
-    /// over a slice.
+    /// over a slice, and there is one place in which messages are handed out.
     #[inline]
     pub(super) fn try_for_each<E>(
         &self,
@@ -139,18 +139,17 @@ impl Pieces {
         mut each: impl FnMut(&Message) -> Result<(), E>,
     ) -> Result<(), E> {
         for piece in self.list.iter() {
-            let places = match piece {
-                Piece::Records(places) => places,
-                Piece::One(message, _) => {
-                    each(message)?;
-                    continue;
-                }
+            let (mut one, places) = match piece {
+                Piece::One(message, _) => (Some(&**message), 0..0),
+                Piece::Records(places) => (None, places.clone()),
             };
             let (mut cursor, mut left) = (records.cursor(places.start), places.len());
-            while left > 0 {
+            while left > 0 || one.is_some() {
                 let cells = cursor.cells(left);
-                let filled = cells.iter().filter_map(OnceLock::get);
-                filled.map(|cell| &cell.message).try_for_each(&mut each)?;
+                let filled = cells.iter().filter_map(OnceLock::get).map(|cell| &cell.message);
+                for message in one.take().into_iter().chain(filled) {
+                    each(message)?;
+                }
                 // Never beyond the last record, whatever the piece says.
                 left = if cells.is_empty() { 0 } else { left - cells.len() };
             }

@@ -25,14 +25,16 @@ impl Serialize for Messages<'_> {
         let mut seq = serializer.serialize_seq(None)?;
         let mut i = 0;
         self.messages.try_for_each(|message| {
-            let one = One { message, row: &self.terms.row, mark: mark == Some(i) };
+            let mark = mark == Some(i);
             i += 1;
-            match (message, self.terms.copy(message)) {
-                (Message::Custom(_), _) => Ok(()),
-                (_, None) => seq.serialize_element(&one),
-                (_, Some(copy)) if Terms::is_emptied(message, &copy) => Ok(()),
-                (_, Some(copy)) => seq.serialize_element(&One { message: &copy, ..one }),
+            let copy = self.terms.copy(message);
+            let is_emptied = copy.as_deref().is_some_and(|copy| Terms::is_emptied(message, copy));
+            if is_emptied || matches!(message, Message::Custom(_)) {
+                return Ok(());
             }
+            // Once, so that it stands in the loop.
+            let message = copy.as_deref().unwrap_or(message);
+            seq.serialize_element(&One { message, row: &self.terms.row, mark })
         })?;
         seq.end()
     }
@@ -94,32 +96,50 @@ impl Serialize for One<'_> {
     #[inline]
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match self.message {
-            Message::System(m) => {
-                let role = if self.row.developer { "developer" } else { "system" };
-                map.serialize_entry("role", role)?;
-                map.serialize_entry(
-                    "content",
-                    &self.blocks(std::iter::once(Block::Bare(&m.text))),
-                )?;
-                write_rare(
-                    &mut map,
-                    self.name(m.name()),
-                    m.attributes(),
-                    &["role", "content", "name"],
-                )?;
+        match self.plain() {
+            Some((role, text)) => {
+                entry(&mut map, "role", role)?;
+                entry(&mut map, "content", text)?;
             }
-            Message::User(m) => self.user(&mut map, m)?,
-            Message::Ai(m) => self.ai(&mut map, m)?,
-            Message::Tool(m) => self.tool(&mut map, m)?,
-            // `Messages` leaves these out.
-            Message::Custom(_) => {}
+            None => self.any(&mut map)?,
         }
         map.end()
     }
 }
 
 impl One<'_> {
+    /// The role and the text of a message that has nothing else, as nearly all are.
+    #[inline]
+    fn plain(&self) -> Option<(&'static str, &str)> {
+        match self.message {
+            _ if self.mark => None,
+            Message::User(UserMessage { content: Content::Text(text), details: None, .. }) => {
+                Some(("user", text))
+            }
+            Message::Ai(AiMessage { body: Body::Text(text), details: None, .. }) => {
+                Some(("assistant", text))
+            }
+            _ => None,
+        }
+    }
+
+    fn any<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        match self.message {
+            Message::System(m) => {
+                let role = if self.row.developer { "developer" } else { "system" };
+                map.serialize_entry("role", role)?;
+                let text = std::iter::once(Block::Bare(&m.text));
+                map.serialize_entry("content", &self.blocks(text))?;
+                write_rare(map, self.name(m.name()), m.attributes(), &["role", "content", "name"])
+            }
+            Message::User(m) => self.user(map, m),
+            Message::Ai(m) => self.ai(map, m),
+            Message::Tool(m) => self.tool(map, m),
+            // `Messages` leaves these out.
+            Message::Custom(_) => Ok(()),
+        }
+    }
+
     /// The name, where the provider takes one.
     fn name<'n>(&self, name: Option<&'n str>) -> Option<&'n str> {
         name.filter(|_| self.row.names)
@@ -143,7 +163,6 @@ impl One<'_> {
         }
     }
 
-    #[inline]
     fn user<M: SerializeMap>(&self, map: &mut M, m: &UserMessage) -> Result<(), M::Error> {
         entry(map, "role", "user")?;
         self.content(map, m.content(), Block::of_user(self.row))?;
@@ -164,7 +183,6 @@ impl One<'_> {
         write_rare(map, None, m.attributes(), &["role", "content", "tool_call_id"])
     }
 
-    #[inline]
     fn ai<M: SerializeMap>(&self, map: &mut M, m: &AiMessage) -> Result<(), M::Error> {
         const OWN: [&str; 9] = [
             "role",
@@ -178,9 +196,6 @@ impl One<'_> {
             "reasoning_details",
         ];
         entry(map, "role", "assistant")?;
-        if let (Body::Text(text), None, false) = (&m.body, &m.details, self.mark) {
-            return entry(map, "content", text);
-        }
         let (mut said, mut calls, mut audio) = (false, false, None);
         for part in m.parts() {
             match part {
