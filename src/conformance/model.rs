@@ -9,7 +9,7 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::support::{ID, rows};
 use super::{Fixture, setting};
-use crate::error::ErrorKind;
+use crate::error::{Error, ErrorKind};
 use crate::memory::{self, Append, ChatMemory, ChatMemoryExt, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
@@ -66,6 +66,17 @@ pub(super) enum Expected {
     Position(u64),
 }
 
+impl Expected {
+    /// Returns where the memory is to end, if that is asked, where it ends at `end`.
+    fn position(self, end: u64) -> Option<u64> {
+        match self {
+            Self::Anything => None,
+            Self::TheEnd => Some(end),
+            Self::Position(position) => Some(position),
+        }
+    }
+}
+
 /// A memory that is a list.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
@@ -90,15 +101,18 @@ fn position() -> impl Strategy<Value = u64> {
     prop_oneof![20 => 0u64..200, 1 => Just(u64::MAX), 1 => Just(i64::MAX as u64)]
 }
 
-pub(super) fn op() -> impl Strategy<Value = Op> {
-    let expected = prop_oneof![
+fn expected() -> impl Strategy<Value = Expected> {
+    prop_oneof![
         3 => Just(Expected::Anything),
         1 => Just(Expected::TheEnd),
         1 => position().prop_map(Expected::Position),
-    ];
+    ]
+}
+
+pub(super) fn op() -> impl Strategy<Value = Op> {
     let n = prop_oneof![10 => 0usize..100, 1 => Just(usize::MAX)];
     prop_oneof![
-        6 => (proptest::collection::vec(message(), 0..25), expected)
+        6 => (proptest::collection::vec(message(), 0..25), expected())
             .prop_map(|(batch, expected)| Op::Append { batch, expected }),
         6 => (proptest::option::of(position()), n).prop_map(|(before, n)| Op::Read { before, n }),
         2 => position().prop_map(Op::Evict),
@@ -121,16 +135,11 @@ pub(super) fn change() -> impl Strategy<Value = Op> {
         slots.dedup_by_key(|slot| slot.name);
         slots
     });
-    let expected = prop_oneof![
-        3 => Just(Expected::Anything),
-        1 => Just(Expected::TheEnd),
-        1 => position().prop_map(Expected::Position),
-    ];
     let batch = proptest::collection::vec(message(), 0..4);
     let names = proptest::collection::vec(0u8..5, 0..4);
     let positions = proptest::collection::vec(position(), 0..6);
     prop_oneof![
-        8 => (batch, expected, proptest::option::of(0u8..8), slots)
+        8 => (batch, expected(), proptest::option::of(0u8..8), slots)
             .prop_map(|(batch, expected, id, slots)| Op::Change { batch, expected, id, slots }),
         4 => (0usize..30, names, positions)
             .prop_map(|(n, slots, positions)| Op::ReadWith { n, slots, positions }),
@@ -173,14 +182,10 @@ impl Model {
         op: Op,
         may_fail: bool,
     ) -> Result<bool, TestCaseError> {
-        let failed = |kind: ErrorKind| may_fail && kind == ErrorKind::Storage;
-        match op {
+        let failed = |error: &Error| may_fail && error.kind() == ErrorKind::Storage;
+        let error = match op {
             Op::Append { batch, expected } => {
-                let expected = match expected {
-                    Expected::Anything => None,
-                    Expected::TheEnd => Some(self.end),
-                    Expected::Position(position) => Some(position),
-                };
+                let expected = expected.position(self.end);
                 let mut left = batch.clone();
                 let conflict = expected
                     .filter(|expected| *expected != self.end)
@@ -192,44 +197,39 @@ impl Model {
                         self.append(batch);
                         prop_assert_eq!(positions, first..self.end);
                         prop_assert!(left.is_empty(), "the batch was not taken");
+                        return Ok(false);
                     }
                     Err(error) => {
                         prop_assert_eq!(left, batch, "the batch did not stay with the caller");
-                        if failed(error.kind()) {
-                            return Ok(true);
+                        if !failed(&error) {
+                            prop_assert_eq!(Some(error.kind()), conflict, "{}", error);
+                            return Ok(false);
                         }
-                        prop_assert_eq!(Some(error.kind()), conflict, "{}", error);
+                        error
                     }
                 }
             }
             Op::Read { before, n } => match memory.read(before, n) {
-                Ok(snapshot) => self.compare(&snapshot, before, n)?,
-                Err(error) => {
-                    prop_assert!(failed(error.kind()), "{}", error);
-                    return Ok(true);
-                }
+                Ok(snapshot) => return self.compare(&snapshot, before, n).map(|()| false),
+                Err(error) => error,
             },
             Op::Evict(before) => match memory.evict(before) {
                 Ok(gone) => {
                     let expected = self.records.iter().filter(|(seq, _)| *seq < before).count();
                     self.records.drain(..expected);
                     prop_assert_eq!(gone, expected as u64);
+                    return Ok(false);
                 }
-                Err(error) => {
-                    prop_assert!(failed(error.kind()), "{}", error);
-                    return Ok(true);
-                }
+                Err(error) => error,
             },
             Op::Clear => match memory.clear() {
                 Ok(()) => {
                     self.records.clear();
                     self.slots.clear();
                     self.system = None;
+                    return Ok(false);
                 }
-                Err(error) => {
-                    prop_assert!(failed(error.kind()), "{}", error);
-                    return Ok(true);
-                }
+                Err(error) => error,
             },
             Op::Change { batch, expected, id, slots } => {
                 return self.change(memory, batch, expected, id, &slots, may_fail);
@@ -241,16 +241,14 @@ impl Model {
                 match memory.read_with(&read) {
                     Ok(snapshot) => {
                         self.compare(&snapshot, None, n)?;
-                        self.compare_extra(&snapshot, &read)?;
+                        return self.compare_extra(&snapshot, &read).map(|()| false);
                     }
-                    Err(error) => {
-                        prop_assert!(failed(error.kind()), "{}", error);
-                        return Ok(true);
-                    }
+                    Err(error) => error,
                 }
             }
-        }
-        Ok(false)
+        };
+        prop_assert!(failed(&error), "{}", error);
+        Ok(true)
     }
 
     fn change(
@@ -263,11 +261,7 @@ impl Model {
         may_fail: bool,
     ) -> Result<bool, TestCaseError> {
         let mut append = Append::new(batch.clone());
-        append.expected = match expected {
-            Expected::Anything => None,
-            Expected::TheEnd => Some(self.end),
-            Expected::Position(position) => Some(position),
-        };
+        append.expected = expected.position(self.end);
         append.id = id.map(|id| format!("id {id}"));
         let mut slot_conflict = false;
         for change in changes {

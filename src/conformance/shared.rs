@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
-use super::support::{ID, append, holds, numbered, rows};
+use super::support::{ID, append, batches, holds, numbered, rows, times};
 use super::{SharedFixture, setting};
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, Expected, Read};
 use crate::message::Message;
@@ -30,7 +30,7 @@ pub fn what_was_appended_is_there_after_reopening<F: SharedFixture>(fixture: &F,
     holds(&*memory, 3..10);
     assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system("Be brief.")));
     let after = memory.all().unwrap();
-    assert!(before.iter().map(|r| r.appended_at()).eq(after.iter().map(|r| r.appended_at())));
+    assert_eq!(times(&after), times(&before));
 }
 
 /// Positions go on after reopening, even where nothing is left.
@@ -112,17 +112,7 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
     }
     assert_eq!(acknowledged.len() as u64, 2 * THREADS, "{path} runs as {acknowledged:?}");
     let all = rows(&fixture.memory(ID).all().unwrap());
-    let mut found: HashMap<String, u64> = HashMap::new();
-    for (i, batch) in all.chunks(BATCH).enumerate() {
-        let writer = batch[0].1.split(' ').next().unwrap().to_owned();
-        let count = found.entry(writer.clone()).or_default();
-        for (k, (seq, text)) in batch.iter().enumerate() {
-            assert_eq!(*seq, (i * BATCH + k) as u64, "positions have no gaps");
-            assert_eq!(*text, format!("{writer} {count} {k}"), "batches are whole and in order");
-        }
-        *count += 1;
-    }
-    assert_eq!(found, acknowledged);
+    assert_eq!(batches(&all, BATCH), acknowledged);
     let total: u64 = acknowledged.values().sum();
     println!("{}: {total} batches by 8 writers in 2 processes", F::BACKEND);
 }
@@ -136,14 +126,14 @@ pub(super) fn write<F: SharedFixture>(fixture: &F) {
             scope.spawn(move || {
                 let writer = format!("{}/{thread}", std::process::id());
                 let memory = fixture.memory(ID);
-                let mut batches = 0;
+                let mut written = 0;
                 while Instant::now() < end {
                     let texts =
-                        (0..BATCH).map(|k| Message::user(format!("{writer} {batches} {k}")));
+                        (0..BATCH).map(|k| Message::user(format!("{writer} {written} {k}")));
                     memory.add_all(texts).unwrap();
-                    batches += 1;
+                    written += 1;
                 }
-                println!("acknowledged {writer} {batches}");
+                println!("acknowledged {writer} {written}");
             });
         }
     });

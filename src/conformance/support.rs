@@ -1,8 +1,11 @@
 //! The common part of the laws.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use crate::error::Error;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::record::Records;
@@ -10,99 +13,25 @@ use crate::record::Records;
 /// A conversation's id that nothing else in the test uses.
 pub(super) const ID: &str = "conformance:user:conversation";
 
+#[rustfmt::skip]
+const HOSTILE_IDS: &[&str] = &[
+    "", " ", "  ", "a", "A", "a ", " a", // blanks
+    "a:b", "a:b:c", "a:b:", ":a:b", "a/b", "a\\b", // separators
+    "../a", "../../etc/passwd", ".", "..", "a.b", // paths
+    "a_b", "a%b", "%", "_", "a*b", "*", "?", "[a]", "{a}", "{a}b", "{a", "a}", "{}", // patterns
+    "'", "\"", "`", "a'b", "a\"b", "';--", "');DROP TABLE message;--", // quotes
+    "$1", ":id", "?1", "@id", // parameters
+    "a\0b", "a\0c", "\0", "a\0", "a\nb", "a\rb", "a\r\nb", "a\tb", "\u{7f}", // controls
+    "null", "NULL", "0", "00", "1", "01", "-1", "1e0", "true", // other types
+    "é", "e\u{301}", "É", "ß", "ss", "SS", "ı", "i", "I", "İ", // cases and forms of one letter
+    "K", "\u{212a}", "Å", "\u{212b}", "ﬁ", "fi",
+    "\u{feff}a", "a\u{200b}", "\u{200b}", "\u{202e}a", // not seen
+    "\u{fffd}", "\u{ffff}", "\u{10ffff}", "日本語", "日本语", "🏳️‍🌈", "🏳",
+];
+
 /// Ids that get in the way of whoever builds a key, a path or a query from them.
 pub(super) fn hostile_ids() -> Vec<String> {
-    let mut ids: Vec<String> = [
-        "",
-        " ",
-        "  ",
-        "a",
-        "A",
-        "a ",
-        " a",
-        "a:b",
-        "a:b:c",
-        "a:b:",
-        ":a:b",
-        "a/b",
-        "a\\b",
-        "../a",
-        "../../etc/passwd",
-        ".",
-        "..",
-        "a.b",
-        "a_b",
-        "a%b",
-        "%",
-        "_",
-        "a*b",
-        "*",
-        "?",
-        "[a]",
-        "{a}",
-        "{a}b",
-        "{a",
-        "a}",
-        "{}",
-        "'",
-        "\"",
-        "`",
-        "a'b",
-        "a\"b",
-        "';--",
-        "');DROP TABLE message;--",
-        "$1",
-        ":id",
-        "?1",
-        "@id",
-        "a\0b",
-        "a\0c",
-        "\0",
-        "a\0",
-        "a\nb",
-        "a\rb",
-        "a\r\nb",
-        "a\tb",
-        "\u{7f}",
-        "null",
-        "NULL",
-        "0",
-        "00",
-        "1",
-        "01",
-        "-1",
-        "1e0",
-        "true",
-        "é",
-        "e\u{301}",
-        "É",
-        "ß",
-        "ss",
-        "SS",
-        "ı",
-        "i",
-        "I",
-        "İ",
-        "K",
-        "\u{212a}",
-        "Å",
-        "\u{212b}",
-        "ﬁ",
-        "fi",
-        "\u{feff}a",
-        "a\u{200b}",
-        "\u{200b}",
-        "\u{202e}a",
-        "\u{fffd}",
-        "\u{ffff}",
-        "\u{10ffff}",
-        "日本語",
-        "日本语",
-        "🏳️‍🌈",
-        "🏳",
-    ]
-    .map(str::to_owned)
-    .into();
+    let mut ids: Vec<String> = HOSTILE_IDS.iter().copied().map(str::to_owned).collect();
     ids.push("🦀".repeat(256)); // 1 KiB
     ids.push(format!("{}🐙", "🦀".repeat(255))); // which differs in its end
     ids
@@ -134,42 +63,17 @@ pub(super) fn no_names() -> Vec<String> {
     names
 }
 
+#[rustfmt::skip]
+const HOSTILE_TEXTS: &[&str] = &[
+    "", " ", "\0", "a\0b", "\n", "\r\n", "\t", "\u{1}\u{1f}\u{7f}", "'", "\"", "\\", "\\u0000",
+    "\\ud800", "';DROP TABLE message;--", "{}", "[]", "null", "{\"v\":1}", "$1", "%s",
+    "\u{feff}", "\u{fffd}", "\u{ffff}", "\u{10ffff}", "\u{2028}\u{2029}", "e\u{301}", "é",
+    "🏳️‍🌈👨‍👩‍👧‍👦", "\u{202e}abc", "日本語",
+];
+
 /// Texts that get in the way of whoever stores, escapes or cuts them.
 pub(super) fn hostile_texts() -> Vec<String> {
-    let mut texts: Vec<String> = [
-        "",
-        " ",
-        "\0",
-        "a\0b",
-        "\n",
-        "\r\n",
-        "\t",
-        "\u{1}\u{1f}\u{7f}",
-        "'",
-        "\"",
-        "\\",
-        "\\u0000",
-        "\\ud800",
-        "';DROP TABLE message;--",
-        "{}",
-        "[]",
-        "null",
-        "{\"v\":1}",
-        "$1",
-        "%s",
-        "\u{feff}",
-        "\u{fffd}",
-        "\u{ffff}",
-        "\u{10ffff}",
-        "\u{2028}\u{2029}",
-        "e\u{301}",
-        "é",
-        "🏳️‍🌈👨‍👩‍👧‍👦",
-        "\u{202e}abc",
-        "日本語",
-    ]
-    .map(str::to_owned)
-    .into();
+    let mut texts: Vec<String> = HOSTILE_TEXTS.iter().copied().map(str::to_owned).collect();
     texts.push(format!("a{}", "\u{301}".repeat(10_000)));
     texts
 }
@@ -190,7 +94,7 @@ pub(super) fn numbered(i: u64) -> Message {
 
 /// Appends messages with the texts `numbers`, in one batch.
 #[track_caller]
-pub(super) fn append(memory: &dyn ChatMemory, numbers: std::ops::Range<u64>) {
+pub(super) fn append(memory: &dyn ChatMemory, numbers: Range<u64>) {
     memory.add_all(numbers.map(numbered)).expect("an append succeeds");
 }
 
@@ -199,24 +103,54 @@ pub(super) fn rows(records: &Records) -> Vec<(u64, String)> {
     records.iter().map(|record| (record.seq(), record.message().text().into_owned())).collect()
 }
 
-/// Asserts that the memory reads like messages with the texts `numbers` at the positions `numbers`,
-/// and ends behind them.
+/// Returns the rows of messages with the texts `numbers` at the positions `numbers`.
+pub(super) fn numbers(numbers: Range<u64>) -> Vec<(u64, String)> {
+    numbers.map(|i| (i, i.to_string())).collect()
+}
+
+/// Returns the time of each record.
+pub(super) fn times(records: &Records) -> Vec<SystemTime> {
+    records.iter().map(|record| record.appended_at()).collect()
+}
+
+/// Asserts that these rows are batches of `size` whose messages say writer, batch and number: whole,
+/// without gaps, and each writer's in their order. Returns how many batches each has written.
 #[track_caller]
-pub(super) fn holds(memory: &dyn ChatMemory, numbers: std::ops::Range<u64>) {
+pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u64> {
+    let mut found: HashMap<String, u64> = HashMap::new();
+    for (i, batch) in rows.chunks(size).enumerate() {
+        let writer = batch[0].1.split(' ').next().unwrap().to_owned();
+        let count = found.entry(writer.clone()).or_default();
+        for (k, (seq, text)) in batch.iter().enumerate() {
+            assert_eq!(*seq, (i * size + k) as u64, "positions have no gaps");
+            assert_eq!(*text, format!("{writer} {count} {k}"), "batches are whole and in order");
+        }
+        *count += 1;
+    }
+    found
+}
+
+/// Asserts that the memory reads like messages with the texts `range` at the positions `range`, and
+/// ends behind them.
+#[track_caller]
+pub(super) fn holds(memory: &dyn ChatMemory, range: Range<u64>) {
     let snapshot = memory.read(None, usize::MAX).expect("a read succeeds");
-    let expected: Vec<_> = numbers.clone().map(|i| (i, i.to_string())).collect();
-    assert_eq!(rows(&snapshot.records), expected);
-    assert_eq!((snapshot.start, snapshot.end), (numbers.start, numbers.end));
+    assert_eq!((snapshot.start, snapshot.end), (range.start, range.end));
+    assert_eq!(rows(&snapshot.records), numbers(range));
     assert!(snapshot.unreadable.is_empty(), "{:?}", snapshot.unreadable);
 }
 
-/// Asserts that an append that failed is as it was, so that it can be tried again.
+/// Appends what must fail, and returns the error. Asserts that the append stays as it was, so that
+/// it can be tried again.
 #[track_caller]
-pub(super) fn untouched(append: &Append, before: &Append) {
+pub(super) fn refused(memory: &dyn ChatMemory, before: &Append) -> Error {
+    let mut append = before.clone();
+    let error = memory.append_with(&mut append).expect_err("the append is refused");
     assert_eq!(append.messages, before.messages, "the messages stay with the caller");
     assert_eq!((&append.id, &append.slots), (&before.id, &before.slots));
     assert_eq!((append.expected, append.since), (before.expected, before.since));
     assert_eq!((&append.times, append.active), (&before.times, before.active));
+    error
 }
 
 /// Every id that these pages of `n` list, each of which begins behind an id.
