@@ -29,10 +29,10 @@ use serde::de::{
 };
 use serde::ser::{Serialize, Serializer};
 
-pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_result, without_hosted_calls};
+pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
 pub(crate) use origin::{
-    given_by, holds_compaction, is_private, mark, mark_all, mark_as_of_several, may_be_private,
-    origin, origin_of, outgoing, without_compaction, without_foreign_parts,
+    given_by, holds_compaction, is_private, mark, mark_all, may_be_private, origin, origin_of,
+    outgoing, without_compaction, without_foreign_parts,
 };
 pub use private::PrivateFields;
 pub use row::{

@@ -110,3 +110,88 @@ fn a_program_waits_for_its_calls() {
     assert!(!text.contains("code_execution") && !text.contains("caller"), "{text}");
     assert_eq!(text.matches("tool_result").count(), 2);
 }
+
+/// A window opened behind the call of a search, or of the program that calls the application's
+/// tools: the result was sent without its call, and the calls with a `caller` that is not there,
+/// each of which is a 400 in every prompt until the window has passed it.
+#[test]
+fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
+    let says = json!({"type": "text", "text": "Found."});
+    let call = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}});
+    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    let history = [
+        Message::user("q"),
+        read("pause_turn", &json!([call])),
+        read("end_turn", &json!([result, says])),
+        Message::user("n"),
+    ];
+    let windowed = |n: usize, history: &[Message]| {
+        let window = Window::last(n).exactly();
+        let composer = Composer::new().window(window).for_provider(Provider::Anthropic);
+        composer.compose_all(&Snapshot::from_messages(history.to_vec()), &[]).unwrap()
+    };
+    let prompt = windowed(2, &history);
+    let told = "2: assistant, without what belongs to a call of the provider's own tool that is \
+                not sent";
+    assert!(prompt.report().to_string().contains(told), "{}", prompt.report());
+    assert!(!sent(&prompt).to_string().contains("web_search"), "{}", sent(&prompt));
+    assert!(sent(&prompt).to_string().contains("Found."));
+    // Nothing is left of an answer that was nothing else.
+    let alone = [&history[..2], &[read("end_turn", &json!([result])), Message::user("n")]].concat();
+    let prompt = windowed(2, &alone);
+    assert!(prompt.report().left_out.iter().any(|it| it.seq == 2 && it.why == Why::Uncalled));
+    assert!(!sent(&prompt).to_string().contains("web_search"), "{}", sent(&prompt));
+
+    let caller = json!({"type": "code_execution_20250825", "tool_id": "p"});
+    let rolls = |id: &str| json!({"type": "tool_use", "id": id, "name": "roll", "input": {}, "caller": caller});
+    let program =
+        json!({"type": "server_tool_use", "id": "p", "name": "code_execution", "input": {}});
+    let over = json!({"type": "code_execution_tool_result", "tool_use_id": "p", "content": {}});
+    let loops = [
+        Message::user("Roll twice."),
+        read("tool_use", &json!([program, rolls("a")])),
+        Message::tool("a", "roll", "1"),
+        read("tool_use", &json!([rolls("b")])),
+        Message::tool("b", "roll", "2"),
+        read("end_turn", &json!([over, says])),
+        Message::user("n"),
+    ];
+    let text = sent(&windowed(4, &loops)).to_string();
+    assert!(!text.contains("caller") && !text.contains("code_execution"), "{text}");
+    assert!(text.contains("tool_use") && text.contains("Found."), "{text}");
+    let whole = sent(&windowed(7, &loops)).to_string();
+    assert_eq!(whole.matches("caller").count(), 2, "{whole}");
+}
+
+/// Calls of two providers in a row, of which the results came behind both, are one answer. It was
+/// of several providers, so all that was private in it was dropped, the call of Claude's own tool
+/// too; and the result of that, an answer later, was refused.
+#[test]
+fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
+    let program =
+        json!({"type": "server_tool_use", "id": "p", "name": "code_execution", "input": {}});
+    let rolls = json!({"type": "tool_use", "id": "b", "name": "roll", "input": {},
+        "caller": {"type": "code_execution_20250825", "tool_id": "p"}});
+    let over = json!({"type": "code_execution_tool_result", "tool_use_id": "p", "content": {}});
+    let of_gemini = json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
+        {"functionCall": {"id": "a", "name": "roll", "args": {}}, "thoughtSignature": "sig-of-gemini"},
+    ]}}]});
+    let history = [
+        Message::user("Roll twice."),
+        wire::answer(Provider::Gemini, of_gemini).unwrap().into(),
+        read("tool_use", &json!([program, rolls])),
+        Message::tool("a", "roll", "1"),
+        Message::tool("b", "roll", "2"),
+        read("end_turn", &json!([over, {"type": "text", "text": "3"}])),
+        Message::user("n"),
+    ];
+    let body = sent(&composed(Provider::Anthropic, &history, &[]));
+    let roles: Vec<_> = body.as_array().unwrap().iter().map(|it| &it["role"]).collect();
+    assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
+    let text = body.to_string();
+    assert!(
+        text.contains("server_tool_use") && text.contains("code_execution_tool_result"),
+        "{text}"
+    );
+    assert!(text.contains("caller") && !text.contains("sig-of-gemini"), "{text}");
+}

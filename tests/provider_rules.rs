@@ -11,6 +11,8 @@
 mod conversations;
 #[path = "common/counted.rs"]
 mod counted;
+#[path = "common/private.rs"]
+mod private;
 #[path = "provider/setups.rs"]
 mod setups;
 #[path = "provider/validators.rs"]
@@ -31,6 +33,7 @@ use memory_prompt::{
     ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
     Prompt, Provider, Result, ToolCall, Truncate, Window,
 };
+use private::with_private;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use serde_json::{Value, json};
@@ -788,6 +791,13 @@ fn the_anthropic_validator_can_fail() {
     check(json!([turn("user", &[json!({"type": "video"})])]), "of user");
     let odd = json!({"type": "tool_use", "id": "c", "name": "look", "input": "{}"});
     check(json!([hi, turn("assistant", &[odd])]), "no object");
+    let searches = json!({"type": "server_tool_use", "id": "s", "name": "web_search"});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    check(json!([hi, turn("assistant", std::slice::from_ref(&found))]), "of no hosted call");
+    check(json!([hi, turn("assistant", &[searches]), hi]), "\"s\" has no result");
+    let mut made = call("c");
+    made["caller"] = json!({"type": "code_execution_20250825", "tool_id": "p"});
+    check(json!([hi, turn("assistant", &[made]), turn("user", &[result("c")])]), "called by \"p\"");
     let silent = json!({"type": "tool_result", "tool_use_id": "c", "content": [text("")]});
     check(json!([hi, asked, turn("user", &[silent])]), "blank text in a result");
 }

@@ -216,7 +216,7 @@ impl<'a> Shaping<'a> {
     /// Sends what was kept to be joined: what comes now is another message.
     fn end_side(&mut self) {
         let pieces = &mut self.draft.pieces;
-        let joined = join::joined(&self.side);
+        let joined = join::joined(&self.side, &self.rules);
         let seq = self.side.iter().find_map(|item| item.origin().seq());
         if joined.is_none() {
             self.side.drain(..).for_each(|item| pieces.add(item));
@@ -389,6 +389,9 @@ impl<'a> Shaping<'a> {
             How::Trimmed => "ends the prompt in white space",
             How::Closed => "is an answer at the end",
             How::Unanswered => "has a call of the provider's own tool without its result",
+            How::Uncalled => {
+                "has what belongs to a call of the provider's own tool that is not sent"
+            }
             How::Split => "has several calls",
         };
         Err(self.error(format!("{} {what}", self.describe(item))))

@@ -251,6 +251,8 @@ pub enum Why {
     Foreign,
     /// An answer of nothing but calls of the provider's own tools that have no result.
     Unanswered,
+    /// An answer of nothing but results of the provider's own tools of which the call is not sent.
+    Uncalled,
     /// An answer of nothing but the provider's own compaction, where another one, or the window,
     /// decides what stands for what is before it: it is pinned.
     Compaction,
@@ -368,6 +370,9 @@ pub enum How {
     /// Calls of the provider's own tools were left out, for they have no result and something else
     /// follows.
     Unanswered,
+    /// What belongs to a call of the provider's own tool was left out, for the call is not sent: its
+    /// result, or the mark of the calls that it made.
+    Uncalled,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.
     Arguments,
@@ -556,6 +561,7 @@ impl fmt::Display for Why {
             Self::Blank => "it says nothing",
             Self::Foreign => "only another provider understands it",
             Self::Unanswered => "a call of the provider's own tool that has no result",
+            Self::Uncalled => "a result of the provider's own tool of which the call is not sent",
             Self::Compaction => "a compaction that does not open the history",
         })
     }
@@ -573,6 +579,9 @@ impl fmt::Display for How {
             Self::ToolNames => "with other names of tools",
             Self::Foreign => "without what only another provider understands",
             Self::Unanswered => "without a call of the provider's own tool that has no result",
+            Self::Uncalled => {
+                "without what belongs to a call of the provider's own tool that is not sent"
+            }
             Self::Compaction => "without the provider's own compaction",
             Self::Arguments => "with its arguments as a text",
             Self::Trimmed => "without the white space at its end",

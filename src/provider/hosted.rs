@@ -24,16 +24,24 @@ pub(crate) fn hosted_blocks<'a>(
     ai: &'a AiMessage,
     row: &Row,
 ) -> impl Iterator<Item = &'a Attributes> {
-    let parts = if row.format == Format::Anthropic { ai.parts() } else { &[] };
-    let is_taken = !parts.is_empty() && row.private.takes_all() && row.takes_from(origin(ai));
-    parts.iter().filter(move |_| is_taken).filter_map(block)
+    let is_taken = takes_blocks(ai, row);
+    ai.parts().iter().filter(move |_| is_taken).filter_map(block)
 }
 
-/// Returns the answer without the hosted calls of these ids; `None` where it has nothing of them.
-/// The application's tools that they called are then called by the model itself.
-pub(crate) fn without_hosted_calls(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> {
+fn takes_blocks(ai: &AiMessage, row: &Row) -> bool {
+    row.format == Format::Anthropic
+        && !ai.parts().is_empty()
+        && row.private.takes_all()
+        && row.takes_from(origin(ai))
+}
+
+/// Returns the answer without the hosted calls of these ids and their results; `None` where it has
+/// nothing of them. The application's tools that they called are then called by the model itself.
+pub(crate) fn without_hosted(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> {
     let is_one = |id: Option<&str>| id.is_some_and(|id| ids.contains(&id));
-    let is_left_out = |part: &AiPart| is_one(block(part).and_then(hosted_call));
+    let is_left_out = |part: &AiPart| {
+        block(part).is_some_and(|it| is_one(hosted_call(it)) || is_one(hosted_result(it)))
+    };
     let is_called = |part: &AiPart| matches!(part, AiPart::ToolCall(call) if is_one(caller(call)));
     if !ai.parts().iter().any(|part| is_left_out(part) || is_called(part)) {
         return None;
@@ -48,6 +56,12 @@ pub(crate) fn without_hosted_calls(ai: &AiMessage, ids: &[&str]) -> Option<AiMes
         part
     });
     Some(ai.with_other_parts(left.collect()))
+}
+
+/// Returns the id of the hosted call that made this one of an answer, where the provider is sent
+/// it.
+pub(crate) fn hosted_caller<'a>(call: &'a ToolCall, ai: &AiMessage, row: &Row) -> Option<&'a str> {
+    caller(call).filter(|_| takes_blocks(ai, row))
 }
 
 /// Returns the id of the hosted call that made this one: a program of the model's.

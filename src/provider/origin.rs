@@ -74,11 +74,6 @@ fn holds_file_id(message: &Message) -> bool {
     media.any(|media| matches!(media.source, Source::FileId(_)))
 }
 
-/// Marks an answer that was joined of those of several providers: nothing private of it goes back.
-pub(crate) fn mark_as_of_several(message: AiMessage) -> AiMessage {
-    given_by(message, "(several)")
-}
-
 /// Marks an answer as that of the provider of this name.
 pub(crate) fn given_by(message: AiMessage, origin: &str) -> AiMessage {
     message.with_attribute(ORIGIN, origin)

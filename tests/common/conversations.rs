@@ -92,33 +92,6 @@ pub fn conversation(steps: usize) -> impl Strategy<Value = Vec<Message>> {
     proptest::collection::vec(step, 0..steps).prop_map(|steps| steps.concat())
 }
 
-/// The same history, with what not every provider takes thrown in: what OpenAI's model refused, and
-/// media of few.
-pub fn with_private(
-    history: impl Strategy<Value = Vec<Message>>,
-) -> impl Strategy<Value = Vec<Message>> {
-    let refusal = || {
-        let kept = ("openai".to_owned(), serde_json::json!({"type": "refusal"}));
-        let extra = [kept].into_iter().collect();
-        let part = memory_prompt::message::TextPart { text: "No.".to_owned(), extra };
-        Message::from(AiMessage::from_parts([Part::Text(part)]))
-    };
-    let media = |url: &str| memory_prompt::message::Media::url(url);
-    let one = proptest::sample::select(vec![
-        refusal(),
-        Message::user([Part::Image(media("data:image/svg+xml;base64,PHN2Zy8+"))]),
-        Message::user([Part::Audio(media("data:audio/wav;base64,UklGRg=="))]),
-        Message::user([Part::File(memory_prompt::message::Media::file_id("file-1"))]),
-    ]);
-    let thrown_in = proptest::collection::vec((any::<proptest::sample::Index>(), one), 0..3);
-    (history, thrown_in).prop_map(|(mut history, thrown_in)| {
-        for (place, message) in thrown_in {
-            history.insert(place.index(history.len() + 1), message);
-        }
-        history
-    })
-}
-
 /// Temporary messages: some of them tool results, some of them system messages.
 pub fn temporaries() -> impl Strategy<Value = Vec<Message>> {
     let one = prop_oneof![

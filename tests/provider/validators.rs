@@ -27,6 +27,11 @@ fn list(value: &Value) -> &[Value] {
 /// be followed by tool messages responding to each 'tool_call_id'"; "messages with role 'tool' must
 /// be a response to a preceeding message with 'tool_calls'"; "Duplicate value for 'tool_call_id'".
 pub fn openai(messages: &Value) -> Wrong {
+    chat(messages, &["text", "refusal"])
+}
+
+/// The same of a server that knows these blocks of an answer.
+fn chat(messages: &Value, of_assistant: &[&str]) -> Wrong {
     let mut wrong = Vec::new();
     if list(messages).is_empty() {
         wrong.push("an empty list of messages".to_owned());
@@ -62,7 +67,7 @@ pub fn openai(messages: &Value) -> Wrong {
                     wrong.push(format!("{i}: neither content nor calls"));
                 }
                 if !content.is_null() {
-                    wrong.extend(openai_content(i, content, &["text", "refusal"]));
+                    wrong.extend(openai_content(i, content, of_assistant));
                 }
                 for call in calls {
                     let id = text(call, "id");
@@ -180,10 +185,12 @@ pub fn responses(input: &Value) -> Wrong {
                     wrong.push(format!("{i}: output {id:?} answers no call before it"));
                 }
             }
+            "web_search_call" => {}
             "reasoning" => {
                 let next = input.get(i + 1);
                 let said = next.is_some_and(|next| {
-                    ["function_call", "custom_tool_call", "reasoning"].contains(&text(next, "type"))
+                    ["function_call", "custom_tool_call", "reasoning", "web_search_call"]
+                        .contains(&text(next, "type"))
                         || text(next, "role") == "assistant"
                 });
                 if !said {
@@ -204,7 +211,9 @@ pub fn responses(input: &Value) -> Wrong {
 /// contain non-whitespace text", "`tool_use` ids must be unique", "`tool_use` ids were found
 /// without `tool_result` blocks immediately after", "unexpected `tool_use_id` found in
 /// `tool_result` blocks", "first message must use the user role", "String should match pattern
-/// '^[a-zA-Z0-9_-]+$'", "The final block in an assistant message cannot be `thinking`".
+/// '^[a-zA-Z0-9_-]+$'", "The final block in an assistant message cannot be `thinking`", "`web_search`
+/// tool use with id .. was found without a corresponding `web_search_tool_result` block", and the
+/// same the other way round and for the `caller` of a call.
 pub fn anthropic(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let messages = list(messages);
@@ -217,6 +226,8 @@ pub fn anthropic(messages: &Value) -> Wrong {
     }
     let mut ids: HashSet<&str> = HashSet::new();
     let mut waiting: HashSet<&str> = HashSet::new();
+    // The calls of tools that the provider runs itself, and those of them that have no result.
+    let (mut hosted, mut open) = (HashSet::new(), HashSet::new());
     for (i, message) in messages.iter().enumerate() {
         let role = text(message, "role");
         if !["user", "assistant"].contains(&role) {
@@ -234,8 +245,28 @@ pub fn anthropic(messages: &Value) -> Wrong {
         let results = blocks.iter().take_while(|block| text(block, "type") == "tool_result");
         let results = results.count();
         let mut opened = HashSet::new();
+        if role == "user" && (results < blocks.len() || content.is_string()) {
+            let open = open.drain();
+            wrong.extend(open.map(|id| format!("{i}: hosted call {id:?} has no result")));
+        }
         for (j, block) in blocks.iter().enumerate() {
+            if let Some(id) = block["caller"]["tool_id"].as_str()
+                && !hosted.contains(id)
+            {
+                wrong.push(format!("{i}.{j}: called by {id:?}, which is not there"));
+            }
             match text(block, "type") {
+                "server_tool_use" | "mcp_tool_use" if role == "assistant" => {
+                    hosted.insert(text(block, "id"));
+                    open.insert(text(block, "id"));
+                }
+                kind if kind.ends_with("_tool_result") && role == "assistant" => {
+                    let id = text(block, "tool_use_id");
+                    open.remove(id);
+                    if !hosted.contains(id) {
+                        wrong.push(format!("{i}.{j}: result {id:?} of no hosted call"));
+                    }
+                }
                 "text" if text(block, "text").trim().is_empty() => {
                     wrong.push(format!("{i}.{j}: blank"));
                 }
@@ -309,7 +340,15 @@ pub fn gemini(contents: &Value) -> Wrong {
             wrong.push(format!("{i}: no parts"));
         }
         for part in list(&entry["parts"]) {
-            let data = ["text", "inlineData", "fileData", "functionCall", "functionResponse"];
+            let data = [
+                "text",
+                "inlineData",
+                "fileData",
+                "functionCall",
+                "functionResponse",
+                "executableCode",
+                "codeExecutionResult",
+            ];
             let set = data.iter().filter(|key| part.get(**key).is_some()).count();
             if set != 1 {
                 wrong.push(format!("{i}: a part with {set} kinds of data"));
@@ -420,7 +459,12 @@ pub fn tool_names(body: &Value) -> Vec<String> {
 /// optional system message, conversation roles must alternate user/assistant", where answers with
 /// calls and their results are not counted).
 pub fn mistral(messages: &Value) -> Wrong {
-    let mut wrong = openai(messages);
+    strict_template(messages, &["text", "thinking"])
+}
+
+/// The same of one that knows these blocks of an answer.
+pub fn strict_template(messages: &Value, of_assistant: &[&str]) -> Wrong {
+    let mut wrong = chat(messages, of_assistant);
     let messages = list(messages);
     let rest = match messages.first() {
         Some(first) if text(first, "role") == "system" => &messages[1..],
@@ -483,10 +527,15 @@ pub fn openai_ids(messages: &Value) -> Wrong {
 }
 
 /// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation
-/// must end with a user message."
+/// must end with a user message." One that rests (`pause_turn`) goes on with a hosted call, where the
+/// answer is sent back as it is.
 pub fn no_prefill(messages: &Value) -> Wrong {
     let ends = list(messages).last().is_some_and(|last| text(last, "role") == "assistant");
-    if ends { vec!["the conversation ends in an answer".to_owned()] } else { Vec::new() }
+    let blocks = || list(messages).iter().flat_map(|message| list(&message["content"]));
+    let answers = |id| move |block: &Value| text(block, "tool_use_id") == id;
+    let calls = blocks().filter(|block| text(block, "type") == "server_tool_use");
+    let rests = calls.into_iter().any(|call| !blocks().any(answers(text(call, "id"))));
+    if ends && !rests { vec!["the conversation ends in an answer".to_owned()] } else { Vec::new() }
 }
 
 /// Claude before: "final assistant content cannot end with trailing whitespace".

@@ -30,6 +30,10 @@ fn of_blocks(provider: Provider, messages: &Value) -> Wrong {
     }
 }
 
+fn template(messages: &Value) -> Wrong {
+    validators::strict_template(messages, &["text"])
+}
+
 fn of_rules(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
     let both = |one: Wrong, other: Wrong| [one, other].concat();
@@ -52,7 +56,7 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
             both(validators::mistral(messages), validators::mistral_fields(messages))
         }
         Provider::StrictTemplate => {
-            both(validators::mistral(messages), validators::readable_arguments(messages))
+            both(template(messages), validators::readable_arguments(messages))
         }
         Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
         Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
@@ -63,9 +67,7 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
         own if own == older_claude() => {
             both(validators::anthropic(messages), validators::prefill(messages))
         }
-        own if own == gemma() => {
-            both(validators::mistral(messages), validators::no_system(messages))
-        }
+        own if own == gemma() => both(template(messages), validators::no_system(messages)),
         own if own == llama() => both(validators::openai(messages), validators::one_call(messages)),
         _ => validators::openai(messages),
     }

@@ -51,7 +51,7 @@ impl<'a> Shaping<'a> {
         let Some(system) = self.head.take() else { return item };
         let head = Arc::new(self.as_user(&system));
         let pair = [Item::Own(head, Origin::Added), item];
-        let joined = join::joined(&pair);
+        let joined = join::joined(&pair, &self.rules);
         if let Some(joined) = &joined {
             self.gaps.join(&self.draft.report.truncated, &pair, joined);
         }

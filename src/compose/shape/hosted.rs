@@ -1,27 +1,32 @@
-//! Calls of tools that the provider runs itself, without the result that it gives them.
+//! Calls of tools that the provider runs itself, and their results, one without the other.
 //!
 //! A provider that rests leaves such a call open, and goes on with it where the answer is sent back
-//! at the end. Where something else follows, it refuses the call, in every prompt to come.
+//! at the end. Where something else follows, it refuses the call, in every prompt to come. And it
+//! refuses what belongs to a call that is not sent: a window may open between the two.
 
 use super::{Shaping, blank, is_temporary};
 use crate::composed::{How, Item, Origin, Pieces, Why};
 use crate::error::Result;
 use crate::message::{AiMessage, Message};
 use crate::provider::{
-    Format, Row, hosted_blocks, hosted_call, hosted_result, without_hosted_calls,
+    Format, Row, hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted,
 };
 use crate::record::Records;
 
 /// A hosted call: the place of the answer that it stands in, and its id.
 type Call<'a> = (usize, &'a str);
 
-/// The hosted calls of a draft that have no result.
+/// The hosted calls of a draft that have no result, and the results that have no call.
 #[derive(Default)]
 pub(super) struct Hosted<'a> {
     /// Those that something else follows.
     gone: Vec<Call<'a>>,
     /// Those that the provider may still go on with.
     waiting: Vec<Call<'a>>,
+    /// The ids of all that are sent.
+    called: Vec<&'a str>,
+    /// The ids of those that are not, and something of theirs is: a result, or a call of theirs.
+    missing: Vec<&'a str>,
     last: Last,
 }
 
@@ -71,17 +76,26 @@ impl<'a> Hosted<'a> {
             self.gone.append(&mut self.waiting);
         }
         for block in hosted_blocks(ai, rules) {
-            self.waiting.extend(hosted_call(block).map(|id| (i, id)));
+            if let Some(id) = hosted_call(block) {
+                self.waiting.push((i, id));
+                self.called.push(id);
+            }
             if let Some(id) = hosted_result(block) {
                 self.waiting.retain(|call| call.1 != id);
+                self.need(id);
             }
         }
+        ai.tool_calls()
+            .filter_map(|call| hosted_caller(call, ai, rules))
+            .for_each(|id| self.need(id));
         self.last = Last::Answer;
     }
 
-    /// Returns the ids of the calls that something else follows.
-    fn ids(&self) -> Vec<&'a str> {
-        self.gone.iter().map(|call| call.1).collect()
+    /// Takes note of what belongs to a call.
+    fn need(&mut self, id: &'a str) {
+        if !self.called.contains(&id) && !self.missing.contains(&id) {
+            self.missing.push(id);
+        }
     }
 
     /// Returns the place of the first answer that the provider goes on with, where the last one
@@ -92,23 +106,35 @@ impl<'a> Hosted<'a> {
 }
 
 impl<'a> Shaping<'a> {
-    /// Returns the answer without the calls that are gone, or `None` where nothing is
-    /// left of it.
+    /// Returns the answer without the calls that are gone and what belongs to those that are not
+    /// sent, or `None` where nothing is left of it.
     pub(super) fn without_gone(
         &mut self,
         item: Item<'a>,
         hosted: &Hosted<'_>,
     ) -> Result<Option<Item<'a>>> {
-        let ai = item.message().as_ai().filter(|_| !hosted.gone.is_empty());
-        let Some(left) = ai.and_then(|ai| without_hosted_calls(ai, &hosted.ids())) else {
-            return Ok(Some(item));
-        };
+        let gone: Vec<_> = hosted.gone.iter().map(|call| call.1).collect();
+        match self.without(item, &gone, How::Unanswered, Why::Unanswered)? {
+            Some(item) => self.without(item, &hosted.missing, How::Uncalled, Why::Uncalled),
+            None => Ok(None),
+        }
+    }
+
+    fn without(
+        &mut self,
+        item: Item<'a>,
+        ids: &[&str],
+        how: How,
+        why: Why,
+    ) -> Result<Option<Item<'a>>> {
+        let ai = item.message().as_ai().filter(|_| !ids.is_empty());
+        let Some(left) = ai.and_then(|ai| without_hosted(ai, ids)) else { return Ok(Some(item)) };
         if blank::is_empty(&left) && !is_temporary(&item) {
-            self.refuse(&item, How::Unanswered)?;
-            self.leave_out(&item, Why::Unanswered);
+            self.refuse(&item, how)?;
+            self.leave_out(&item, why);
             return Ok(None);
         }
-        self.adapt(&item, How::Unanswered)?;
+        self.adapt(&item, how)?;
         Ok(Some(self.shortened(&item, left.into())))
     }
 }

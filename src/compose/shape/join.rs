@@ -1,16 +1,18 @@
 //! Neighbours of one side as one message.
 
+use super::blank;
 use crate::composed::Item;
 use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
-use crate::provider::{given_by, is_private, mark_as_of_several, origin};
+use crate::provider::{Row, given_by, is_private, origin, outgoing};
 
 /// What stands between texts that meet.
 pub(super) const BETWEEN: &str = "\n\n";
 
 /// Returns all of them as one message; `None` where there is nothing to join.
 ///
-/// They are all of the user or all of the model. Texts that meet become paragraphs of one text.
-pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
+/// They are all of the user or all of the model. Texts that meet become paragraphs of one text. Of
+/// answers that several providers gave, what this one takes back is left.
+pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
         Message::User(first) => {
@@ -34,33 +36,31 @@ pub(super) fn joined(items: &[Item<'_>]) -> Option<Message> {
         }
         Message::Ai(first) => {
             let answers = || items.iter().filter_map(|item| item.message().as_ai());
+            let mut origins = answers().filter(|ai| is_private(ai)).map(origin);
+            let of = origins.next().flatten();
+            let of_several = origins.any(|next| next != of);
             let mut parts = Vec::new();
-            for answer in answers() {
-                match &answer.body {
-                    Body::Text(text) => {
+            for message in items.iter().map(Item::message) {
+                let left = if of_several { outgoing(message, row) } else { None };
+                let answer = left.as_ref().unwrap_or(message).as_ai();
+                match answer.filter(|ai| left.is_none() || !blank::is_empty(ai)).map(|ai| &ai.body)
+                {
+                    Some(Body::Text(text)) => {
                         append(&mut parts, [text.as_str().into()], bare_of_answer);
                     }
-                    Body::Parts(more) => {
+                    Some(Body::Parts(more)) => {
                         append(&mut parts, more.iter().cloned(), bare_of_answer);
                     }
+                    None => {}
                 }
             }
             let details =
                 answers().all(|ai| ai.details == first.details).then(|| first.details.clone());
             let joined = AiMessage { body: Body::normal(parts), details: details.flatten() };
-            Some(of_whom(joined, answers().filter(|ai| is_private(ai)).map(origin)).into())
+            let of = if of_several { Some(row.name()) } else { of };
+            Some(if let Some(of) = of { given_by(joined, of) } else { joined }.into())
         }
         _ => None,
-    }
-}
-
-/// Marks an answer that was joined of these: as that of the one who gave all that is private in it.
-fn of_whom<'a>(joined: AiMessage, mut origins: impl Iterator<Item = Option<&'a str>>) -> AiMessage {
-    let Some(first) = origins.next() else { return joined };
-    match first {
-        _ if origins.any(|next| next != first) => mark_as_of_several(joined),
-        Some(origin) => given_by(joined, origin),
-        None => joined,
     }
 }
 

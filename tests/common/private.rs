@@ -1,0 +1,131 @@
+//! What not every provider takes: fields and blocks that one alone understands, as its answers
+//! bring them, and media of few.
+
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file uses its own part of it
+
+use memory_prompt::message::{Media, Part};
+use memory_prompt::{Message, Provider, wire};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+/// The same history with up to two such episodes thrown in, wherever that is.
+pub fn with_private(
+    history: impl Strategy<Value = Vec<Message>>,
+) -> impl Strategy<Value = Vec<Message>> {
+    let thrown_in = proptest::collection::vec((any::<prop::sample::Index>(), 0..EPISODES), 0..3);
+    (history, thrown_in).prop_map(|(mut history, thrown_in)| {
+        for (n, (place, which)) in thrown_in.into_iter().enumerate() {
+            let at = place.index(history.len() + 1);
+            history.splice(at..at, episode(which, n));
+        }
+        history
+    })
+}
+
+const EPISODES: usize = 20;
+
+/// One of them; `n` tells its ids from those of others.
+fn episode(which: usize, n: usize) -> Vec<Message> {
+    let (search, program, own) = (format!("srv_s{n}"), format!("srv_p{n}"), format!("own{n}"));
+    let says = json!({"type": "text", "text": "Found."});
+    let searches = json!({"type": "server_tool_use", "id": search, "name": "web_search",
+        "input": {"query": "x"}});
+    let found = json!({"type": "web_search_tool_result", "tool_use_id": search, "content": []});
+    let runs = json!({"type": "server_tool_use", "id": program, "name": "code_execution",
+        "input": {"code": "roll()"}});
+    let ran = json!({"type": "code_execution_tool_result", "tool_use_id": program, "content":
+        {"type": "code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": []}});
+    let rolls = json!({"type": "tool_use", "id": own, "name": "look", "input": {},
+        "caller": {"type": "code_execution_20250825", "tool_id": program}});
+    let rolled = Message::tool(own.as_str(), "look", "3");
+    let user = |part: Part| vec![Message::user([part])];
+    match which {
+        0 => vec![claude("end_turn", json!([searches, found, says]))],
+        1 => vec![
+            claude("pause_turn", json!([says, searches])),
+            claude("end_turn", json!([found, says])),
+        ],
+        2 => vec![claude("pause_turn", json!([searches]))],
+        3 => vec![
+            claude("tool_use", json!([runs, rolls])),
+            rolled,
+            claude("end_turn", json!([ran, says])),
+        ],
+        4 => vec![claude("tool_use", json!([says, runs, rolls])), rolled],
+        5 => vec![claude(
+            "end_turn",
+            json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, says]),
+        )],
+        6 => vec![claude("end_turn", json!([{"type": "thinking", "thinking": "hm"}, says]))],
+        7 => vec![chat(Provider::OpenAi, json!({"content": null, "refusal": "No."}))],
+        8 => vec![chat(
+            Provider::OpenAi,
+            json!({"content": null, "audio": {"id": "audio_1", "transcript": "Hi."}}),
+        )],
+        9 => vec![chat(
+            Provider::Groq,
+            json!({"content": "a", "channel": "final", "reasoning": "hm",
+                "executed_tools": [{"index": 0, "type": "search"}]}),
+        )],
+        10 => vec![chat(
+            Provider::Mistral,
+            json!({"content": [
+                {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+                {"type": "text", "text": "a"},
+            ]}),
+        )],
+        11 => vec![
+            chat(
+                Provider::GoogleOpenAi,
+                json!({"content": null, "tool_calls": [{"id": own, "type": "function",
+                    "function": {"name": "look", "arguments": "{}"},
+                    "extra_content": {"google": {"thought_signature": "c2ln"}}}]}),
+            ),
+            rolled,
+        ],
+        12 => vec![chat(
+            Provider::OpenRouter,
+            json!({"content": "a", "reasoning": "hm",
+                "reasoning_details": [{"type": "reasoning.text", "text": "hm"}]}),
+        )],
+        13 => vec![read(
+            Provider::OpenAiResponses,
+            json!({"status": "completed", "output": [
+                {"type": "reasoning", "id": format!("rs_{n}"), "summary": [], "encrypted_content": "c2ln"},
+                {"type": "web_search_call", "id": format!("ws_{n}"), "status": "completed",
+                    "action": {"type": "search", "query": "x"}},
+                {"type": "message", "id": format!("msg_{n}"), "role": "assistant", "status": "completed",
+                    "content": [{"type": "output_text", "text": "a", "annotations": []}]},
+            ]}),
+        )],
+        14 => vec![gemini(json!([
+            {"executableCode": {"language": "PYTHON", "code": "1"}},
+            {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
+            {"text": "a", "thoughtSignature": "c2ln"},
+        ]))],
+        15 => user(Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+"))),
+        16 => user(Part::Audio(Media::url("data:audio/wav;base64,UklGRg=="))),
+        17 => user(Part::File(Media::file_id("file-1"))),
+        18 => user(Part::Image(Media::url("gs://bucket/a.png").with_media_type("image/png"))),
+        _ => vec![claude("max_tokens", json!([says, searches]))],
+    }
+}
+
+fn claude(stop: &str, content: Value) -> Message {
+    let body = json!({"role": "assistant", "stop_reason": stop, "content": content});
+    read(Provider::Anthropic, body)
+}
+
+fn chat(provider: Provider, mut message: Value) -> Message {
+    message["role"] = "assistant".into();
+    read(provider, json!({"choices": [{"finish_reason": "stop", "message": message}]}))
+}
+
+fn gemini(parts: Value) -> Message {
+    let content = json!({"role": "model", "parts": parts});
+    read(Provider::Gemini, json!({"candidates": [{"finishReason": "STOP", "content": content}]}))
+}
+
+fn read(provider: Provider, body: Value) -> Message {
+    wire::answer(provider, body).unwrap().into()
+}
