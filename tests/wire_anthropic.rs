@@ -376,13 +376,14 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             json!("[part: not supported by this format]"),
             format!("messages[1].content[1]: a part of unknown kind {no}"),
         ),
+        // A placeholder would be what the model has said.
         (
             AiMessage::from_parts([
                 AiPart::from("see"),
                 AiPart::from(Part::Image(Media::base64("image/png", "AA=="))),
             ])
             .into(),
-            json!("[image: not supported by this format]"),
+            json!("see"),
             format!("messages[1].parts[1]: an image {no}"),
         ),
     ];
@@ -390,8 +391,10 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
         let messages = [Message::tool("c", "t", "x"), message];
         let json = written(&messages);
         let turn = &json.as_array().and_then(|turns| turns.last()).expect("a turn")["content"];
-        let last = turn.as_array().and_then(|blocks| blocks.last()).expect("a block");
-        assert_eq!(last, &json!({"type": "text", "text": placeholder}));
+        match turn.as_array().and_then(|blocks| blocks.last()) {
+            Some(last) => assert_eq!(last, &json!({"type": "text", "text": placeholder})),
+            None => assert_eq!(*turn, placeholder),
+        }
         let refused = Messages::of(&messages).strict().expect_err("it can't be expressed");
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         assert_eq!(refused.to_string(), format!("write anthropic messages: {error}"));

@@ -411,7 +411,13 @@ fn what_has_no_place_is_a_placeholder_or_an_error() {
             (AiMessage::from_parts([AiPart::from("see"), part.clone().into()]).into(), "parts"),
         ] {
             let messages = [Message::system("x"), message];
-            assert_eq!(written(&messages)[0]["parts"][1], json!({"text": placeholder}));
+            let parts = written(&messages)[0]["parts"].as_array().expect("parts").clone();
+            if path == "parts" {
+                // A placeholder would be what the model has said.
+                assert_eq!(parts, [json!({"text": "see"})]);
+            } else {
+                assert_eq!(parts[1], json!({"text": placeholder}));
+            }
             let refused = Contents::of(&messages).strict().expect_err("it can't be expressed");
             assert_eq!(refused.kind(), ErrorKind::Unsupported);
             let expected = format!(

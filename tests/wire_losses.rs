@@ -61,6 +61,12 @@ fn part(kind: usize, mark: &str, word: &str) -> AiPart {
                 ..Media::file_id(word)
             }))
         }
+        // What the model made.
+        11 => AiPart::from(Part::Image(Media::url(format!("https://e.x/{word}.png")))),
+        12 => AiPart::from(Part::Image(Media::base64("image/png", word))),
+        13 => AiPart::from(Part::Video(Media::base64("video/mp4", word))),
+        14 => AiPart::from(Part::File(Media::base64("application/msword", word))),
+        15 => AiPart::from(Part::Audio(Media::base64("audio/wav", word))),
         _ => {
             let fields = json!({"type": "search", "item": {"type": "search", "id": word}});
             let mut fields = extra(mark, &fields);
@@ -71,7 +77,7 @@ fn part(kind: usize, mark: &str, word: &str) -> AiPart {
 }
 
 fn answers() -> impl Strategy<Value = (AiMessage, Vec<String>)> {
-    let one = (0usize..12, proptest::sample::select(MARKS.to_vec()));
+    let one = (0usize..17, proptest::sample::select(MARKS.to_vec()));
     let giver = proptest::option::weighted(0.8, proptest::sample::select(GIVERS.to_vec()));
     (proptest::collection::vec(one, 1..6), giver).prop_map(|(kinds, giver)| {
         let mut has_audio = false;
@@ -130,6 +136,8 @@ proptest! {
             let is_lost = usize::from(!json.contains(word));
             prop_assert_eq!(told, is_lost, "{} {:?}\n{}", i, losses, json);
         }
+        // A placeholder would be what the model has said.
+        prop_assert!(!json.contains("not supported"), "{}", json);
     }
 }
 

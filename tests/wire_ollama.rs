@@ -121,9 +121,10 @@ fn placeholders_stand_for_what_can_not_be_sent() {
             "messages[0].content[0]: a file is not supported by this format",
         ),
         (
-            AiMessage::from_parts([Part::Audio(Media::file_id("a"))]).into(),
-            "[audio: not supported by this format]",
-            "messages[0].parts[0]: audio is not supported by this format",
+            // It would be what the model has said.
+            AiMessage::from_parts([Part::text("x"), Part::Audio(Media::file_id("a"))]).into(),
+            "x",
+            "messages[0].parts[1]: audio is not supported by this format",
         ),
     ];
     for (message, content, error) in cases {

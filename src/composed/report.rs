@@ -247,7 +247,7 @@ pub enum Why {
     SecondSystem,
     /// A message that says nothing, which the provider refuses.
     Blank,
-    /// An answer of which nothing but another provider's own parts was there.
+    /// An answer of nothing but another provider's own parts, or of media that it can't hold.
     Foreign,
     /// An answer of nothing but calls of the provider's own tools that have no result.
     Unanswered,
@@ -362,7 +362,7 @@ pub enum How {
     /// The names of the tools that it calls, or of the one that it answers for, were replaced.
     ToolNames,
     /// Its parts that only another provider understands were left out: a search, a call of a hosted
-    /// tool.
+    /// tool, a picture that the model made.
     Foreign,
     /// The provider's own compaction in it was left out, for it does not open the history: it is
     /// pinned.

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Body, Content, Details, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, Body, Content, Details, Media, Message, Part, Reasoning, Source,
     TextPart, ToolCall,
 };
 
@@ -214,7 +214,9 @@ impl<'a> Taken<'a> {
     fn said(&self, part: &AiPart) -> Said {
         match part {
             AiPart::Content(part) if self.leaves_out(part) => Said::Nothing,
-            AiPart::Content(Part::Audio(media)) if matches!(media.source, Source::FileId(_)) => {
+            AiPart::Content(part @ Part::Audio(media))
+                if matches!(media.source, Source::FileId(_)) =>
+            {
                 let is_here = self.row.format == Format::OpenAi;
                 if is_here && self.field("audio") {
                     return Said::AsItIs;
@@ -223,9 +225,12 @@ impl<'a> Taken<'a> {
                 match kept.and_then(Value::as_str) {
                     Some(text) => Said::So(text.into()),
                     // Of an id that only another one knows, nothing is left.
-                    None if is_here || !self.own => Said::Nothing,
-                    None => Said::AsItIs,
+                    None if self.own && self.is_said(part, media) => Said::AsItIs,
+                    None => Said::Nothing,
                 }
+            }
+            AiPart::Content(part) if part.as_media().is_some_and(|it| !self.is_said(part, it)) => {
+                Said::Nothing
             }
             AiPart::Content(part) => {
                 self.part(part).map_or(Said::AsItIs, |part| Said::So(part.into()))
@@ -284,6 +289,20 @@ impl<'a> Taken<'a> {
         let text = |key: &str| item.get(key)?.as_str();
         let holds = |key: &str| text(key).is_some_and(|text| !text.is_empty());
         text("type") == Some("compaction") && (holds("encrypted_content") || holds("content"))
+    }
+
+    /// Whether media may stand in an answer. Where not, they are left out of it: a placeholder would
+    /// be what the model has said.
+    fn is_said(&self, part: &Part, media: &Media) -> bool {
+        match (self.row.format, &media.source) {
+            (Format::Gemini, Source::FileId(_)) => self.own,
+            (Format::Gemini, _) => true,
+            (Format::Ollama, Source::Base64(_)) => matches!(part, Part::Image(_)),
+            (Format::Ollama, Source::Url(url)) => {
+                matches!(part, Part::Image(_)) && url.starts_with("data:")
+            }
+            _ => false,
+        }
     }
 
     /// Whether a part of an answer is another provider's own: a search, a call of a hosted tool.

@@ -11,7 +11,9 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::base64;
-use crate::wire::common::{DataUrl, as_other_part, is_foreign, kept, media_type, placeholder};
+use crate::wire::common::{
+    DataUrl, as_content, as_other_part, is_foreign, kept, media_type, placeholder,
+};
 use crate::wire::shape::{Entry, Seq, write};
 use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
 
@@ -215,7 +217,7 @@ fn part(part: &Part) -> Option<Block<'_>> {
             Some(source) => Block::Document(media, source),
             None => stands_for(part),
         },
-        other => other_block(other),
+        other => as_other_part(FORMAT, other).map_or_else(|| stands_for(other), Block::Other),
     })
 }
 
@@ -223,7 +225,8 @@ fn part(part: &Part) -> Option<Block<'_>> {
 fn ai_part(part: &AiPart) -> Option<Block<'_>> {
     match part {
         AiPart::Content(Part::Text(text)) => text_block(text),
-        AiPart::Content(other) => Some(other_block(other)),
+        // A placeholder would be what the model has said.
+        AiPart::Content(other) => as_other_part(FORMAT, other).map(Block::Other),
         AiPart::Reasoning(reasoning) => thinking(reasoning),
         AiPart::ToolCall(call) => Some(Block::ToolUse(call)),
     }
@@ -232,10 +235,6 @@ fn ai_part(part: &AiPart) -> Option<Block<'_>> {
 fn text_block(part: &TextPart) -> Option<Block<'_>> {
     let kept = kept(FORMAT, &part.extra);
     (!is_blank(&part.text)).then_some(Block::Text { text: &part.text, kept })
-}
-
-fn other_block(part: &Part) -> Block<'_> {
-    as_other_part(FORMAT, part).map_or_else(|| stands_for(part), Block::Other)
 }
 
 fn stands_for(part: &Part) -> Block<'_> {
@@ -441,11 +440,10 @@ impl Shape for Options {
     const OBJECTS: bool = true;
 
     fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
-        let block = match by {
-            Speaker::Ai => Some(other_block(part)),
-            _ => self::part(part),
-        };
-        !matches!(block, Some(Block::Text { .. }))
+        match by {
+            Speaker::Ai => as_other_part(FORMAT, part).is_some(),
+            _ => !matches!(self::part(part), Some(Block::Text { .. })),
+        }
     }
 
     fn refuses_part(&self, part: &AiPart) -> Option<&'static str> {
@@ -463,7 +461,12 @@ impl Shape for Options {
             Message::Custom(_) => Some("a custom message"),
             Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
             Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
-            Message::Ai(_) if !is_said(message, false) => Some("an empty answer"),
+            // Of media it is told one by one.
+            Message::Ai(ai) if !is_said(message, false) => {
+                let is_text = |part: &Part| part.as_text().is_some();
+                let mut parts = ai.parts().iter().filter_map(as_content);
+                parts.all(is_text).then_some("an empty answer")
+            }
             _ => None,
         }
     }

@@ -13,7 +13,8 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_other_part, is_foreign, kept, placeholder, sniff, write_kept,
+    DataUrl, NO_SIGNATURE, as_content, as_other_part, is_foreign, kept, placeholder, sniff,
+    write_kept,
 };
 use crate::wire::shape::{Entry, Object, write};
 use crate::wire::view::{ForProvider, Shape, Speaker};
@@ -186,31 +187,32 @@ fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
     pieces.chain(says_nothing.then_some(Piece::text(EMPTY_MESSAGE)))
 }
 
-/// A part of a message; `None` for an empty text.
+/// A part of a user's message; `None` for an empty text.
 fn part(part: &Part) -> Option<Piece<'_>> {
-    Some(match part {
+    let stands_for = || part.as_text().is_none().then(|| Piece::text(placeholder(part)));
+    own_part(part).or_else(stands_for)
+}
+
+/// A part as it is; `None` for an empty text, and for what has no place.
+fn own_part(part: &Part) -> Option<Piece<'_>> {
+    match part {
         // An empty text with a signature is how the API streams one, and goes back as it came.
         Part::Text(TextPart { text, extra }) => match kept(FORMAT, extra) {
-            None if text.is_empty() => return None,
-            kept => Piece::Text { text, kept },
+            None if text.is_empty() => None,
+            kept => Some(Piece::Text { text, kept }),
         },
         Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
-            match location(media) {
-                Some(location) => Piece::Media(media, location),
-                None => Piece::text(placeholder(part)),
-            }
+            location(media).map(|location| Piece::Media(media, location))
         }
-        Part::Other(_) => match as_other_part(FORMAT, part) {
-            Some(fields) => Piece::Other(fields),
-            None => Piece::text(placeholder(part)),
-        },
-    })
+        Part::Other(_) => as_other_part(FORMAT, part).map(Piece::Other),
+    }
 }
 
 /// A part of an answer; `None` for what is left out.
 fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
     match ai_part {
-        AiPart::Content(content) => part(content),
+        // A placeholder would be what the model has said.
+        AiPart::Content(content) => own_part(content),
         AiPart::Reasoning(reasoning) => {
             (!is_foreign(FORMAT, &reasoning.extra)).then_some(Piece::Thought(reasoning))
         }
@@ -399,7 +401,7 @@ impl Shape for Options {
     fn takes(&self, part: &Part, by: Speaker, _: &Row) -> bool {
         match by {
             Speaker::Tool => result_media(part).is_some(),
-            _ => !matches!(self::part(part), Some(Piece::Text { .. })),
+            _ => own_part(part).is_some(),
         }
     }
 
@@ -416,7 +418,12 @@ impl Shape for Options {
             {
                 Some("a result without a tool's name")
             }
-            Message::Ai(_) if !is_said(message) => Some("an empty answer"),
+            // Of media it is told one by one.
+            Message::Ai(ai) if !is_said(message) => {
+                let is_text = |part: &Part| part.as_text().is_some();
+                let mut parts = ai.parts().iter().filter_map(as_content);
+                parts.all(is_text).then_some("an empty answer")
+            }
             _ => None,
         }
     }

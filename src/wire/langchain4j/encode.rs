@@ -10,7 +10,9 @@ use crate::message::{
     UserMessage,
 };
 use crate::provider::{Provider, Row};
-use crate::wire::common::{DataUrl, as_other_part, kept, placeholder, sniff, write_kept};
+use crate::wire::common::{
+    DataUrl, as_content, as_other_part, kept, placeholder, sniff, write_kept,
+};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::view::{Shape, Speaker};
 
@@ -146,12 +148,10 @@ fn write_custom<M: SerializeMap>(map: &mut M, m: &CustomMessage) -> Result<&'sta
     Ok("CUSTOM")
 }
 
-/// The text of a part of an answer; `None` where it is no content.
+/// The text of a part of an answer; `None` where it is none: a placeholder would be what the model
+/// has said.
 fn said(part: &AiPart) -> Option<&str> {
-    match part {
-        AiPart::Content(content) => Some(content.as_text().unwrap_or_else(|| placeholder(content))),
-        AiPart::Reasoning(_) | AiPart::ToolCall(_) => None,
-    }
+    as_content(part)?.as_text()
 }
 
 /// The attributes of a message, with the reasoning's signatures among them.

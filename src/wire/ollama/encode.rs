@@ -5,7 +5,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
 use crate::provider::{Provider, Row};
-use crate::wire::common::{inline, kept, placeholder, write_kept};
+use crate::wire::common::{as_content, inline, kept, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
 use crate::wire::view::{ForProvider, Shape, Speaker};
@@ -113,11 +113,9 @@ fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage) -> Result<(), M::Error>
     if parts.is_empty() {
         return map.serialize_entry("content", &m.text());
     }
-    let content = parts.iter().filter_map(|part| match part {
-        AiPart::Content(part) => Some(part),
-        _ => None,
-    });
-    write_parts(map, content)?;
+    // A placeholder would be what the model has said.
+    let is_said = |part: &&Part| part.as_text().is_some() || image(part).is_some();
+    write_parts(map, parts.iter().filter_map(as_content).filter(is_said))?;
     let thoughts = parts.iter().filter_map(|part| match part {
         AiPart::Reasoning(thought) => Some(thought.text.as_str()).filter(|text| !text.is_empty()),
         _ => None,

@@ -71,7 +71,7 @@ impl Shape for Options {
             Speaker::User => Block::of_user(row)(part),
             Speaker::Tool => Block::text(part),
             Speaker::Ai if spoken(part).is_some() => return true,
-            Speaker::Ai => Block::said(part, row),
+            Speaker::Ai => return Block::said(part, row).is_some(),
         };
         !matches!(block, Block::Placeholder(_))
     }
@@ -202,7 +202,7 @@ impl One<'_> {
                 AiPart::ToolCall(_) => calls = true,
                 AiPart::Content(part) => match spoken(part) {
                     Some(id) => audio = Some(id),
-                    None => said = true,
+                    None => said |= Block::said(part, self.row).is_some(),
                 },
                 AiPart::Reasoning(thought) => said |= is_block(thought),
             }
@@ -342,18 +342,17 @@ fn blocks<'a>(
 fn ai_blocks<'a>(m: &'a AiMessage, row: &'a Row) -> impl Iterator<Item = Block<'a>> + Clone {
     let parts = m.parts();
     let said = parts.iter().filter_map(|part| match part {
-        AiPart::Content(part) if spoken(part).is_none() => Some(Ok(part)),
-        AiPart::Reasoning(thought) if is_block(thought) => Some(Err(thought)),
-        _ => None,
+        AiPart::Content(part) => Block::said(part, row),
+        AiPart::Reasoning(thought) => is_block(thought).then_some(Block::Thinking(thought)),
+        AiPart::ToolCall(_) => None,
     });
     // One text beside tool calls is a string, as the provider wrote it; several are a list.
     let alone = said.clone().nth(1).is_none();
-    let said = said.map(move |part| match part {
-        Ok(Part::Text(TextPart { text, extra })) if alone && kept(FORMAT, extra).is_none() => {
-            Block::Bare(text)
+    let said = said.map(move |block| match block {
+        Block::Text(part) if alone && kept(FORMAT, &part.extra).is_none() => {
+            Block::Bare(&part.text)
         }
-        Ok(part) => Block::said(part, row),
-        Err(thought) => Block::Thinking(thought),
+        block => block,
     });
     let plain = if parts.is_empty() { m.texts().next().map(Block::Bare) } else { None };
     plain.into_iter().chain(said)
@@ -401,12 +400,14 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// What the model may have said.
-    fn said(part: &'a Part, row: &Row) -> Self {
+    /// What the model may have said; `None` for what is left out: a placeholder would be its words.
+    fn said(part: &'a Part, row: &Row) -> Option<Self> {
         match part {
-            Part::Text(text) if is_refusal(text) && row.refusals => Block::Refusal(&text.text),
-            Part::Text(text) if is_refusal(text) => Block::Bare(&text.text),
-            _ => Self::text(part),
+            Part::Text(text) if is_refusal(text) && row.refusals => {
+                Some(Block::Refusal(&text.text))
+            }
+            Part::Text(text) if is_refusal(text) => Some(Block::Bare(&text.text)),
+            part => Some(Self::text(part)).filter(|block| !matches!(block, Block::Placeholder(_))),
         }
     }
 

@@ -329,7 +329,7 @@ fn write_file<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Erro
 
 /// An item that the model produced.
 enum Item<'a> {
-    /// A text that did not come from this format, or a placeholder.
+    /// A text that did not come from this format.
     Plain(&'a str),
     /// A message as it came: its texts and what stood beside them.
     Message(&'a [AiPart]),
@@ -360,10 +360,11 @@ impl<'a> Iterator for Items<'a> {
                 }
                 AiPart::Content(part) => {
                     let Some(fields) = fields(part) else {
-                        return Some(Item::Plain(match part {
-                            Part::Text(text) => &text.text,
-                            _ => placeholder(part),
-                        }));
+                        match part {
+                            Part::Text(text) => return Some(Item::Plain(&text.text)),
+                            // A placeholder would be what the model has said.
+                            _ => continue,
+                        }
                     };
                     if let Some(item) = object(fields, "item") {
                         return Some(Item::Other(item));
