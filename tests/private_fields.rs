@@ -351,3 +351,65 @@ fn a_call_with_free_text_can_be_read_by_others() {
         assert!(prompt.report().adapted.iter().any(|it| it.how == How::Arguments));
     }
 }
+
+/// A text that a user attached went to OpenAI's Chat Completions as a file: "Expected a
+/// base64-encoded data URL with an application/pdf MIME type, but got unsupported MIME type
+/// 'text/markdown'", and so for each file that is no PDF.
+#[test]
+fn of_files_openai_is_sent_pdfs_and_texts() {
+    let files = |provider| {
+        let list = [Message::user([
+            Part::File(Media::base64("text/markdown", "IyBIaQ==").with_name("a.md")),
+            Part::File(Media::base64("application/pdf", "JVBERi0=").with_name("a.pdf")),
+            Part::File(Media::base64("application/msword", "0M8R4A==").with_name("a.doc")),
+        ])];
+        let view = wire::openai::Messages::of(&list).for_provider(provider);
+        let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
+        (serde_json::to_value(view).unwrap()[0]["content"].clone(), losses)
+    };
+    for provider in [Provider::OpenAi, Provider::Azure] {
+        let (parts, losses) = files(provider);
+        assert_eq!(parts[0], json!({"type": "text", "text": "# Hi"}), "{provider}");
+        assert_eq!(parts[1]["file"]["file_data"], "data:application/pdf;base64,JVBERi0=");
+        let stands = json!({"type": "text", "text": "[file: not supported by this format]"});
+        assert_eq!(parts[2], stands, "{provider}");
+        assert_eq!(losses, ["message 0, part 2: a file"]);
+    }
+    let (parts, losses) = files(Provider::OpenRouter);
+    assert_eq!(parts[0]["file"]["file_data"], "data:text/markdown;base64,IyBIaQ==");
+    assert!(losses.is_empty(), "{losses:?}");
+}
+
+/// The address of a file that Gemini holds went to all others as that of a picture, and `files/..`
+/// and the ids of Anthropic's and OpenAI's files as ids of their own: a 400, and a name told to
+/// who has no use for it.
+#[test]
+fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
+    let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
+    let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
+    let known: [(Part, &[Provider]); 5] = [
+        (typed(gemini), &[Provider::Gemini]),
+        (typed("gs://bucket/a.png"), &[Provider::Gemini, Provider::Vertex]),
+        (typed("s3://bucket/a.png"), &[]),
+        (Part::File(Media::file_id("file-abc")), &[Provider::OpenAi, Provider::OpenAiResponses]),
+        (Part::File(Media::file_id("file_01abc")), &[Provider::Anthropic]),
+    ];
+    let all = [
+        Provider::OpenAi,
+        Provider::OpenAiResponses,
+        Provider::Anthropic,
+        Provider::Gemini,
+        Provider::Vertex,
+    ];
+    for (part, who) in known {
+        let history = Snapshot::from_messages([Message::user([Part::text("see"), part.clone()])]);
+        for provider in all {
+            let composer = Composer::new().for_provider(provider);
+            let prompt = composer.compose_all(&history, &[]).unwrap();
+            let losses = wire::Request::new(&prompt).losses();
+            let is_lost = request(provider, &prompt).to_string().contains("not supported");
+            assert_eq!(is_lost, !who.contains(&provider), "{provider}: {part:?}");
+            assert_eq!(losses.len(), usize::from(is_lost), "{provider}: {losses:?}");
+        }
+    }
+}

@@ -132,6 +132,13 @@ fn name(provider: Provider) -> &'static str {
     }
 }
 
+/// The answers of a body, in which no placeholder may stand: the model would have said it.
+fn said_by_the_model(body: &Value) -> Value {
+    let lists = ["messages", "input", "contents"].iter().filter_map(|key| body[*key].as_array());
+    let answers = lists.flatten().filter(|it| it["role"] == "assistant" || it["role"] == "model");
+    answers.cloned().collect()
+}
+
 /// Whether there is a prompt; if so, the provider takes it.
 fn leaves(
     provider: Provider,
@@ -144,6 +151,8 @@ fn leaves(
         Ok(prompt) => {
             let body = request(provider, &prompt);
             let wrong = wrong(provider, &body);
+            let said = said_by_the_model(&body).to_string();
+            prop_assert!(!said.contains("not supported by this format"), "{body:#}");
             prop_assert!(wrong.is_empty(), "{wrong:#?}\n{body:#}\n{}", prompt.report());
             if let Some((tokens, total)) = setup.tokens.zip(prompt.report().tokens) {
                 prop_assert_eq!(counted(&prompt), total.total);
@@ -800,6 +809,26 @@ fn the_anthropic_validator_can_fail() {
     check(json!([hi, turn("assistant", &[made]), turn("user", &[result("c")])]), "called by \"p\"");
     let silent = json!({"type": "tool_result", "tool_use_id": "c", "content": [text("")]});
     check(json!([hi, asked, turn("user", &[silent])]), "blank text in a result");
+}
+
+#[test]
+fn the_validators_of_media_can_fail() {
+    let file = |file: Value| json!([{"role": "user", "content": [{"type": "file", "file": file}]}]);
+    let csv = file(json!({"file_data": "data:text/csv;base64,YQ=="}));
+    refuses(&validators::only_pdfs(&csv), "no PDF");
+    let at = |url: &str| {
+        json!([{"role": "user", "content": [
+        {"type": "image_url", "image_url": {"url": url}}]}])
+    };
+    for url in
+        ["gs://b/a.png", "s3://b/a", "https://generativelanguage.googleapis.com/v1beta/files/a"]
+    {
+        refuses(&validators::foreign_media(&at(url), &["file-"]), "another provider's");
+    }
+    refuses(
+        &validators::foreign_media(&file(json!({"file_id": "file_01a"})), &["file-"]),
+        "file_01a",
+    );
 }
 
 #[test]

@@ -258,18 +258,19 @@ fn placeholders_stand_for_what_can_not_be_sent() {
             "messages[0].content[0]: an image is not supported by this format",
         ),
         (
+            // A placeholder would be what the model has said.
             AiMessage::from_parts([AiPart::from("x"), Part::Image(Media::url("u")).into()]).into(),
-            "[image: not supported by this format]",
+            "x",
             "messages[0].parts[1]: an image is not supported by this format",
         ),
     ];
     for (message, placeholder, error) in cases {
         let list = [message];
         let content = json_of(&list)[0]["content"].clone();
-        assert_eq!(
-            *content.as_array().unwrap().last().unwrap(),
-            json!({"type": "text", "text": placeholder})
-        );
+        match content.as_array().and_then(|blocks| blocks.last()) {
+            Some(last) => assert_eq!(*last, json!({"type": "text", "text": placeholder})),
+            None => assert_eq!(content, placeholder),
+        }
         let refused = Messages::of(&list).strict().unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         assert_eq!(refused.to_string(), format!("write openai messages: {error}"));

@@ -372,7 +372,9 @@ pub enum Files {
     /// As data, or by the id that the provider gave.
     #[default]
     Data,
-    /// The same, or by address in the place of the data.
+    /// The same, of which it takes PDFs alone as data: a file that is a text is sent as one.
+    Pdf,
+    /// As data, by id, or by address in the place of the data.
     Address,
     /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address
     /// alone.

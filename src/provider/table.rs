@@ -55,6 +55,8 @@ pub(super) const COMPATIBLE: Row = Row {
 pub(super) const OPENAI: Row = Row {
     ids: Ids::AtMost40,
     refusals: true,
+    // "Expected a base64-encoded data URL with an application/pdf MIME type"
+    files: Files::Pdf,
     // "schema must have type 'object' and not have 'oneOf'/'anyOf'/.. at the top level"
     any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,

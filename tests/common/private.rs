@@ -3,7 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, clippy::unwrap_used)] // each test file uses its own part of it
 
-use memory_prompt::message::{Media, Part};
+use memory_prompt::message::{AiMessage, Media, Part};
 use memory_prompt::{Message, Provider, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 20;
+const EPISODES: usize = 30;
 
 /// One of them; `n` tells its ids from those of others.
 fn episode(which: usize, n: usize) -> Vec<Message> {
@@ -107,6 +107,31 @@ fn episode(which: usize, n: usize) -> Vec<Message> {
         16 => user(Part::Audio(Media::url("data:audio/wav;base64,UklGRg=="))),
         17 => user(Part::File(Media::file_id("file-1"))),
         18 => user(Part::Image(Media::url("gs://bucket/a.png").with_media_type("image/png"))),
+        19 => user(Part::File(Media::file_id("file_01abc"))),
+        20 => user(Part::Image(Media::file_id("files/abc"))),
+        21 => user(Part::Image(Media::url("s3://bucket/a.png").with_media_type("image/png"))),
+        22 => user(Part::File(
+            Media::url("https://generativelanguage.googleapis.com/v1beta/files/abc")
+                .with_media_type("application/pdf"),
+        )),
+        23 => user(Part::File(Media::base64("text/csv", "YSxi").with_name("a.csv"))),
+        24 => user(Part::File(Media::base64("application/msword", "0M8R4A==").with_name("a.doc"))),
+        // What models made.
+        25 => vec![gemini(json!([
+            {"text": "Here."},
+            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+        ]))],
+        26 => {
+            vec![gemini(json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]))]
+        }
+        27 => vec![Message::from(AiMessage::from_parts([
+            Part::text("Here."),
+            Part::Image(Media::url("https://e.x/a.png")),
+        ]))],
+        28 => vec![Message::from(AiMessage::from_parts([Part::File(Media::base64(
+            "application/pdf",
+            "JVBERi0=",
+        ))]))],
         _ => vec![claude("max_tokens", json!([says, searches]))],
     }
 }

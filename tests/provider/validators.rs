@@ -27,11 +27,11 @@ fn list(value: &Value) -> &[Value] {
 /// be followed by tool messages responding to each 'tool_call_id'"; "messages with role 'tool' must
 /// be a response to a preceeding message with 'tool_calls'"; "Duplicate value for 'tool_call_id'".
 pub fn openai(messages: &Value) -> Wrong {
-    chat(messages, &["text", "refusal"])
+    chat(messages, &["text", "image_url", "input_audio", "file"], &["text", "refusal"])
 }
 
-/// The same of a server that knows these blocks of an answer.
-fn chat(messages: &Value, of_assistant: &[&str]) -> Wrong {
+/// The same of a server that knows these blocks.
+fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
     let mut wrong = Vec::new();
     if list(messages).is_empty() {
         wrong.push("an empty list of messages".to_owned());
@@ -54,10 +54,7 @@ fn chat(messages: &Value, of_assistant: &[&str]) -> Wrong {
         behind_calls = false;
         match role {
             "system" | "developer" => wrong.extend(openai_content(i, content, &["text"])),
-            "user" => {
-                let parts = ["text", "image_url", "input_audio", "file"];
-                wrong.extend(openai_content(i, content, &parts));
-            }
+            "user" => wrong.extend(openai_content(i, content, of_user)),
             "assistant" => {
                 let calls = list(&message["tool_calls"]);
                 if message.get("tool_calls").is_some() && calls.is_empty() {
@@ -118,6 +115,45 @@ pub fn known_blocks(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -
         }
     }
     wrong
+}
+
+/// What a part points at that the provider can't look at: files of another one's, by address or id,
+/// and buckets. Each is a 400 ("Invalid or unsupported file uri", "Failed to download") and tells a
+/// name that is nobody's business.
+pub fn foreign_media(body: &Value, own: &[&str]) -> Wrong {
+    const SIGNS: [&str; 6] = [
+        "gs://",
+        "s3://",
+        "https://generativelanguage.googleapis.com/",
+        "file-",
+        "file_01",
+        "files/",
+    ];
+    match body {
+        Value::Array(list) => list.iter().flat_map(|it| foreign_media(it, own)).collect(),
+        Value::Object(fields) => {
+            let keys =
+                ["url", "image_url", "file_url", "file_id", "fileUri", "file_data", "document_url"];
+            let texts = keys.iter().filter_map(|key| body[*key].as_str());
+            let bad = texts.filter(|text| {
+                SIGNS.iter().any(|sign| text.starts_with(sign) && !own.contains(sign))
+            });
+            let bad: Wrong = bad.map(|text| format!("another provider's {text:?}")).collect();
+            let inner = fields.values().flat_map(|it| foreign_media(it, own));
+            bad.into_iter().chain(inner).collect()
+        }
+        _ => Wrong::new(),
+    }
+}
+
+/// OpenAI and Azure: "Invalid file data: 'messages[3].content[2].file.file_data'. Expected a
+/// base64-encoded data URL with an application/pdf MIME type"; its guide to file inputs says the
+/// same.
+pub fn only_pdfs(messages: &Value) -> Wrong {
+    let parts = list(messages).iter().flat_map(|message| list(&message["content"]));
+    let data = parts.filter_map(|part| part["file"]["file_data"].as_str());
+    let other = data.filter(|data| !data.starts_with("data:application/pdf;base64,"));
+    other.map(|_| "a file that is no PDF".to_owned()).collect()
 }
 
 fn openai_content(i: usize, content: &Value, kinds: &[&str]) -> Wrong {
@@ -459,12 +495,22 @@ pub fn tool_names(body: &Value) -> Vec<String> {
 /// optional system message, conversation roles must alternate user/assistant", where answers with
 /// calls and their results are not counted).
 pub fn mistral(messages: &Value) -> Wrong {
-    strict_template(messages, &["text", "thinking"])
+    let of_user = ["text", "image_url", "input_audio", "document_url", "file"];
+    let mut wrong = chat(messages, &of_user, &["text", "thinking"]);
+    wrong.extend(turns(messages));
+    wrong
 }
 
-/// The same of one that knows these blocks of an answer.
-pub fn strict_template(messages: &Value, of_assistant: &[&str]) -> Wrong {
-    let mut wrong = chat(messages, of_assistant);
+/// A strict chat template.
+pub fn strict_template(messages: &Value) -> Wrong {
+    let mut wrong = chat(messages, &["text", "image_url", "input_audio", "file"], &["text"]);
+    wrong.extend(turns(messages));
+    wrong
+}
+
+/// What both refuse.
+fn turns(messages: &Value) -> Wrong {
+    let mut wrong = Wrong::new();
     let messages = list(messages);
     let rest = match messages.first() {
         Some(first) if text(first, "role") == "system" => &messages[1..],

@@ -8,7 +8,25 @@ use crate::validators::{self, Wrong};
 
 /// Returns what this provider refuses in a body.
 pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
-    [of_rules(provider, body), of_blocks(provider, &body["messages"])].concat()
+    let messages = &body["messages"];
+    [of_rules(provider, body), of_blocks(provider, messages), of_media(provider, body)].concat()
+}
+
+fn of_media(provider: Provider, body: &Value) -> Wrong {
+    const GEMINI: &str = "https://generativelanguage.googleapis.com/";
+    let foreign = |own: &[&str]| validators::foreign_media(body, own);
+    match provider {
+        Provider::OpenAi | Provider::Azure => {
+            [foreign(&["file-"]), validators::only_pdfs(&body["messages"])].concat()
+        }
+        Provider::Gemini => foreign(&["gs://", GEMINI, "files/"]),
+        Provider::Vertex => foreign(&["gs://", "files/"]),
+        Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
+            foreign(&["file_01"])
+        }
+        own if own == older_claude() => foreign(&["file_01"]),
+        _ => foreign(&["file-"]),
+    }
 }
 
 fn of_blocks(provider: Provider, messages: &Value) -> Wrong {
@@ -28,10 +46,6 @@ fn of_blocks(provider: Provider, messages: &Value) -> Wrong {
         }
         _ => Wrong::new(),
     }
-}
-
-fn template(messages: &Value) -> Wrong {
-    validators::strict_template(messages, &["text"])
 }
 
 fn of_rules(provider: Provider, body: &Value) -> Wrong {
@@ -56,7 +70,7 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
             both(validators::mistral(messages), validators::mistral_fields(messages))
         }
         Provider::StrictTemplate => {
-            both(template(messages), validators::readable_arguments(messages))
+            both(validators::strict_template(messages), validators::readable_arguments(messages))
         }
         Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
         Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
@@ -67,7 +81,9 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
         own if own == older_claude() => {
             both(validators::anthropic(messages), validators::prefill(messages))
         }
-        own if own == gemma() => both(template(messages), validators::no_system(messages)),
+        own if own == gemma() => {
+            both(validators::strict_template(messages), validators::no_system(messages))
+        }
         own if own == llama() => both(validators::openai(messages), validators::one_call(messages)),
         _ => validators::openai(messages),
     }

@@ -362,7 +362,7 @@ impl<'a> Block<'a> {
     /// What a user may send to this provider.
     fn of_user(row: &Row) -> fn(&'a Part) -> Self {
         match row.files {
-            Files::Data | Files::Never => Block::of,
+            Files::Data | Files::Pdf | Files::Never => Block::of,
             Files::Address => Block::of_any_file,
             Files::Document => Block::of_document,
         }
