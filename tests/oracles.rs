@@ -20,6 +20,8 @@
 mod conversations;
 #[path = "common/counted.rs"]
 mod counted;
+#[path = "common/private.rs"]
+mod private;
 #[path = "provider/setups.rs"]
 mod setups;
 

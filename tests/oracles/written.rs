@@ -9,6 +9,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use serde_json::{Value, json};
 
 use crate::conversations::{conversation, life, temporaries, text};
+use crate::private::with_private;
 use crate::setups::{Setup, compose, setups};
 
 /// Media of each kind, by data, by address and by the name that a provider gave.
@@ -83,7 +84,10 @@ impl Generated {
     fn prompt(&mut self, provider: Provider) -> Prompt {
         loop {
             let said: (Setup, Vec<Message>, Vec<Message>) =
-                (setups(), history(), temporaries()).new_tree(&mut self.0).unwrap().current();
+                (setups(), with_private(history()), temporaries())
+                    .new_tree(&mut self.0)
+                    .unwrap()
+                    .current();
             let (setup, history, temporaries) = said;
             let composer = setup.composer().for_provider(provider);
             if let Ok(prompt) = compose(&composer, &history, &temporaries) {
