@@ -40,6 +40,9 @@ impl Serialize for Schema<'_> {
             return Err(S::Error::custom("tools: a schema is no object"));
         };
         // Every provider refuses parameters that are not said to be an object.
+        if fields.get("type").is_some_and(|it| !has_type(it, "object")) {
+            return Err(S::Error::custom("tools: parameters can't be anything but an object"));
+        }
         if self.taken == Taken::Whole && fields.contains_key("type") {
             return fields.serialize(serializer);
         }
@@ -61,7 +64,7 @@ impl Taken {
             (Self::Closed | Self::AllRequired, "format") => !is_known_format,
             (Self::Closed, "minItems") => !matches!(value.as_u64(), Some(0 | 1)),
             (Self::Closed, _) => TOLD.contains(&keyword),
-            (Self::AllRequired, _) => matches!(keyword, "minLength" | "maxLength"),
+            (Self::AllRequired, _) => TOLD_TO_OPENAI.contains(&keyword),
             (Self::Whole | Self::Listed, _) => false,
         }
     }
@@ -137,6 +140,20 @@ fn write_fields<M: SerializeMap>(
         let text = format_args!("tools: strict parameters can't be `{choice}`");
         return Err(M::Error::custom(text));
     }
+    if let Some(to) = fields.get("$ref").filter(|_| taken != Taken::Whole) {
+        return write_reference(map, fields, to, taken, is_root);
+    }
+    // They would be written under one name.
+    let (one, other) =
+        if taken == Taken::Listed { ("$defs", "definitions") } else { ("anyOf", "oneOf") };
+    if taken != Taken::Whole && fields.contains_key(one) && fields.contains_key(other) {
+        let text = format_args!("tools: a schema can't have both `{one}` and `{other}` here");
+        return Err(M::Error::custom(text));
+    }
+    let is_list = fields.get("type").is_some_and(|it| has_type(it, "array"));
+    if taken == Taken::AllRequired && is_list && !fields.contains_key("items") {
+        return Err(M::Error::custom(NO_TYPE));
+    }
     let told = Told { fields, taken };
     if !told.is_empty() {
         map.serialize_entry("description", &format_args!("{told}"))?;
@@ -145,6 +162,8 @@ fn write_fields<M: SerializeMap>(
         match (keyword.as_str(), value) {
             ("description", _) if !told.is_empty() => {}
             (keyword, value) if taken.tells(keyword, value) => {}
+            // It is written as one, and says more.
+            ("enum", _) if taken == Taken::Listed && fields.contains_key("const") => {}
             ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
             ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
                 let required = required(fields);
@@ -167,6 +186,32 @@ fn write_fields<M: SerializeMap>(
     }
 }
 
+/// Writes a schema that is another one: nothing may stand beside that, and its description stands
+/// around it. What would narrow it can't be told so.
+fn write_reference<M: SerializeMap>(
+    map: &mut M,
+    fields: &Attributes,
+    to: &Value,
+    taken: Taken,
+    is_root: bool,
+) -> Result<(), M::Error> {
+    if is_root {
+        return Err(M::Error::custom("tools: parameters can't be `$ref`"));
+    }
+    let is_hint = |it: &str| HINTS.contains(&it) || matches!(it, "$ref" | "description" | "title");
+    let holds = |it: &str| taken != Taken::Listed || matches!(it, "$defs" | "definitions");
+    if let Some(keyword) = fields.keys().find(|it| !is_hint(it) && holds(it)) {
+        let text = format_args!("tools: a schema can't have `{keyword}` beside `$ref`");
+        return Err(M::Error::custom(text));
+    }
+    let Some(text) = fields.get("description") else {
+        return write_keyword(map, "$ref", to, taken);
+    };
+    let alone = Attributes::from_iter([("$ref".to_owned(), to.clone())]).into();
+    map.serialize_entry("description", text)?;
+    map.serialize_entry("anyOf", &[Inner { schema: &alone, taken }])
+}
+
 fn write_keyword<M: SerializeMap>(
     map: &mut M,
     keyword: &str,
@@ -182,6 +227,9 @@ fn write_keyword<M: SerializeMap>(
         _ => keyword,
     };
     match keyword {
+        _ if is_strict && LOOSE.contains(&keyword) => {
+            Err(M::Error::custom(format_args!("tools: a strict schema can't have `{keyword}`")))
+        }
         "$defs" | "anyOf" | "definitions" | "oneOf" | "prefixItems" | "properties" => {
             map.serialize_entry(written, &Many { of: value, taken })
         }
@@ -195,11 +243,7 @@ fn write_keyword<M: SerializeMap>(
             None => map.serialize_entry(written, value),
         },
         _ if is_listed && !LISTED.contains(&keyword) => Ok(()),
-        // It is a hint, and OpenAI refuses it.
-        "default" if taken == Taken::AllRequired => Ok(()),
-        _ if is_strict && LOOSE.contains(&keyword) => {
-            Err(M::Error::custom(format_args!("tools: a strict schema can't have `{keyword}`")))
-        }
+        _ if taken == Taken::AllRequired && HINTS.contains(&keyword) => Ok(()),
         _ => map.serialize_entry(written, value),
     }
 }
@@ -315,17 +359,26 @@ const FORMATS: [&str; 10] =
     ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
 
 /// The keywords besides that Anthropic's strict mode refuses, and its clients tell in words.
-const TOLD: [&str; 9] = [
+const TOLD: [&str; 11] = [
     "exclusiveMaximum",
     "exclusiveMinimum",
     "maxItems",
     "maxLength",
+    "maxProperties",
     "maximum",
     "minLength",
+    "minProperties",
     "minimum",
     "multipleOf",
     "uniqueItems",
 ];
+
+/// Those of them that OpenAI's refuses.
+const TOLD_TO_OPENAI: [&str; 5] =
+    ["maxLength", "maxProperties", "minLength", "minProperties", "uniqueItems"];
+
+/// Hints that OpenAI's strict mode refuses.
+const HINTS: [&str; 6] = ["$comment", "default", "deprecated", "examples", "readOnly", "writeOnly"];
 
 /// One of these says what a value is, which OpenAI's strict mode demands of each.
 const TYPES: [&str; 6] = ["$ref", "anyOf", "const", "enum", "oneOf", "type"];
@@ -333,7 +386,7 @@ const NO_TYPE: &str = "tools: a strict schema can't leave the type of a value op
 
 /// Keywords that strict modes refuse. Without them a schema would allow what the tool does not
 /// expect, so they are not left out.
-const LOOSE: [&str; 13] = [
+const LOOSE: [&str; 14] = [
     "additionalProperties",
     "allOf",
     "contains",
@@ -343,6 +396,7 @@ const LOOSE: [&str; 13] = [
     "if",
     "not",
     "patternProperties",
+    "prefixItems",
     "propertyNames",
     "then",
     "unevaluatedItems",
