@@ -172,3 +172,19 @@ fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
         error.to_string().ends_with("messages[0].parts[0]: audio is not supported by this format")
     );
 }
+
+/// What a model said beside its calls was left out for those that take nothing beside them, and
+/// nobody told.
+#[test]
+fn what_is_said_beside_calls_is_told_where_it_is_left_out() {
+    let call = || AiPart::from(ToolCall::new("c", "look", "{}"));
+    let list = [Message::from(AiMessage::from_parts(["I look.".into(), call()]))];
+    let view = wire::openai::Messages::of(&list).calls_alone();
+    assert_eq!(json!(view)[0]["content"], Value::Null);
+    let told: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
+    assert_eq!(told, ["message 0, part 0: text beside calls"]);
+    assert!(view.strict().is_err());
+    assert_eq!(wire::openai::Messages::of(&list).losses(), []);
+    let silent = [Message::from(AiMessage::from_parts([call()]))];
+    assert_eq!(wire::openai::Messages::of(&silent).calls_alone().losses(), []);
+}

@@ -9,6 +9,7 @@ use super::media::is_refused;
 use super::terms::Terms;
 use super::view::{Shape, Speaker, View};
 use crate::message::{AiPart, Message, Part, Reasoning};
+use crate::provider::Format;
 
 /// Something of a message that is left out, or that a placeholder stands for, because the format
 /// has no place for it.
@@ -66,8 +67,13 @@ pub(super) fn refused<F: Shape>(
         tell(Some(i), kind(part));
     }
     let Some(ai) = message.as_ai() else { return };
+    let calls_alone =
+        terms.row.calls_alone && terms.row.format == Format::OpenAi && ai.has_tool_calls();
     for (i, part) in ai.parts().iter().enumerate() {
         let what = match part {
+            AiPart::Content(Part::Text(text)) if calls_alone => {
+                (!text.text.is_empty()).then_some("text beside calls")
+            }
             AiPart::Content(content) => {
                 let is_taken = content.as_text().is_some()
                     || terms.sent_part(ai, part).is_some_and(|sent| match sent {
