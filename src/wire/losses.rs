@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::common::{Arguments, Sequence, kind};
+use super::common::{Arguments, Sequence, as_content, kind};
 use super::media::is_refused;
 use super::terms::Terms;
 use super::view::{Shape, Speaker, View};
@@ -67,13 +67,8 @@ pub(super) fn refused<F: Shape>(
         tell(Some(i), kind(part));
     }
     let Some(ai) = message.as_ai() else { return };
-    let calls_alone =
-        terms.row.calls_alone && terms.row.format == Format::OpenAi && ai.has_tool_calls();
     for (i, part) in ai.parts().iter().enumerate() {
         let what = match part {
-            AiPart::Content(Part::Text(text)) if calls_alone => {
-                (!text.text.is_empty()).then_some("text beside calls")
-            }
             AiPart::Content(content) => {
                 let is_taken = content.as_text().is_some()
                     || terms.sent_part(ai, part).is_some_and(|sent| match sent {
@@ -93,8 +88,8 @@ pub(super) fn refused<F: Shape>(
     }
 }
 
-/// Tells what of a message is lost without an error of a strict view: the name of the user, and
-/// reasoning. Whether that is written is asked of the encoder itself.
+/// Tells what of a message is lost without an error of a strict view: the name of the user, text
+/// beside calls, and reasoning. Whether that is written is asked of the encoder itself.
 pub(super) fn silent<F: Shape>(
     view: &View<'_, F>,
     message: &Message,
@@ -109,7 +104,17 @@ pub(super) fn silent<F: Shape>(
     {
         tell(None, "the name of the user");
     }
-    let Some(ai) = message.as_ai().filter(|ai| ai.reasoning().next().is_some()) else { return };
+    let Some(ai) = message.as_ai() else { return };
+    if row.calls_alone && row.format == Format::OpenAi && ai.has_tool_calls() {
+        let said = |part: &AiPart| {
+            as_content(part).and_then(Part::as_text).is_some_and(|it| !it.is_empty())
+        };
+        let said = ai.parts().iter().enumerate().filter(|(_, part)| said(part));
+        said.for_each(|(i, _)| tell(Some(i), "text beside calls"));
+    }
+    if ai.reasoning().next().is_none() {
+        return;
+    }
     // Beside a text, for an answer of which nothing is left is not sent.
     let written = |part: Option<&AiPart>| {
         let parts = part.cloned().into_iter().chain([Part::text("a").into()]);

@@ -107,7 +107,7 @@ pub fn messages(prompt: &Prompt) -> Messages<'_> {
 /// A view of messages that serialises as the `messages` of a Chat Completions request.
 ///
 /// [`strict`](Messages::strict) looks neither at reasoning, which is sent where it was asked for,
-/// nor at what [`calls_alone`](Messages::calls_alone) leaves out.
+/// nor at what [`calls_alone`](Messages::calls_alone) leaves out: `losses` tells both.
 pub type Messages<'a> = View<'a, Options>;
 
 /// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
