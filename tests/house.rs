@@ -162,10 +162,11 @@ fn guides_link_to_what_is_there() {
         |text: &str| -> String { text.split("```").step_by(2).collect::<Vec<_>>().join("\n") };
     let mut seen = 0;
     for file in fs::read_dir(&docs).unwrap() {
-        let name = file.unwrap().file_name().into_string().unwrap();
-        if !name.ends_with(".md") {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|it| it != "md") {
             continue;
         }
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let page = without_code(&text(&name));
         let inline = page.split("](").skip(1).filter_map(|rest| rest.split(')').next());
         let defined = page.lines().filter(|line| line.starts_with('['));
