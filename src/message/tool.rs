@@ -64,8 +64,8 @@ impl ToolMessage {
     ///
     /// When the true result arrives later, it is sent in this one's place. The mark is the
     /// attribute `turn:stand_in`, so it is stored like any other. Ids of calls repeat from turn to
-    /// turn, so a [turn](crate::Turn) writes besides, on both, which call of which turn it is about:
-    /// the attribute `turn:call`. A result that says so takes no other one's place.
+    /// turn, so a [turn](crate::Turn) writes besides, on both, which call of which turn it is
+    /// about: the attribute `turn:call`. A result that says so takes no other one's place.
     ///
     /// ```
     /// use memory_prompt::message::ToolMessage;

@@ -98,7 +98,7 @@ pub(super) struct Document {
     /// The way in which it ended, where it did: what is left is to append it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) ended: Option<Ended>,
-    /// True where the newest answer is not whole: its provider goes on with it where it is sent back.
+    /// True where the newest answer is not whole: sent back, its provider goes on with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_paused: bool,
     /// True where nothing of it is to be stored. Its messages stay while its slot may be there: by

@@ -21,8 +21,8 @@ impl Turn {
     /// earlier call of the turn, or with one whose result may come late, as far as the turn has
     /// read back.
     ///
-    /// One that [rests](Stop::Paused) is sent back as it is, which counts as a round, and what comes
-    /// then goes on with it: both are one message.
+    /// One that [rests](Stop::Paused) is sent back as it is, which counts as a round, and what
+    /// comes then goes on with it: both are one message.
     ///
     /// One that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
     /// `turn:broken`, and what it called is not run. Where one was [cut](Stop::Length) or
@@ -380,8 +380,8 @@ impl Turn {
         self.excess_of(all, self.room_for_answer())
     }
 
-    /// Says why the memory can't take this answer, behind so many messages, with the closings of its
-    /// calls.
+    /// Says why the memory can't take this answer, behind so many messages, with the closings of
+    /// its calls.
     fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
         if self.has_no_limits() {
             return None;
