@@ -101,6 +101,7 @@ use crate::wire::{Stop, Usage};
 use document::{Document, Seen, own_id};
 use lost::Hold;
 pub use machine::Step;
+use lost::late_id;
 pub(crate) use owner::{excess, too_large};
 pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};

@@ -13,7 +13,7 @@ use super::counts::{Counts, Open, RunsOn};
 use super::observe::Span;
 use super::tools::{Handler, Outcome, run};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory, check_name};
+use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
 use crate::turn::{Call, Done, Ended, Search, Turn, Wanted, excess, too_large};
@@ -54,8 +54,6 @@ enum State {
 struct Place {
     memory: Arc<dyn ChatMemory>,
     seen: Snapshot,
-    /// The slot of its turn.
-    slot: Arc<str>,
 }
 
 impl Running {
@@ -152,7 +150,7 @@ type Refused = (Arc<dyn ChatMemory>, Append, Open);
 
 impl Left {
     fn append(&self, place: Place, call: &Call, outcome: Outcome, open: Open) {
-        let Place { memory, seen, slot } = place;
+        let Place { memory, seen } = place;
         let error = |text: String| ToolMessage::new(call.id(), call.name(), text).with_error(true);
         let result = match outcome {
             Ok(content) => ToolMessage::new(call.id(), call.name(), content),
@@ -165,11 +163,8 @@ impl Left {
         };
         let mut append = Append::new([result]);
         if memory.limits().ids > 0 {
-            // Two who ran a repeatable call find at the same time that its result is wanted.
-            let id = format!("late:{slot}:{}", call.id());
-            let is_id = check_name("append", "the id of an append", &id).is_ok();
-            let is_shared = call.is_repeatable() && is_id;
-            let id = if is_shared { id } else { format!("late:{}", Incarnation::random()) };
+            let own = || format!("late:{}", Incarnation::random());
+            let id = call.late_id().unwrap_or_else(own);
             append = append.since(&seen).with_id(id);
         }
         self.send((memory, append, open));
@@ -269,7 +264,7 @@ impl Waiting {
         // Where the rest can't be read now, that much is known.
         self.until = Until::Read;
         let Ok(seen) = self.memory.read(None, 0) else { return Some(self) };
-        let place = Place { memory: self.memory, seen, slot: self.slot.into() };
+        let place = Place { memory: self.memory, seen };
         self.late.into_iter().for_each(|overdue| overdue.append(place.clone()));
         None
     }

@@ -20,7 +20,7 @@ use super::search::{Search, Wanted};
 use super::unfinished::Unfinished;
 use super::{Ended, Step, Turn, adopted_error};
 use crate::error::Result;
-use crate::memory::{Append, Appended, Expected, Read};
+use crate::memory::{Append, Appended, Expected, Read, check_name};
 use crate::message::{Message, ToolCall};
 use crate::record::{Snapshot, places};
 
@@ -294,15 +294,27 @@ impl Turn {
             return Step::Append(self.without_first_note());
         };
         let Document { slot, owner, messages, .. } = &self.document;
-        let lacking = search.lacking(messages);
+        let (lacking, mark) = search.lacking(messages);
         if lacking.is_empty() {
             return Step::Done(self.stored_outcome(Ended::Adopted));
         }
-        // Of this owner, and of what it knows now: another one may know something else.
-        let id = format!("{slot}:{owner}:{}", messages.len());
+        // Else of this owner, and of what it knows now: another one may know something else.
+        let own = || format!("{slot}:{owner}:{}", messages.len());
+        let id = mark.and_then(late_id).unwrap_or_else(own);
         let append = Append::new(lacking).with_id(id);
         let knows = self.limits.ids > 0;
         Step::Append(if knows { search.on_what_was_seen(append) } else { append })
+    }
+
+    /// Takes it that what was lacking is appended. Returns true where something else still is.
+    pub(super) fn appended_what_is_lacking(&mut self) -> bool {
+        let Hold::Ended(search, of) = &mut self.hold else { return false };
+        let messages = &self.document.messages;
+        if *of == messages.len() {
+            let (appended, _) = search.lacking(messages);
+            search.look_at(appended.iter());
+        }
+        *of != messages.len() || !search.lacking(messages).0.is_empty()
     }
 
     /// The outcome of a turn that is stored, as far as anybody knows, but not by an append of this
@@ -314,4 +326,11 @@ impl Turn {
         }
         done
     }
+}
+
+/// Returns the id under which whoever has it appends a late result of the repeatable call with this
+/// mark, unless it is longer than ids may be.
+pub(super) fn late_id(mark: &str) -> Option<String> {
+    let id = format!("late:{mark}");
+    check_name("append", "the id of an append", &id).is_ok().then_some(id)
 }

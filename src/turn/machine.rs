@@ -138,6 +138,9 @@ impl Turn {
         if appended.repeated && !is_of_others && !self.document.forgets {
             return self.was_stored(appended);
         }
+        if self.appended_what_is_lacking() {
+            return; // the next step goes on with that
+        }
         let own = self.document.ended.unwrap_or(Ended::Interrupted);
         let mut done = match is_of_others {
             true => self.outcome(Ended::Adopted),

@@ -111,17 +111,23 @@ impl Search {
     /// Takes what was read.
     pub(crate) fn take(&mut self, page: &Snapshot) {
         self.seen.get_or_insert_with(|| Seen::of(page));
-        let mut calls = None;
-        for record in page.records.iter().filter(|it| it.seq() >= self.floor) {
-            let message = record.message();
-            calls = Some(message).filter(|it| it.has_tool_calls()).or(calls);
-            self.wanted.iter_mut().for_each(|wanted| wanted.look_at(message, calls));
-        }
+        let floor = self.floor;
+        let records = page.records.iter().filter(|it| it.seq() >= floor);
+        self.look_at(records.map(|it| it.message()));
         let oldest = page.oldest_row();
         // A memory that answers with less has no more.
         self.is_over = oldest <= self.floor || page.rows() < PAGE;
         self.is_whole = oldest <= self.floor || page.start <= self.floor;
         self.before = Some(oldest);
+    }
+
+    /// Takes messages that are stored, in their order.
+    pub(super) fn look_at<'a>(&mut self, messages: impl Iterator<Item = &'a Message>) {
+        let mut calls = None;
+        for message in messages {
+            calls = Some(message).filter(|it| it.has_tool_calls()).or(calls);
+            self.wanted.iter_mut().for_each(|wanted| wanted.look_at(message, calls));
+        }
     }
 
     /// Returns true where the first call that is wanted is stored.
@@ -144,9 +150,16 @@ impl Search {
         self.seen.iter().fold(append, |append, seen| append.since(&seen.snapshot()))
     }
 
-    /// Returns the results whose calls are stored and that are not, of a turn of these messages.
-    pub(super) fn lacking(&self, messages: &[Message]) -> Vec<Message> {
-        self.wanted.iter().filter_map(|it| it.lacking(messages)).cloned().collect()
+    /// Returns the results whose calls are stored and that are not, of a turn of these messages: as
+    /// many as go into one append. Another owner may find at the same time that a result of a
+    /// repeatable call is lacking, so that one goes by itself, under an id that is made of the mark
+    /// which comes with it.
+    pub(super) fn lacking(&self, messages: &[Message]) -> (Vec<Message>, Option<&str>) {
+        let all = || self.wanted.iter().filter_map(|it| Some((it, it.lacking(messages)?)));
+        match all().find(|(wanted, _)| wanted.is_repeatable) {
+            Some((wanted, message)) => (vec![message.clone()], Some(&wanted.mark)),
+            None => (all().map(|(_, message)| message.clone()).collect(), None),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::late_id;
 use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::Records;
 
@@ -57,6 +58,12 @@ impl Call {
 
     pub(crate) fn is_repeatable(&self) -> bool {
         self.is_repeatable
+    }
+
+    /// Returns the id of the append of its late result, where others may append one too: who ran a
+    /// repeatable call again.
+    pub(crate) fn late_id(&self) -> Option<String> {
+        if self.is_repeatable { late_id(&self.mark) } else { None }
     }
 
     /// The name of the tool.

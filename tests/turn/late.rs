@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use memory_prompt::memory::{Append, Limits};
-use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Tool, Turn};
+use memory_prompt::turn::{Call, Ended, Next, OnInterrupt, Step, Tool, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, ToolCall,
 };
@@ -130,6 +130,47 @@ fn each_of_two_owners_appends_what_it_knows() {
     assert_eq!(done(&mut second, &prompt).positions, 5..6);
     assert_eq!(done(&mut third, &prompt).positions, 0..0, "it is there");
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
+}
+
+/// Two owners had run the same call of a tool that may be run again, and each looked what was lacking
+/// before the other one had appended: the result was stored twice.
+#[test]
+fn two_owners_store_a_result_that_each_may_have_once() {
+    let (memory, mut prompt) = shared();
+    let look = || [Tool::new("look", "Looks.").repeatable(), Tool::new("book", "Books.")];
+    let mut first = prompt.turn(Message::user("Look and book.")).tools(look());
+    ask(&mut first, &prompt);
+    first.answer(calls([("c1", "look"), ("c2", "book"), ("c3", "look")])).unwrap();
+    call(&mut first, &prompt);
+    let mut second = copy(&first);
+    end_all(&prompt);
+    for turn in [&mut first, &mut second] {
+        turn.result("c1", ok("one")).unwrap();
+        turn.result("c3", ok("three")).unwrap();
+        turn.result("c2", ok("two")).unwrap();
+        turn.interrupt(OnInterrupt::Keep);
+    }
+    for _ in 0..4 {
+        // Both look, and then both append. The first time they learn that the turn was ended.
+        let steps = [&mut first, &mut second].map(|turn| loop {
+            match turn.step(prompt.composer()).unwrap() {
+                Step::Read(read) => turn.read(memory.read_with(&read).unwrap()).unwrap(),
+                Step::Append(append) => break append,
+                other => panic!("{other:?}"),
+            }
+        });
+        for (turn, mut append) in [&mut first, &mut second].into_iter().zip(steps) {
+            match memory.append_with(&mut append) {
+                Ok(appended) => turn.appended(&appended),
+                Err(_) => turn.lose(),
+            }
+        }
+    }
+    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+    assert_eq!(done(&mut second, &prompt).ended, Ended::Adopted);
+    let mut late = texts(&*memory).split_off(5);
+    late.sort_unstable();
+    assert_eq!(late, ["one", "three", "two", "two"], "each knows only of its own booking");
 }
 
 /// A late result was on its way when its answer got lost, and then there was another one: it went
