@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::Poll;
@@ -141,7 +141,7 @@ impl Conversation<dyn AsyncChatMemory> {
         let work = async {
             let _held = self.enter().await?;
             let mut lent = self.begin(question);
-            match caught(self.drive(&mut lent.turn, on_event)).await {
+            match caught(Box::pin(self.drive(&mut lent.turn, on_event))).await {
                 Ok(done) => Ok(lent.spend(done)),
                 Err(failed) => {
                     let was_over = lent.turn.is_over();
@@ -235,7 +235,9 @@ impl Conversation<dyn AsyncChatMemory> {
     /// Runs them at once. What comes of each is the turn's as soon as it is there: where this is
     /// dropped while others run, whoever keeps the turn keeps it.
     async fn call_at_once(&self, turn: &mut Turn, jobs: Jobs) -> Result<()> {
-        jobs.iter().for_each(|(call, _)| turn.begin(call));
+        for (call, _) in &jobs {
+            turn.begin(call);
+        }
         let runs = jobs.into_iter().map(|(call, handler)| Box::pin(self.run_one(call, handler)));
         let mut running: Vec<_> = runs.collect();
         let mut taken = Ok(());
@@ -283,8 +285,10 @@ impl Conversation<dyn AsyncChatMemory> {
 }
 
 /// Catches a panic of the model, or of whoever approves or listens.
-async fn caught(work: impl Future<Output = Result<Done>>) -> Result<Done, Failed> {
-    let mut work = pin!(work);
+async fn caught<W>(mut work: Pin<Box<W>>) -> Result<Done, Failed>
+where
+    W: Future<Output = Result<Done>>,
+{
     poll_fn(|context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(done) => done.map_err(Failed::Error),
         Err(panic) => Poll::Ready(Err(Failed::Panic(panic))),

@@ -294,7 +294,7 @@ fn take(
         Ok((call, outcome)) => turn.result(call.id(), outcome),
         Err(overdue) => {
             let told = turn.unknown(overdue.call.id(), &timed_out(timeout.unwrap_or_default()));
-            late.push(overdue);
+            late.push(*overdue);
             told
         }
     }

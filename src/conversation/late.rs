@@ -43,7 +43,7 @@ enum State {
     /// Somebody waits for it.
     Runs,
     /// Its time is up. Where its turn is stored, its thread appends what comes of it.
-    RunsOn(RunsOn, Option<(Place, Open)>),
+    RunsOn(RunsOn, Option<Box<(Place, Open)>>),
     Ended(Outcome),
     /// Somebody has taken what came of it.
     Taken,
@@ -73,7 +73,7 @@ impl Running {
     }
 
     /// Waits for what comes of it; `Err` where the time is up.
-    pub(super) fn wait(self, timeout: Option<Duration>) -> Result<(Call, Outcome), Overdue> {
+    pub(super) fn wait(self, timeout: Option<Duration>) -> Result<(Call, Outcome), Box<Overdue>> {
         let Self { call, shared, since, span } = self;
         let until = timeout.and_then(|timeout| since.checked_add(timeout));
         let mut state = shared.state.lock();
@@ -94,7 +94,7 @@ impl Running {
         let (on, open) = shared.left.counts.late(span);
         *state = State::RunsOn(on, None);
         drop(state);
-        Err(Overdue { call, shared, open })
+        Err(Box::new(Overdue { call, shared, open }))
     }
 }
 
@@ -112,7 +112,7 @@ impl Overdue {
         let Self { call, shared, open } = self;
         let mut state = shared.state.lock();
         match replace(&mut *state, State::Taken) {
-            State::RunsOn(on, _) => *state = State::RunsOn(on, Some((place, open))),
+            State::RunsOn(on, _) => *state = State::RunsOn(on, Some(Box::new((place, open)))),
             State::Ended(outcome) => {
                 drop(state);
                 shared.left.append(place, &call, outcome, open);
@@ -128,8 +128,9 @@ impl Shared {
         let mut state = self.state.lock();
         match replace(&mut *state, State::Taken) {
             // Whoever waits for the tools that run on waits until it is appended.
-            State::RunsOn(_on, Some((place, open))) => {
+            State::RunsOn(_on, Some(place)) => {
                 drop(state);
+                let (place, open) = *place;
                 self.left.append(place, call, outcome, open);
             }
             _ => *state = State::Ended(outcome),
@@ -194,7 +195,9 @@ impl Left {
         let count = self.refused.lock().len();
         for _ in 0..count {
             let next = self.refused.lock().pop_front();
-            next.into_iter().for_each(|it| self.send(it));
+            if let Some(next) = next {
+                self.send(next);
+            }
         }
     }
 }
@@ -368,7 +371,9 @@ impl Late {
         let count = self.waiting.lock().len();
         for _ in 0..count {
             let next = self.waiting.lock().pop_front();
-            next.and_then(Waiting::settle).into_iter().for_each(|it| self.put(it));
+            if let Some(waits) = next.and_then(Waiting::settle) {
+                self.put(waits);
+            }
         }
         settling
     }

@@ -168,7 +168,9 @@ impl<'a> Asking<'a> {
 
     pub(super) fn tell_rest(&self, untold: Vec<Event>) {
         let mut heard = self.heard.lock();
-        untold.into_iter().for_each(|event| (heard.on_event)(event));
+        for event in untold {
+            (heard.on_event)(event);
+        }
     }
 
     /// The words before it was stopped, as an answer that broke off.
