@@ -519,6 +519,7 @@ fn a_restart_while_nothing_was_asked_goes_unnoticed() {
             tokio::task::block_in_place(|| {
                 postgres.server.kill();
                 postgres.server.restart();
+                thread::sleep(Duration::from_secs(1)); // the client has seen that
             });
             assert_eq!(memory.add(Message::user("after")).await.unwrap(), 2 * round + 1);
         }

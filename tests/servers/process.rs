@@ -99,7 +99,15 @@ impl Server {
 
     /// Stops it in its tracks: the kernel goes on to accept connections, and nobody answers.
     pub(crate) fn freeze(&self) {
-        signal(&self.running.lock().unwrap().server, "STOP");
+        let running = self.running.lock().unwrap();
+        signal(&running.server, "STOP");
+        // On a busy machine it goes on until the thread that gets the signal has its turn.
+        let end = Instant::now() + Duration::from_secs(60);
+        let server = running.server.id();
+        while !std::iter::once(server).chain(started_by(server)).all(stands_still) {
+            assert!(Instant::now() < end, "{server} does not stop");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Lets it go on.
@@ -159,6 +167,16 @@ fn started_by(server: u32) -> Vec<u32> {
         next += 1;
     }
     family.split_off(1)
+}
+
+/// Tells whether no thread of a process runs, or it has ended.
+fn stands_still(id: u32) -> bool {
+    let threads = fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten();
+    let states = threads.filter_map(|thread| {
+        let status = fs::read_to_string(thread.ok()?.path().join("stat")).ok()?;
+        status.rsplit_once(')')?.1.trim_start().chars().next()
+    });
+    states.into_iter().all(|state| "TtZX".contains(state))
 }
 
 /// The parent of a process, if it lives.

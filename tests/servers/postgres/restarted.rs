@@ -71,6 +71,8 @@ fn a_server_that_is_gone_is_an_error_when_the_time_is_up() {
         let memory = store.memory("a").unwrap();
         memory.add(Message::user("before")).await.unwrap();
         tokio::task::block_in_place(|| postgres.server.kill());
+        // Until the client has seen that: what is sent before may be done.
+        tokio::time::sleep(Duration::from_secs(1)).await;
         let began = Instant::now();
         let mut batch = vec![Message::user("lost")];
         let error = memory.append(&mut batch, None).await.unwrap_err();
