@@ -38,25 +38,24 @@ fn episode(which: usize, n: usize) -> Vec<Message> {
     let rolls = json!({"type": "tool_use", "id": own, "name": "look", "input": {},
         "caller": {"type": "code_execution_20250825", "tool_id": program}});
     let rolled = Message::tool(own.as_str(), "look", "3");
-    let user = |part: Part| vec![Message::user([part])];
     match which {
-        0 => vec![claude("end_turn", json!([searches, found, says]))],
+        0 => vec![claude("end_turn", &json!([searches, found, says]))],
         1 => vec![
-            claude("pause_turn", json!([says, searches])),
-            claude("end_turn", json!([found, says])),
+            claude("pause_turn", &json!([says, searches])),
+            claude("end_turn", &json!([found, says])),
         ],
-        2 => vec![claude("pause_turn", json!([searches]))],
+        2 => vec![claude("pause_turn", &json!([searches]))],
         3 => vec![
-            claude("tool_use", json!([runs, rolls])),
+            claude("tool_use", &json!([runs, rolls])),
             rolled,
-            claude("end_turn", json!([ran, says])),
+            claude("end_turn", &json!([ran, says])),
         ],
-        4 => vec![claude("tool_use", json!([says, runs, rolls])), rolled],
+        4 => vec![claude("tool_use", &json!([says, runs, rolls])), rolled],
         5 => vec![claude(
             "end_turn",
-            json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, says]),
+            &json!([{"type": "thinking", "thinking": "hm", "signature": "c2ln"}, says]),
         )],
-        6 => vec![claude("end_turn", json!([{"type": "thinking", "thinking": "hm"}, says]))],
+        6 => vec![claude("end_turn", &json!([{"type": "thinking", "thinking": "hm"}, says]))],
         7 => vec![chat(Provider::OpenAi, json!({"content": null, "refusal": "No."}))],
         8 => vec![chat(
             Provider::OpenAi,
@@ -98,45 +97,56 @@ fn episode(which: usize, n: usize) -> Vec<Message> {
                     "content": [{"type": "output_text", "text": "a", "annotations": []}]},
             ]}),
         )],
-        14 => vec![gemini(json!([
+        14 => vec![gemini(&json!([
             {"executableCode": {"language": "PYTHON", "code": "1"}},
             {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}},
             {"text": "a", "thoughtSignature": "c2ln"},
         ]))],
-        15 => user(Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+"))),
-        16 => user(Part::Audio(Media::url("data:audio/wav;base64,UklGRg=="))),
-        17 => user(Part::File(Media::file_id("file-1"))),
-        18 => user(Part::Image(Media::url("gs://bucket/a.png").with_media_type("image/png"))),
-        19 => user(Part::File(Media::file_id("file_01abc"))),
-        20 => user(Part::Image(Media::file_id("files/abc"))),
-        21 => user(Part::Image(Media::url("s3://bucket/a.png").with_media_type("image/png"))),
-        22 => user(Part::File(
-            Media::url("https://generativelanguage.googleapis.com/v1beta/files/abc")
-                .with_media_type("application/pdf"),
-        )),
-        23 => user(Part::File(Media::base64("text/csv", "YSxi").with_name("a.csv"))),
-        24 => user(Part::File(Media::base64("application/msword", "0M8R4A==").with_name("a.doc"))),
-        // What models made.
-        25 => vec![gemini(json!([
-            {"text": "Here."},
-            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
-        ]))],
-        26 => {
-            vec![gemini(json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}]))]
-        }
-        27 => vec![Message::from(AiMessage::from_parts([
-            Part::text("Here."),
-            Part::Image(Media::url("https://e.x/a.png")),
-        ]))],
-        28 => vec![Message::from(AiMessage::from_parts([Part::File(Media::base64(
-            "application/pdf",
-            "JVBERi0=",
-        ))]))],
-        _ => vec![claude("max_tokens", json!([says, searches]))],
+        15..25 => vec![Message::user([media(which)])],
+        25..29 => vec![made(which)],
+        _ => vec![claude("max_tokens", &json!([says, searches]))],
     }
 }
 
-fn claude(stop: &str, content: Value) -> Message {
+/// Media of few, and what only one provider can look at.
+fn media(which: usize) -> Part {
+    match which {
+        15 => Part::Image(Media::url("data:image/svg+xml;base64,PHN2Zy8+")),
+        16 => Part::Audio(Media::url("data:audio/wav;base64,UklGRg==")),
+        17 => Part::File(Media::file_id("file-1")),
+        18 => Part::Image(Media::url("gs://bucket/a.png").with_media_type("image/png")),
+        19 => Part::File(Media::file_id("file_01abc")),
+        20 => Part::Image(Media::file_id("files/abc")),
+        21 => Part::Image(Media::url("s3://bucket/a.png").with_media_type("image/png")),
+        22 => Part::File(
+            Media::url("https://generativelanguage.googleapis.com/v1beta/files/abc")
+                .with_media_type("application/pdf"),
+        ),
+        23 => Part::File(Media::base64("text/csv", "YSxi").with_name("a.csv")),
+        _ => Part::File(Media::base64("application/msword", "0M8R4A==").with_name("a.doc")),
+    }
+}
+
+/// What models made.
+fn made(which: usize) -> Message {
+    match which {
+        25 => gemini(&json!([
+            {"text": "Here."},
+            {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+        ])),
+        26 => gemini(&json!([{"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}}])),
+        27 => AiMessage::from_parts([
+            Part::text("Here."),
+            Part::Image(Media::url("https://e.x/a.png")),
+        ])
+        .into(),
+        _ => {
+            AiMessage::from_parts([Part::File(Media::base64("application/pdf", "JVBERi0="))]).into()
+        }
+    }
+}
+
+fn claude(stop: &str, content: &Value) -> Message {
     let body = json!({"role": "assistant", "stop_reason": stop, "content": content});
     read(Provider::Anthropic, body)
 }
@@ -146,7 +156,7 @@ fn chat(provider: Provider, mut message: Value) -> Message {
     read(provider, json!({"choices": [{"finish_reason": "stop", "message": message}]}))
 }
 
-fn gemini(parts: Value) -> Message {
+fn gemini(parts: &Value) -> Message {
     let content = json!({"role": "model", "parts": parts});
     read(Provider::Gemini, json!({"candidates": [{"finishReason": "STOP", "content": content}]}))
 }
