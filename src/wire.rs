@@ -126,7 +126,8 @@
 //! Serialising never fails. A part that a provider has no place for (video, mostly) becomes a text
 //! such as `[video: not supported by this format]`; in an answer it is left out, for the text would
 //! be what the model has said, and so is a [`CustomMessage`](crate::message::CustomMessage).
-//! `strict` on a view refuses all of this beforehand, with an error of kind [`Unsupported`](crate::ErrorKind::Unsupported) that names the
+//! `strict` on a view refuses all of this beforehand, with an error of kind
+//! [`Unsupported`](crate::ErrorKind::Unsupported) that names the
 //! message and the part. Each module lists what is lost under *What is lost*; everything else comes
 //! back: `history` of a view's JSON equals the messages.
 //!

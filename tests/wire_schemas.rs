@@ -346,7 +346,8 @@ fn root() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema is sent as its provider takes it, or refused beforehand: a keyword stood twice where two
+/// A schema is sent as its provider takes it, or refused beforehand: a keyword stood twice where
+/// two
 /// are written as one, and a `$ref` beside others, which is a 400.
 #[test]
 fn a_schema_is_as_its_provider_takes_it_or_refused() {

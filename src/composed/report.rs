@@ -370,7 +370,8 @@ pub enum How {
     /// Calls of the provider's own tools were left out, for they have no result and something else
     /// follows.
     Unanswered,
-    /// What belongs to a call of the provider's own tool was left out, for the call is not sent: its
+    /// What belongs to a call of the provider's own tool was left out, for the call is not sent:
+    /// its
     /// result, or the mark of the calls that it made.
     Uncalled,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text

@@ -113,7 +113,8 @@ pub(super) fn times(records: &Records) -> Vec<SystemTime> {
     records.iter().map(|record| record.appended_at()).collect()
 }
 
-/// Asserts that these rows are batches of `size` whose messages say writer, batch and number: whole,
+/// Asserts that these rows are batches of `size` whose messages say writer, batch and number:
+/// whole,
 /// without gaps, and each writer's in their order. Returns how many batches each has written.
 #[track_caller]
 pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u64> {

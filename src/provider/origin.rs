@@ -291,7 +291,8 @@ impl<'a> Taken<'a> {
         text("type") == Some("compaction") && (holds("encrypted_content") || holds("content"))
     }
 
-    /// Whether media may stand in an answer. Where not, they are left out of it: a placeholder would
+    /// Whether media may stand in an answer. Where not, they are left out of it: a placeholder
+    /// would
     /// be what the model has said.
     fn is_said(&self, part: &Part, media: &Media) -> bool {
         match (self.row.format, &media.source) {

@@ -40,7 +40,8 @@ fn takes_image(media: &Media, row: &Row) -> bool {
     }
 }
 
-/// Returns whether a provider can look where this address leads: at that of a store or a file of one
+/// Returns whether a provider can look where this address leads: at that of a store or a file of
+/// one
 /// provider, no other can.
 fn reaches(url: &str, row: &Row) -> bool {
     let is_gemini = row.format == Format::Gemini;
@@ -79,7 +80,8 @@ fn shares_files(origin: &str, row: &Row) -> bool {
     origin == row.name() || (OPENAI.contains(&origin) && OPENAI.contains(&row.name()))
 }
 
-/// Returns the message with a text in place of each part that the provider can't take, or takes as a
+/// Returns the message with a text in place of each part that the provider can't take, or takes as
+/// a
 /// text; `None` where it takes all.
 pub(super) fn without_refused(message: &Message, row: &Row) -> Option<Message> {
     let content = match message {
