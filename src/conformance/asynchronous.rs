@@ -7,7 +7,7 @@ use std::task::Poll;
 use super::support::{ID, batches, numbered, rows};
 use super::{DamageFixture, Fixture, SharedFixture, StoreFixture};
 use crate::adapt::ToBlocking;
-use crate::memory::{Append, AsyncChatMemory, AsyncChatMemoryExt, ChatMemory, Expected};
+use crate::memory::{Append, AsyncChatMemory, AsyncChatMemoryExt, BoxFuture, ChatMemory, Expected};
 use crate::message::Message;
 use crate::store::{AsyncChatMemoryStore, ChatMemoryStore};
 
@@ -128,6 +128,19 @@ pub fn appends_of_many_tasks_stay_contiguous<F: AsyncFixture>(fixture: &Adapted<
     assert_eq!(batches(&all.unwrap(), 3), written.collect(), "nothing is lost");
 }
 
+/// Polls a future at most so many times, and drops it.
+async fn polled<T>(mut future: BoxFuture<'_, T>, polls: u64) -> Option<T> {
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
+
 /// An append whose future is dropped is done or not done, and the memory goes on.
 pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &Adapted<F>) {
     let fixture = &fixture.0;
@@ -141,17 +154,7 @@ pub fn an_append_that_is_dropped_is_done_or_not_done<F: AsyncFixture>(fixture: &
                 .map(|_| Message::user(name.as_str()))
                 .chain([Message::system(name.as_str())])
                 .collect();
-            let mut append = memory.append(&mut batch, None);
-            let mut left = polls;
-            let done = poll_fn(|context| {
-                if left == 0 {
-                    return Poll::Ready(None);
-                }
-                left -= 1;
-                append.as_mut().poll(context).map(Some)
-            })
-            .await;
-            drop(append);
+            let done = polled(memory.append(&mut batch, None), polls).await;
             assert!(batch.is_empty() || batch.len() == 6, "the batch is whole or taken");
             acknowledged += u32::from(matches!(done, Some(Ok(_))));
             let number: Vec<Message> = vec![numbered(polls)];
@@ -192,17 +195,7 @@ pub fn an_append_that_is_dropped_can_be_done_again<F: AsyncFixture>(fixture: &Ad
             let mut append = Append::new(texts).with_id(name.as_str());
             append = append.set_slot("last", name.as_str(), Expected::Any);
             for left in [polls, 0, polls / 2] {
-                let mut future = memory.append_with(&mut append);
-                let mut left = left;
-                poll_fn(|context| {
-                    if left == 0 {
-                        return Poll::Ready(None);
-                    }
-                    left -= 1;
-                    future.as_mut().poll(context).map(Some)
-                })
-                .await;
-                drop(future);
+                drop(polled(memory.append_with(&mut append), left).await);
                 assert!([0, 3].contains(&append.messages.len()), "the batch is whole or taken");
             }
             memory.append_with(&mut append).await.unwrap();

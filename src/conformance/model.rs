@@ -9,8 +9,8 @@ use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::support::{ID, rows};
 use super::{Fixture, setting};
-use crate::error::{Error, ErrorKind};
-use crate::memory::{self, Append, ChatMemory, ChatMemoryExt, Read};
+use crate::error::{self, Error, ErrorKind};
+use crate::memory::{self, Append, Appended, ChatMemory, ChatMemoryExt, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
 
@@ -185,29 +185,11 @@ impl Model {
         let failed = |error: &Error| may_fail && error.kind() == ErrorKind::Storage;
         let error = match op {
             Op::Append { batch, expected } => {
-                let expected = expected.position(self.end);
-                let mut left = batch.clone();
-                let conflict = expected
-                    .filter(|expected| *expected != self.end)
-                    .map(|expected| ErrorKind::Conflict { expected, actual: self.end });
-                match memory.append(&mut left, expected) {
-                    Ok(positions) => {
-                        prop_assert_eq!(conflict, None, "it was appended in spite of a conflict");
-                        let first = self.end;
-                        self.append(batch);
-                        prop_assert_eq!(positions, first..self.end);
-                        prop_assert!(left.is_empty(), "the batch was not taken");
-                        return Ok(false);
-                    }
-                    Err(error) => {
-                        prop_assert_eq!(left, batch, "the batch did not stay with the caller");
-                        if !failed(&error) {
-                            prop_assert_eq!(Some(error.kind()), conflict, "{}", error);
-                            return Ok(false);
-                        }
-                        error
-                    }
-                }
+                // There is no id that could not be recognised.
+                let done = |positions| Appended { recognised: true, ..Appended::new(positions) };
+                let append =
+                    |it: &mut Append| memory.append(&mut it.messages, it.expected).map(done);
+                return self.change(append, batch, expected, None, &[], may_fail);
             }
             Op::Read { before, n } => match memory.read(before, n) {
                 Ok(snapshot) => return self.compare(&snapshot, before, n).map(|()| false),
@@ -232,7 +214,8 @@ impl Model {
                 Err(error) => error,
             },
             Op::Change { batch, expected, id, slots } => {
-                return self.change(memory, batch, expected, id, &slots, may_fail);
+                let append = |append: &mut Append| memory.append_with(append);
+                return self.change(append, batch, expected, id, &slots, may_fail);
             }
             Op::ReadWith { n, slots, positions } => {
                 let read = Read::newest(n)
@@ -251,9 +234,10 @@ impl Model {
         Ok(true)
     }
 
+    /// Appends in this way, and compares.
     fn change(
         &mut self,
-        memory: &dyn ChatMemory,
+        append_it: impl FnOnce(&mut Append) -> error::Result<Appended>,
         batch: Vec<Message>,
         expected: Expected,
         id: Option<u8>,
@@ -287,7 +271,7 @@ impl Model {
         }
         let conflict = append.expected.filter(|expected| *expected != self.end);
         let known = id.and_then(|id| self.ids.get(&id)).cloned();
-        match memory.append_with(&mut append) {
+        match append_it(&mut append) {
             Ok(appended) => {
                 prop_assert!(append.messages.is_empty(), "the messages were not taken");
                 prop_assert!(appended.recognised);

@@ -275,11 +275,8 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
                 assert_eq!(next, last + 1, "it was deleted though it was active");
                 last = next;
             }
-            assert_eq!(
-                memory.next_position().unwrap(),
-                last + 1,
-                "it was deleted though it was active"
-            );
+            let end = memory.next_position().unwrap();
+            assert_eq!(end, last + 1, "it was deleted though it was active");
         });
     }
 }

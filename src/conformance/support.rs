@@ -114,8 +114,7 @@ pub(super) fn times(records: &Records) -> Vec<SystemTime> {
 }
 
 /// Asserts that these rows are batches of `size` whose messages say writer, batch and number:
-/// whole,
-/// without gaps, and each writer's in their order. Returns how many batches each has written.
+/// whole, without gaps, and each writer's in their order. Returns how many each has written.
 #[track_caller]
 pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u64> {
     let mut found: HashMap<String, u64> = HashMap::new();
