@@ -197,6 +197,26 @@ impl Message {
         one.into_iter().chain(content).chain(ai.iter().filter_map(AiPart::as_text))
     }
 
+    /// Returns the content of a user's message or a tool's result.
+    pub(crate) fn content(&self) -> Option<&Content> {
+        match self {
+            Self::User(UserMessage { content, .. }) | Self::Tool(ToolMessage { content, .. }) => {
+                Some(content)
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns a copy of a user's message or a tool's result with this content, and one of any
+    /// other message as it is.
+    pub(crate) fn with_content(&self, content: Content) -> Self {
+        match self {
+            Self::User(m) => UserMessage { content, details: m.details.clone() }.into(),
+            Self::Tool(m) => ToolMessage { content, answer: m.answer.clone() }.into(),
+            other => other.clone(),
+        }
+    }
+
     /// Returns the bytes of all [texts](Self::texts).
     pub(crate) fn text_bytes(&self) -> usize {
         self.texts().map(str::len).sum()

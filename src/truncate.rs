@@ -8,9 +8,7 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{
-    AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart, ToolMessage, UserMessage,
-};
+use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart};
 use crate::text::{Cut, Keep, Place, Plan, Unit};
 
 /// A truncation: the way in which messages that are too long are shortened.
@@ -213,19 +211,14 @@ impl Truncate {
     /// Returns a shortened copy of `message`, and where text is left out, or `None` where it fits.
     fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
         let (copy, plan) = match message {
-            Message::User(m) => {
-                let (content, plan) = self.content(&m.content)?;
-                (Message::User(UserMessage { content, details: m.details.clone() }), plan)
-            }
-            Message::Tool(m) => {
-                let (content, plan) = self.content(&m.content)?;
-                (Message::Tool(ToolMessage { content, answer: m.answer.clone() }), plan)
-            }
             Message::Ai(m) => {
                 let (m, plan) = self.ai(m)?;
                 (Message::Ai(m), plan)
             }
-            Message::System(_) | Message::Custom(_) => return None,
+            other => {
+                let (content, plan) = self.content(other.content()?)?;
+                (other.with_content(content), plan)
+            }
         };
         Some((copy, Cutting { head: plan.head, marker: plan.marker.len() }))
     }

@@ -196,9 +196,7 @@ fn body(message: &Message) -> String {
             AiPart::ToolCall(call) => Some(format!("calls {:?} {}", call.name, call.arguments)),
             _ => None,
         })),
-        Message::User(user) => lines.push(in_words(0, user.content().parts())),
-        Message::Tool(tool) => lines.push(in_words(0, tool.content().parts())),
-        Message::System(_) | Message::Custom(_) => {}
+        other => lines.extend(other.content().map(|content| in_words(0, content.parts()))),
     }
     lines.retain(|line| !line.is_empty());
     lines.join("\n")

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::{CompactionPolicy, Summaries, Summary};
 use crate::error::{Error, Result};
-use crate::message::{Message, Part, ToolMessage, in_words};
+use crate::message::{Content, Message, ToolMessage, in_words};
 use crate::pins::Pins;
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 use crate::window::{Matches, last_question};
@@ -63,7 +63,7 @@ impl Compaction {
             if !said.is_empty() {
                 let _ = write!(text, " {:?}", shortened(&said));
             }
-            let media = in_words(0, parts(message));
+            let media = in_words(0, message.content().map_or(&[], Content::parts));
             if !media.is_empty() {
                 let _ = write!(text, " [{media}]");
             }
@@ -99,15 +99,6 @@ impl fmt::Debug for Compaction {
             .field("previous", &self.previous)
             .field("messages", &self.messages.len())
             .finish_non_exhaustive()
-    }
-}
-
-/// Returns what a user's message or a result holds besides text.
-fn parts(message: &Message) -> &[Part] {
-    match message {
-        Message::User(user) => user.content().parts(),
-        Message::Tool(tool) => tool.content().parts(),
-        _ => &[],
     }
 }
 

@@ -1,25 +1,15 @@
 //! The text that stands for what is cleared. It depends on the message and its position alone.
 
 use super::What;
-use crate::message::{Content, Message, Part, ToolMessage, UserMessage, in_words};
+use crate::message::{Content, Message, Part, in_words};
 
 /// Returns a copy of a message in which a result, or its media, are cleared.
 pub(super) fn copy(message: &Message, seq: u64, what: What, template: Option<&str>) -> Message {
-    let content = |content: &Content| match what {
+    let Some(content) = message.content() else { return message.clone() };
+    message.with_content(match what {
         What::Result => Content::Text(text(content.texts(), content.parts(), seq, template)),
         What::Media => without_media(content, seq, template),
-    };
-    match message {
-        Message::Tool(tool) => Message::Tool(ToolMessage {
-            content: content(&tool.content),
-            answer: tool.answer.clone(),
-        }),
-        Message::User(user) => Message::User(UserMessage {
-            content: content(&user.content),
-            details: user.details.clone(),
-        }),
-        other => other.clone(),
-    }
+    })
 }
 
 /// Returns the content with one placeholder in the place of its first media, and none of the
