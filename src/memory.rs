@@ -39,7 +39,7 @@ pub use token_window::TokenWindowChatMemory;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot, places};
-use append::unsupported;
+pub(crate) use append::unsupported;
 use read::Picked;
 
 /// One conversation, shared by whoever talks in it.

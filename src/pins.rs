@@ -41,13 +41,8 @@ struct Pin {
     with: Vec<u64>,
     /// True where a call of the group had no result yet, or only a stand-in for one: what comes
     /// late belongs to it.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     open: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn is_false(value: &bool) -> bool {
-    !value
 }
 
 /// A pinned message or tool group, as a snapshot shows it.

@@ -80,6 +80,7 @@ pub use endings::Endings;
 pub use index::RecallIndex;
 use score::Weights;
 pub(crate) use search::{Asked, Found, Search, Told, Wants};
+use words::fnv;
 
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
@@ -367,10 +368,7 @@ impl Recall {
     /// Returns a number for the rules by which words are made: an index of others is of no use.
     fn rules(&self) -> u64 {
         let (kind, name) = self.endings.kind();
-        let name = name.bytes().chain([VERSION, u8::from(self.tools), kind]);
-        name.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        })
+        fnv(name.bytes().chain([VERSION, u8::from(self.tools), kind]))
     }
 
     /// Adds the records that the index lacks, up to this position.

@@ -507,6 +507,14 @@ impl Kept {
     }
 }
 
+/// Returns whether a character turns the direction of writing, or is a tag: read by a model, and
+/// seen by nobody.
+pub(crate) fn deceives(c: char) -> bool {
+    matches!(c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        | '\u{e0000}'..='\u{e007f}')
+}
+
 /// A number with its thousands separated, for people.
 pub(crate) struct Grouped<N>(pub(crate) N);
 

@@ -10,7 +10,7 @@ use crate::error::Result;
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, MemoryId, Read};
-use crate::recall::{Asked, Found, Recall, Search, Wants};
+use crate::recall::{Asked, Found, Recall, Search};
 use crate::record::{Records, Snapshot};
 use crate::tool::Tool;
 
@@ -86,12 +86,7 @@ impl SearchHistory {
             Err(text) => return Ok(text),
         };
         let mut search = self.search(memory.id(), &query, &memory.read(None, 1)?, staged);
-        let found = loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
-                Wants::Done(found) => break found,
-            }
-        };
+        let found = search.run(|read| memory.read_with(read))?;
         Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
     }
 
@@ -107,12 +102,7 @@ impl SearchHistory {
             Err(text) => return Ok(text),
         };
         let mut search = self.search(memory.id(), &query, &memory.read(None, 1).await?, staged);
-        let found = loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&memory.read_with(&read).await?)?,
-                Wants::Done(found) => break found,
-            }
-        };
+        let found = search.run_async(memory).await?;
         Ok(text([found, self.found_in(memory.id(), staged, &query)?]))
     }
 
@@ -128,13 +118,7 @@ impl SearchHistory {
             not_these: asks.map(|record| record.seq()).into_iter().collect(),
             ..asked(id, query, held.clone())
         };
-        let mut search = Search::new(&recall, asked);
-        loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&read_of(staged, &held, &read))?,
-                Wants::Done(found) => return Ok(found),
-            }
-        }
+        Search::new(&recall, asked).run(|read| Ok(read_of(staged, &held, read)))
     }
 
     fn search(

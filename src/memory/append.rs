@@ -325,7 +325,7 @@ pub(crate) const FORGOTTEN: &str =
     "the conversation was deleted, cleared or evicted since it was seen";
 
 /// Returns the error for what a memory of five methods does not do.
-pub(super) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {
+pub(crate) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {
     let text = format!("this memory has no {what}: `{method}` is to be written for that");
     Error::new(ErrorKind::Unsupported, operation, text)
 }

@@ -5,15 +5,13 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::MemoryPrompt;
-use super::pins::{Change, pinned};
+use super::pins::{Change, Pinning, pinned, read_pins};
 use super::summary::{current, failed, newest};
 use crate::compose::Composition;
 use crate::composed::Prompt;
 use crate::error::{ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, Read, share_async};
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
 use crate::message::Message;
-use crate::pins::SLOT;
-use crate::recall::Wants;
 use crate::record::Snapshot;
 use crate::summary::{Compaction, CompactionPolicy, Summary};
 
@@ -86,12 +84,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
         let Some(snapshot) = snapshot else { return Ok(prompt) };
         let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
         let Some(mut search) = search else { return Ok(prompt) };
-        let found = loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&self.memory.read_with(&read).await?)?,
-                Wants::Done(found) => break found,
-            }
-        };
+        let found = search.run_async(&*self.memory).await?;
         let told = search.told();
         Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
     }
@@ -103,15 +96,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As `pin` over a blocking memory.
     pub async fn pin(&self, position: u64) -> Result<Vec<u64>> {
-        let mut pinning = self.pinning(&self.memory.limits(), Change::Pin(position))?;
-        loop {
-            let snapshot = self.memory.read_with(&pinning.read()).await?;
-            let Some(mut append) = pinning.append(&snapshot)? else { break };
-            if pinning.wrote(self.memory.append_with(&mut append).await)? {
-                break;
-            }
-        }
-        Ok(pinning.members())
+        Ok(self.changed(Change::Pin(position)).await?.members)
     }
 
     /// Unpins the message at this position, and with it the whole of its tool group; returns false
@@ -121,14 +106,18 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As `pin` over a blocking memory.
     pub async fn unpin(&self, position: u64) -> Result<bool> {
-        let mut pinning = self.pinning(&self.memory.limits(), Change::Unpin(position))?;
-        loop {
+        Ok(self.changed(Change::Unpin(position)).await?.is_written)
+    }
+
+    /// Makes a change of pins, anew where others were faster.
+    async fn changed(&self, change: Change) -> Result<Pinning> {
+        let mut pinning = self.pinning(&self.memory.limits(), change)?;
+        while !pinning.is_written {
             let snapshot = self.memory.read_with(&pinning.read()).await?;
-            let Some(mut append) = pinning.append(&snapshot)? else { return Ok(false) };
-            if pinning.wrote(self.memory.append_with(&mut append).await)? {
-                return Ok(true);
-            }
+            let Some(mut append) = pinning.append(&snapshot)? else { break };
+            pinning.wrote(self.memory.append_with(&mut append).await)?;
         }
+        Ok(pinning)
     }
 
     /// Returns the positions of all pinned messages that the memory still holds, ascending, tool
@@ -138,10 +127,7 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As `pins` over a blocking memory.
     pub async fn pins(&self) -> Result<Vec<u64>> {
-        let mut read = Read::newest(0);
-        if self.memory.limits().has_slots() {
-            read.slots.push(SLOT.to_owned());
-        }
+        let mut read = read_pins(&self.memory.limits());
         loop {
             let snapshot = self.memory.read_with(&read).await?;
             if let Some(pinned) = pinned(&mut read, &snapshot)? {

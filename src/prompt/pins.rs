@@ -3,7 +3,7 @@
 use super::MemoryPrompt;
 use crate::compose::Composer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, ChatMemory, Expected, Limits, Read};
+use crate::memory::{Append, Appended, ChatMemory, Expected, Limits, Read, unsupported};
 use crate::pins::{Pins, SLOT, around};
 use crate::record::{Slot, Snapshot};
 
@@ -58,11 +58,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
             return Err(Error::invalid("pin", text));
         }
         if !limits.has_slots() {
-            let text = "this memory has no slots: `append_with` is to be written for that";
-            return Err(Error::new(ErrorKind::Unsupported, "pin", text));
+            return Err(unsupported("pin", "slots", "append_with"));
         }
         let recognises = limits.recognises_ids();
-        Ok(Pinning { change, recognises, tries: 0, members: Vec::new() })
+        Ok(Pinning { change, recognises, tries: 0, is_written: false, members: Vec::new() })
     }
 }
 
@@ -79,7 +78,9 @@ pub(super) struct Pinning {
     /// True where the memory knows its incarnation and what was forgotten.
     recognises: bool,
     tries: u32,
-    members: Vec<u64>,
+    pub(super) is_written: bool,
+    /// The positions of what is pinned by the change.
+    pub(super) members: Vec<u64>,
 }
 
 /// The most appends of others that a change of pins is made anew for.
@@ -117,18 +118,22 @@ impl Pinning {
         Ok(Some(if self.recognises { append.since(snapshot) } else { append }))
     }
 
-    /// Takes the outcome of the append; false where it is to be tried again, on a new read.
-    pub(super) fn wrote(&mut self, outcome: Result<Appended>) -> Result<bool> {
-        let Err(error) = outcome else { return Ok(true) };
+    /// Takes the outcome of the append. Where others were faster it is to be tried again, on a new
+    /// read.
+    pub(super) fn wrote(&mut self, outcome: Result<Appended>) -> Result<()> {
+        let Err(error) = outcome else {
+            self.is_written = true;
+            return Ok(());
+        };
         self.tries += 1;
         let is_raced = matches!(error.kind(), ErrorKind::SlotConflict | ErrorKind::Forgotten);
-        if is_raced && self.tries < TRIES { Ok(false) } else { Err(error) }
+        if is_raced && self.tries < TRIES { Ok(()) } else { Err(error) }
     }
+}
 
-    /// Returns the positions of what is pinned by the change.
-    pub(super) fn members(self) -> Vec<u64> {
-        self.members
-    }
+/// Returns the read that shows the pins, if the memory has slots.
+pub(super) fn read_pins(limits: &Limits) -> Read {
+    Read::newest(0).slots(limits.has_slots().then_some(SLOT))
 }
 
 /// Returns the positions of what is pinned; `None` where the read, which is changed, is to be made
@@ -156,15 +161,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// application, results that answer no call. [`ErrorKind::Unsupported`] where the memory has no
     /// slots, and whatever else [`ChatMemory::append_with`] returns.
     pub fn pin(&self, position: u64) -> Result<Vec<u64>> {
-        let mut pinning = self.pinning(&self.memory.limits(), Change::Pin(position))?;
-        loop {
-            let snapshot = self.memory.read_with(&pinning.read())?;
-            let Some(mut append) = pinning.append(&snapshot)? else { break };
-            if pinning.wrote(self.memory.append_with(&mut append))? {
-                break;
-            }
-        }
-        Ok(pinning.members())
+        Ok(self.changed(Change::Pin(position))?.members)
     }
 
     /// Unpins the message at this position, and with it the whole of its tool group; returns false
@@ -178,14 +175,18 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// As [`pin`](Self::pin), but for positions that hold no message: what was evicted can be
     /// unpinned.
     pub fn unpin(&self, position: u64) -> Result<bool> {
-        let mut pinning = self.pinning(&self.memory.limits(), Change::Unpin(position))?;
-        loop {
+        Ok(self.changed(Change::Unpin(position))?.is_written)
+    }
+
+    /// Makes a change of pins, anew where others were faster.
+    fn changed(&self, change: Change) -> Result<Pinning> {
+        let mut pinning = self.pinning(&self.memory.limits(), change)?;
+        while !pinning.is_written {
             let snapshot = self.memory.read_with(&pinning.read())?;
-            let Some(mut append) = pinning.append(&snapshot)? else { return Ok(false) };
-            if pinning.wrote(self.memory.append_with(&mut append))? {
-                return Ok(true);
-            }
+            let Some(mut append) = pinning.append(&snapshot)? else { break };
+            pinning.wrote(self.memory.append_with(&mut append))?;
         }
+        Ok(pinning)
     }
 
     /// Returns the positions of all pinned messages that the memory still holds, ascending, tool
@@ -196,10 +197,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// As [`ChatMemory::read_with`], and [`ErrorKind::Codec`] where somebody else has written the
     /// slot `prompt:pins`.
     pub fn pins(&self) -> Result<Vec<u64>> {
-        let mut read = Read::newest(0);
-        if self.memory.limits().has_slots() {
-            read.slots.push(SLOT.to_owned());
-        }
+        let mut read = read_pins(&self.memory.limits());
         loop {
             let snapshot = self.memory.read_with(&read)?;
             if let Some(pinned) = pinned(&mut read, &snapshot)? {

@@ -9,7 +9,7 @@ use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
-use crate::recall::{Asked, Found, Recall, Search, Wants};
+use crate::recall::{Asked, Found, Recall, Search};
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
@@ -168,12 +168,7 @@ impl MemoryPrompt<dyn ChatMemory> {
         let Some(snapshot) = snapshot else { return Ok(prompt) };
         let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
         let Some(mut search) = search else { return Ok(prompt) };
-        let found = loop {
-            match search.next()? {
-                Wants::Read(read) => search.read(&self.memory.read_with(&read)?)?,
-                Wants::Done(found) => break found,
-            }
-        };
+        let found = search.run(|read| self.memory.read_with(read))?;
         let told = search.told();
         Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::MemoryPrompt;
 use crate::compose::Composer;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
+use crate::memory::{Append, ChatMemory, Expected, Limits, Read, unsupported};
 use crate::pins;
 use crate::record::{Snapshot, places};
 use crate::summary::{
@@ -51,8 +51,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
             return Err(Error::invalid("summary", text));
         }
         if !limits.has_slots() {
-            let text = "this memory has no slots: `append_with` is to be written for that";
-            return Err(Error::new(ErrorKind::Unsupported, "summary", text));
+            return Err(unsupported("summary", "slots", "append_with"));
         }
         Ok(())
     }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::hash::Hasher;
 use std::mem;
 use std::sync::Arc;
 
 use super::endings::Endings;
 use super::segment::{Doc, Open, Postings, Segment};
-use super::words::{Word, each_word};
+use super::words::{Word, each_word, fnv};
 use crate::message::Message;
-use crate::record::{Incarnation, Record};
+use crate::record::{Incarnation, Record, Records};
 
 /// The words of one conversation by position: what [`Recall`](super::Recall) searches.
 ///
@@ -105,6 +104,14 @@ impl RecallIndex {
             newest = before.joined(&newest);
         }
         self.segments.push(Arc::new(newest));
+    }
+
+    /// Returns whether these records show another message in the place of the last that is known:
+    /// then another conversation took the place of the one before.
+    pub(super) fn is_refuted_by(&self, records: &Records) -> bool {
+        let last = self.end.checked_sub(1).filter(|_| self.last != 0);
+        let last = last.and_then(|last| records.find(last));
+        last.is_some_and(|record| hash_of(record.message()) != self.last)
     }
 
     /// Forgets what is before this position.
@@ -207,21 +214,6 @@ pub(super) fn speaker(message: &Message) -> Option<&str> {
 }
 
 /// Returns a hash of what a message says; the same in every process of this version.
-pub(super) fn hash_of(message: &Message) -> u64 {
-    #[derive(Default)]
-    struct Fnv(u64);
-    impl Hasher for Fnv {
-        fn finish(&self) -> u64 {
-            self.0
-        }
-        fn write(&mut self, bytes: &[u8]) {
-            for byte in bytes {
-                self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-            }
-        }
-    }
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    hash.write(message.role().as_str().as_bytes());
-    message.texts().for_each(|text| hash.write(text.as_bytes()));
-    hash.finish()
+fn hash_of(message: &Message) -> u64 {
+    fnv(message.role().as_str().bytes().chain(message.texts().flat_map(str::bytes)))
 }

@@ -25,8 +25,7 @@ pub(super) type Unit = Vec<Line>;
 /// The quotes so far.
 pub(super) struct Quotes {
     room: Space,
-    lines: BTreeMap<u64, (Option<u64>, String)>,
-    recalled: BTreeMap<u64, Recalled>,
+    lines: BTreeMap<u64, Line>,
     /// The positions of each unit, the best first.
     taken: Vec<Vec<u64>>,
     /// The units for which there was no room.
@@ -40,7 +39,6 @@ impl Quotes {
         Ok(Self {
             room: Space::new(size, asked)?,
             lines: BTreeMap::new(),
-            recalled: BTreeMap::new(),
             taken: Vec::new(),
             waiting: Vec::new(),
             is_weighed: false,
@@ -80,10 +78,7 @@ impl Quotes {
         }
         self.is_weighed = false;
         self.taken.push(unit.iter().map(|line| line.recalled.seq).collect());
-        for Line { day, text, recalled } in unit {
-            self.lines.insert(recalled.seq, (day, text));
-            self.recalled.insert(recalled.seq, recalled);
-        }
+        self.lines.extend(unit.into_iter().map(|line| (line.recalled.seq, line)));
         Ok(())
     }
 
@@ -101,12 +96,11 @@ impl Quotes {
             }
             let message = Message::user(write(&self.lines));
             if self.room.fits(&message)? {
-                let recalled = self.recalled.into_values().collect();
+                let recalled = self.lines.into_values().map(|line| line.recalled).collect();
                 return Ok(Some(Found { message, recalled }));
             }
             for seq in self.taken.pop().unwrap_or_default() {
                 self.lines.remove(&seq);
-                self.recalled.remove(&seq);
             }
         }
     }

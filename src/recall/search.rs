@@ -16,7 +16,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::excerpt::{day, line, words_in};
-use super::index::{RecallIndex, hash_of, is_searched};
+use super::index::{RecallIndex, is_searched};
 use super::quotes::{Line, Quotes, Unit};
 use super::repeats::Repeats;
 use super::score::{Question, Scores, score};
@@ -25,6 +25,8 @@ use super::words::Word;
 use super::{Candidate, Recall, Size};
 use crate::composed::{NothingRecalled, Recalled};
 use crate::error::Result;
+#[cfg(feature = "async")]
+use crate::memory::AsyncChatMemory;
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Record, Records, Snapshot, places};
@@ -162,6 +164,33 @@ impl<'a> Search<'a> {
         }
     }
 
+    /// Searches to the end, by these reads.
+    pub(crate) fn run(
+        &mut self,
+        mut read: impl FnMut(&Read) -> Result<Snapshot>,
+    ) -> Result<Option<Found>> {
+        loop {
+            match self.next()? {
+                Wants::Read(wanted) => self.read(&read(&wanted)?)?,
+                Wants::Done(found) => return Ok(found),
+            }
+        }
+    }
+
+    /// Searches to the end of what this memory holds.
+    #[cfg(feature = "async")]
+    pub(crate) async fn run_async(
+        &mut self,
+        memory: &(impl AsyncChatMemory + ?Sized),
+    ) -> Result<Option<Found>> {
+        loop {
+            match self.next()? {
+                Wants::Read(wanted) => self.read(&memory.read_with(&wanted).await?)?,
+                Wants::Done(found) => return Ok(found),
+            }
+        }
+    }
+
     /// Takes what was read.
     pub(crate) fn read(&mut self, snapshot: &Snapshot) -> Result<()> {
         match mem::replace(&mut self.stage, Stage::Grow) {
@@ -191,17 +220,15 @@ impl<'a> Search<'a> {
         }
         let asked = &self.asked;
         let mut index = self.index.lock();
-        let last = index.end.checked_sub(1).filter(|_| index.last != 0);
-        let last = last.and_then(|last| asked.newest.find(last));
         let is_other = index.rules != self.recall.rules()
             || (index.incarnation.is_some() && asked.incarnation != index.incarnation)
             // Another prompt may have seen more of the same conversation. Where nothing tells
             // which one it is, it may as well be another that was begun anew.
             || (index.incarnation.is_none()
                 && (index.end > asked.held.end || index.start > asked.held.start))
-            || last.is_some_and(|record| hash_of(record.message()) != index.last);
+            || index.is_refuted_by(&asked.newest);
         if is_other {
-            *index = RecallIndex::new(self.recall.rules(), asked.incarnation, asked.held.start);
+            *index = self.new_index();
         }
         index.incarnation = index.incarnation.or(asked.incarnation);
         index.forget_before(asked.held.start);
@@ -221,6 +248,10 @@ impl<'a> Search<'a> {
         }
     }
 
+    fn new_index(&self) -> RecallIndex {
+        RecallIndex::new(self.recall.rules(), self.asked.incarnation, self.asked.held.start)
+    }
+
     fn index_page(&mut self, asked: &Range<u64>, page: &Snapshot) {
         if self.index.lock().end != asked.start {
             // Another search has changed it meanwhile: a page in the wrong place leaves a hole.
@@ -231,15 +262,8 @@ impl<'a> Search<'a> {
             return;
         }
         let mut index = self.index.lock();
-        let last = index.end.checked_sub(1).filter(|_| index.last != 0);
-        let last = last.and_then(|last| page.records.find(last));
-        if last.is_some_and(|record| hash_of(record.message()) != index.last) {
-            // Another conversation that took the place of the one before.
-            *index = RecallIndex::new(
-                self.recall.rules(),
-                self.asked.incarnation,
-                self.asked.held.start,
-            );
+        if index.is_refuted_by(&page.records) {
+            *index = self.new_index();
             return;
         }
         self.recall.add(&mut index, page.records.iter(), asked.end);
@@ -323,7 +347,10 @@ impl<'a> Search<'a> {
     }
 
     fn may_be_sent(&self, index: &RecallIndex, doc: Doc) -> bool {
-        let position = index.position(doc);
+        self.may_send(index.position(doc))
+    }
+
+    fn may_send(&self, position: u64) -> bool {
         self.asked.held.contains(&position) && !self.asked.not_these.contains(&position)
     }
 
@@ -405,10 +432,8 @@ impl<'a> Search<'a> {
     /// Adds the best of what was offered.
     fn add_offered(&self, best: &mut Vec<Hit>, offered: BTreeMap<u64, f32>, most: usize) {
         let top = best.first().map_or(1.0, |hit| hit.score);
-        let Asked { held, not_these, .. } = &self.asked;
-        let offered = offered.into_iter();
-        let mut offered: Vec<(u64, f32)> =
-            offered.filter(|(seq, _)| held.contains(seq) && !not_these.contains(seq)).collect();
+        let offered = offered.into_iter().filter(|(seq, _)| self.may_send(*seq));
+        let mut offered: Vec<(u64, f32)> = offered.collect();
         offered.sort_by(|a, b| b.1.total_cmp(&a.1));
         for (seq, fit) in offered.into_iter().take(most) {
             let more = top * fit;
@@ -450,8 +475,7 @@ impl<'a> Search<'a> {
         } else {
             NothingRecalled::NoRoom
         };
-        let found = quotes.finish()?;
-        match found {
+        match quotes.finish()? {
             None => self.nothing(why),
             found => self.stage = Stage::Done(found),
         }

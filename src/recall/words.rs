@@ -124,11 +124,16 @@ fn fold(word: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Returns the number of a word: FNV-1a, folded to 32 bits; the same in every process.
-fn hash(word: &str) -> Word {
-    let wide = word.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+/// Returns a hash (FNV-1a) that is the same in every process.
+pub(super) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    })
+}
+
+/// Returns the number of a word: its hash, folded to 32 bits.
+fn hash(word: &str) -> Word {
+    let wide = fnv(word.bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the upper half is in it")]
     let word = (wide ^ wide >> 32) as Word;
     word
