@@ -1,11 +1,12 @@
 //! Writes the page.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::rows::{Kind, Line, Row, described, rows, told};
+use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
 use super::text::{escaped, push};
 use crate::composed::{Break, Gap, Prompt, Tokens};
-use crate::message::{AiPart, Message, Part};
+use crate::message::Message;
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 use crate::wire::Usage;
@@ -172,15 +173,14 @@ impl Page {
     /// Shows the tokens by origin. A link to a prompt leads here, for what is in a closed element
     /// opens it.
     fn bar(&mut self, n: usize, rows: &[Row<'_>], tokens: Option<&Tokens>) {
-        let mut parts: Vec<(&str, usize)> = Kind::ALL
-            .map(|kind| {
-                let of = |row: &Row<'_>| match row {
-                    Row::Message(line) if line.kind == kind => line.tokens,
-                    _ => 0,
-                };
-                (kind.name(), rows.iter().map(of).sum::<usize>())
-            })
-            .into();
+        let mut by_kind: BTreeMap<Kind, usize> = BTreeMap::new();
+        for row in rows {
+            if let Row::Message(line) = row {
+                *by_kind.entry(line.kind).or_default() += line.tokens;
+            }
+        }
+        let by_kind = by_kind.into_iter().map(|(kind, tokens)| (kind.name(), tokens));
+        let mut parts: Vec<(&str, usize)> = by_kind.collect();
         if let Some(tokens) = tokens {
             parts.push(("tools", tokens.tools));
             parts.push(("reply", tokens.reply));
@@ -218,61 +218,38 @@ impl Page {
             self.text(note);
             self.html.push_str("</p>\n");
         }
-        match message {
-            Message::Ai(ai) => {
-                if ai.parts().is_empty() {
-                    self.body(&ai.text(), texts.gaps());
+        if let Message::Tool(tool) = message {
+            self.html.push_str("<p class=\"kind\">result of <code>");
+            self.text(tool.tool_name());
+            let is_error = if tool.is_error() { ", an error" } else { "" };
+            self.add(format_args!("</code>{is_error}</p>\n"));
+        }
+        for piece in pieces(message) {
+            match piece {
+                Piece::Text(text) => self.body(text, texts.gaps()),
+                Piece::Described(what) => {
+                    self.html.push_str("<p class=\"kind\">");
+                    self.text(&what);
+                    self.html.push_str("</p>\n");
                 }
-                for part in ai.parts() {
-                    match part {
-                        AiPart::Content(part) => self.part(part, &mut texts),
-                        AiPart::Reasoning(reasoning) => {
-                            self.html.push_str("<p class=\"kind\">reasoning</p>\n");
-                            self.body(&reasoning.text, &[]);
-                        }
-                        AiPart::ToolCall(call) => {
-                            self.html.push_str("<p class=\"kind\">calls <code>");
-                            self.text(&call.name);
-                            self.html.push_str("</code>");
-                            let behind = |(id, at): &&(&str, usize)| *id == call.id && at > index;
-                            if let Some((_, at)) = results.iter().find(behind) {
-                                self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
-                            }
-                            self.html.push_str("</p>\n");
-                            self.body(&call.arguments, &[]);
-                        }
+                Piece::Thought(text) => {
+                    self.html.push_str("<p class=\"kind\">reasoning</p>\n");
+                    self.body(text, &[]);
+                }
+                Piece::Call(call) => {
+                    self.html.push_str("<p class=\"kind\">calls <code>");
+                    self.text(&call.name);
+                    self.html.push_str("</code>");
+                    let behind = |(id, at): &&(&str, usize)| *id == call.id && at > index;
+                    if let Some((_, at)) = results.iter().find(behind) {
+                        self.add(format_args!(" <a href=\"#p{n}m{at}\">its result</a>"));
                     }
+                    self.html.push_str("</p>\n");
+                    self.body(&call.arguments, &[]);
                 }
             }
-            Message::Tool(tool) => {
-                self.html.push_str("<p class=\"kind\">result of <code>");
-                self.text(tool.tool_name());
-                self.html.push_str(if tool.is_error() {
-                    "</code>, an error</p>\n"
-                } else {
-                    "</code></p>\n"
-                });
-                tool.content().parts().iter().for_each(|part| self.part(part, &mut texts));
-                if let Some(text) = tool.content().as_text() {
-                    self.body(text, texts.gaps());
-                }
-            }
-            Message::User(user) => match user.content().as_text() {
-                Some(text) => self.body(text, texts.gaps()),
-                None => user.content().parts().iter().for_each(|part| self.part(part, &mut texts)),
-            },
-            message => self.body(&message.text(), &[]),
         }
         self.html.push_str("</li>\n");
-    }
-
-    fn part(&mut self, part: &Part, texts: &mut Texts<'_>) {
-        if let Some(text) = part.as_text() {
-            return self.body(text, texts.gaps());
-        }
-        self.html.push_str("<p class=\"kind\">");
-        self.text(&described(part));
-        self.html.push_str("</p>\n");
     }
 
     /// Adds the text of somebody else, with a mark in each place where some of it was left out.

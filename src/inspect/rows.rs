@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::composed::{Gap, Origin, Prompt, Report};
-use crate::message::{Message, Part, Source};
+use crate::message::{AiPart, Content, Message, Part, Source, ToolCall};
 use crate::text::Grouped;
 use crate::token::{Estimate, TokenCounter};
 
@@ -41,18 +41,6 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 9] = [
-        Self::System,
-        Self::Pin,
-        Self::Summary,
-        Self::Question,
-        Self::Window,
-        Self::Repair,
-        Self::Added,
-        Self::Temporary,
-        Self::Recall,
-    ];
-
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::System => "system",
@@ -265,8 +253,39 @@ pub(super) fn told(origin: Origin) -> String {
     }
 }
 
+/// A piece of a message, as it is shown.
+pub(super) enum Piece<'a> {
+    Text(&'a str),
+    /// What is no text, in words.
+    Described(String),
+    Thought(&'a str),
+    Call(&'a ToolCall),
+}
+
+/// Returns the pieces of a message, in order.
+pub(super) fn pieces(message: &Message) -> Vec<Piece<'_>> {
+    match message {
+        Message::Ai(ai) if !ai.parts().is_empty() => {
+            let pieces = ai.parts().iter().map(|part| match part {
+                AiPart::Content(part) => of_part(part),
+                AiPart::Reasoning(reasoning) => Piece::Thought(&reasoning.text),
+                AiPart::ToolCall(call) => Piece::Call(call),
+            });
+            pieces.collect()
+        }
+        message => match message.content().map_or(&[][..], Content::parts) {
+            [] => vec![Piece::Text(message.texts().next().unwrap_or_default())],
+            parts => parts.iter().map(of_part).collect(),
+        },
+    }
+}
+
+fn of_part(part: &Part) -> Piece<'_> {
+    part.as_text().map_or_else(|| Piece::Described(described(part)), Piece::Text)
+}
+
 /// Says what a part is that is no text.
-pub(super) fn described(part: &Part) -> String {
+fn described(part: &Part) -> String {
     let (kind, media) = match part {
         Part::Image(media) => ("picture", media),
         Part::Audio(media) => ("recording", media),

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::io::{IsTerminal, stdout};
 
-use super::rows::{Kind, Line, Row, described, rows, told};
+use super::rows::{Kind, Line, Piece, Row, pieces, rows, told};
 use crate::composed::{Prompt, Report};
-use crate::message::{AiPart, Message, Part};
+use crate::text::deceives;
 
 /// A line shows no more characters of a text.
 const MOST: usize = 100;
@@ -116,7 +116,8 @@ impl Outline<'_> {
         let Line { index, kind, origin, message, tokens, notes, .. } = line;
         let head = format!("{}, {}", message.role(), told(*origin));
         writeln!(f, "{tokens:>6}  {}", self.paint(style(*kind), head))?;
-        pieces(message).into_iter().try_for_each(|piece| writeln!(f, "        | {piece}"))?;
+        let mut pieces = pieces(message).into_iter();
+        pieces.try_for_each(|piece| writeln!(f, "        | {}", on_a_line(&piece)))?;
         for note in notes {
             writeln!(f, "        {}", self.paint(RED, Shown(note)))?;
         }
@@ -180,29 +181,14 @@ fn style(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns what a message says and calls, a line each.
-fn pieces(message: &Message) -> Vec<String> {
-    let said = |text: &str| Shown(text).to_string();
-    let part = |part: &Part| match part.as_text() {
-        Some(text) => said(text),
-        None => said(&format!("({})", described(part))),
-    };
-    let parts = match message {
-        Message::User(user) => user.content().parts(),
-        Message::Tool(tool) => tool.content().parts(),
-        Message::Ai(ai) if !ai.parts().is_empty() => {
-            let piece = |piece: &AiPart| match piece {
-                AiPart::Content(content) => part(content),
-                AiPart::Reasoning(reasoning) => format!("(thinks) {}", Shown(&reasoning.text)),
-                AiPart::ToolCall(call) => {
-                    format!("calls {} {}", Shown(&call.name), Shown(&call.arguments))
-                }
-            };
-            return ai.parts().iter().map(piece).collect();
-        }
-        _ => &[],
-    };
-    if parts.is_empty() { vec![said(&message.text())] } else { parts.iter().map(part).collect() }
+/// Returns a piece of a message on a line.
+fn on_a_line(piece: &Piece<'_>) -> String {
+    match piece {
+        Piece::Text(text) => Shown(text).to_string(),
+        Piece::Described(what) => Shown(&format!("({what})")).to_string(),
+        Piece::Thought(text) => format!("(thinks) {}", Shown(text)),
+        Piece::Call(call) => format!("calls {} {}", Shown(&call.name), Shown(&call.arguments)),
+    }
 }
 
 /// The beginning of a text, on one line and harmless.
@@ -228,15 +214,7 @@ impl fmt::Display for Shown<'_> {
 fn harmless(c: char) -> char {
     match c {
         '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
-        // The other control characters, those that turn the direction of writing, and tags,
-        // which nobody sees.
-        '\x7f'..='\u{9f}'
-        | '\u{61c}'
-        | '\u{200e}'
-        | '\u{200f}'
-        | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}'
-        | '\u{e0000}'..='\u{e007f}' => '\u{fffd}',
+        c if c.is_control() || deceives(c) => '\u{fffd}',
         c => c,
     }
 }
