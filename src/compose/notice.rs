@@ -103,31 +103,29 @@ const STEP: u64 = 64;
 
 /// A notice as it is written: `{"step": 64, "text": "…"}`.
 #[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, default, expecting = "a notice: an object")]
+#[serde(
+    remote = "Notice",
+    deny_unknown_fields,
+    default = "Notice::new",
+    expecting = "a notice: an object"
+)]
 struct Shape {
     text: String,
     step: u64,
 }
 
-impl Default for Shape {
-    fn default() -> Self {
-        let Notice { text, step } = Notice::new();
-        Self { text, step }
-    }
-}
-
 impl Serialize for Notice {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        Shape { text: self.text.clone(), step: self.step }.serialize(to)
+        Shape::serialize(self, to)
     }
 }
 
 impl<'de> Deserialize<'de> for Notice {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Shape { text, step } = Shape::deserialize(from)?;
-        if step == 0 {
+        let notice = Shape::deserialize(from)?;
+        if notice.step == 0 {
             return Err(D::Error::custom("notice: `step`: a step of 0 would round to nothing"));
         }
-        Ok(Self { text, step })
+        Ok(notice)
     }
 }

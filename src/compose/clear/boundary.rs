@@ -159,10 +159,8 @@ impl<'a> Found<'a> {
     /// Returns whether the record at this position and all before it change nothing.
     fn is_enough(&self, next: u64) -> bool {
         // Where the tokens decide too, so does when the boundary came where it is.
-        let decides = |position| match self.clear.over {
-            Some(_) => next >= position / self.clear.step * self.clear.step,
-            None => false,
-        };
+        let step = self.clear.step;
+        let decides = |position| self.clear.over.is_some() && next >= position / step * step;
         self.position.is_some_and(|position| !decides(position))
     }
 }

@@ -7,7 +7,11 @@ use super::{Clear, KEEP, LONGER_THAN, STEP};
 
 /// A clearing as it is written.
 #[derive(serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields, expecting = "a clearing: an object with `results` or `media`")]
+#[serde(
+    remote = "Clear",
+    deny_unknown_fields,
+    expecting = "a clearing: an object with `results` or `media`"
+)]
 struct Shape {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     results: bool,
@@ -43,26 +47,22 @@ const fn longer_than() -> usize {
 
 impl Serialize for Clear {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Self { results, media, keep, step, longer_than, except, read_back, over, placeholder } =
-            self.clone();
-        Shape { results, media, keep, step, longer_than, except, read_back, over, placeholder }
-            .serialize(to)
+        Shape::serialize(self, to)
     }
 }
 
 impl<'de> Deserialize<'de> for Clear {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let Shape { results, media, keep, step, longer_than, except, read_back, over, placeholder } =
-            Shape::deserialize(from)?;
-        if !results && !media {
+        let clear = Shape::deserialize(from)?;
+        if !clear.results && !clear.media {
             return Err(D::Error::custom("clear: one of `results` and `media` is needed"));
         }
-        if keep == 0 {
+        if clear.keep == 0 {
             return Err(D::Error::custom("clear: `keep`: a model is shown what it asked for"));
         }
-        if step == 0 {
+        if clear.step == 0 {
             return Err(D::Error::custom("clear: `step`: a step of 0 would never move"));
         }
-        Ok(Self { results, media, keep, step, longer_than, except, read_back, over, placeholder })
+        Ok(clear)
     }
 }

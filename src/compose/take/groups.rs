@@ -119,13 +119,11 @@ impl<'a> Taking<'a> {
     /// Adds a result to `pieces` for each call that nothing has answered.
     pub(super) fn close(&mut self, waiting: Waiting<'_>, pieces: &mut Pieces) -> Result<()> {
         for (seq, call) in waiting.0 {
-            if self.composer.tool_groups == ToolGroups::FailOnRepair {
+            self.may_repair(|| {
                 let who =
                     seq.map_or_else(|| "a temporary".to_owned(), |seq| format!("message {seq}"));
-                let text =
-                    format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id);
-                return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-            }
+                format!("{who} calls {:?} ({:?}) and nothing answers it", call.name, call.id)
+            })?;
             self.draft.report.repaired.push(Repaired { seq, call_id: call.id.clone() });
             pieces.push(Arc::new(no_result(call)), Origin::Repair);
         }
@@ -134,15 +132,20 @@ impl<'a> Taking<'a> {
 
     /// Leaves out a result without its call; an error where tool groups are strict.
     pub(super) fn orphan(&mut self, record: Record<'_>, id: &str, why: Why) -> Result<()> {
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
-            let seq = record.seq();
-            let text = match why {
-                Why::Answered => format!("message {seq} answers call {id:?} once more"),
-                _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
-            };
-            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-        }
+        let seq = record.seq();
+        self.may_repair(|| match why {
+            Why::Answered => format!("message {seq} answers call {id:?} once more"),
+            _ => format!("message {seq} answers call {id:?}, which nothing before it made"),
+        })?;
         self.leave_out(record, why);
+        Ok(())
+    }
+
+    /// Returns an error that says what had to be repaired, where nothing may be.
+    pub(super) fn may_repair(&self, what: impl FnOnce() -> String) -> Result<()> {
+        if self.composer.tool_groups == ToolGroups::FailOnRepair {
+            return Err(Error::new(ErrorKind::ToolGroup, "compose", what()));
+        }
         Ok(())
     }
 }

@@ -7,12 +7,11 @@ use super::groups::{LastGroup, Waiting};
 use super::{Member, Taking};
 use crate::compose::shape::ends::OPENING;
 use crate::composed::{Adapted, How, Origin, Why};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::pins::PinnedGroup;
 use crate::provider::{Opens, Provider};
 use crate::record::Record;
-use crate::window::ToolGroups;
 
 /// The place of a record that is not among the newest ones.
 const NOWHERE: usize = usize::MAX;
@@ -88,9 +87,7 @@ impl<'a> Taking<'a> {
         }
         if members.iter().any(Option::is_none) {
             for (record, member) in records.into_iter().zip(members) {
-                let alone = group.members.len() == 1;
-                let why = if alone || member.is_none() { Why::Dropped } else { Why::GroupDropped };
-                self.leave_out(record, why);
+                self.leave_out(record, member.map_or(Why::Dropped, |_| Why::GroupDropped));
             }
             return Ok(());
         }
@@ -120,11 +117,10 @@ impl<'a> Taking<'a> {
         if !is_asked || !is_first || is_user || by_itself || self.compacted.is_some() {
             return Ok(());
         }
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
-            let head = group.head();
-            let text = format!("the pinned message {head} comes first, where the user's belongs");
-            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-        }
+        let head = group.head();
+        self.may_repair(|| {
+            format!("the pinned message {head} comes first, where the user's belongs")
+        })?;
         let opened = Adapted { seq: None, role: Role::User, how: How::Opened };
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);

@@ -9,7 +9,7 @@ use crate::compose::Placement;
 use crate::composed::{Origin, Pieces};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolMessage};
-use crate::window::{Fate, ToolGroups};
+use crate::window::Fate;
 
 impl<'a> Taking<'a> {
     /// Adds the temporary messages, and the results that calls at the end of the history still
@@ -119,9 +119,7 @@ impl<'a> Taking<'a> {
     /// provider is named.
     fn orphan_temporary(&mut self, index: usize, id: &str) -> Result<()> {
         let text = format!("temporary {index} answers call {id:?}, which nothing made");
-        if self.composer.tool_groups == ToolGroups::FailOnRepair {
-            return Err(Error::new(ErrorKind::ToolGroup, "compose", text));
-        }
+        self.may_repair(|| text.clone())?;
         if let Some(provider) = self.composer.provider {
             let text = format!("{text}: {provider} refuses it");
             return Err(Error::new(ErrorKind::Provider, "compose", text));
