@@ -354,6 +354,12 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
+    /// Returns the position of the record at this place, and behind the last that of the next one.
+    #[inline]
+    pub(crate) fn position(&self, place: usize) -> u64 {
+        self.records.get(place).map_or(self.end, |record| record.seq())
+    }
+
     /// Returns the position of the oldest of these records.
     #[inline]
     pub(crate) fn oldest(&self) -> u64 {

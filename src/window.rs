@@ -264,7 +264,7 @@ impl Window {
             Kind::Turns(n) => turns::start(snapshot, n, bound),
             Kind::Stepped { low, step } => {
                 let WindowStart { start, ended, .. } = nth_newest(snapshot, low)?;
-                let low = snapshot.records.get(start).map_or(snapshot.end, |record| record.seq());
+                let low = snapshot.position(start);
                 let position = low / step as u64 * step as u64;
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
                     return Err(NotReady::ReadMore(places(snapshot.end - position)));

@@ -32,7 +32,7 @@ impl Composer {
         if !as_they_are {
             return None;
         }
-        let first = records.get(start).map_or(snapshot.end, |record| record.seq());
+        let first = snapshot.position(start);
         let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
         draft.pieces.share(start..have);
         draft.cacheable = draft.pieces.len();

@@ -194,18 +194,15 @@ impl Composer {
     ) -> Result<(WindowStart, bool), NotReady> {
         let window = self.effective_window();
         let by_itself = window.is_exact() || window.sends_nothing();
-        let behind = |snapshot: &Snapshot, start: &WindowStart| {
-            snapshot.records.get(start.start).map_or(snapshot.end, |record| record.seq())
-        };
         let (mut start, from);
         if by_itself {
             start = window.start(snapshot, bound)?;
-            from = summary.covers.max(behind(snapshot, &start));
+            from = summary.covers.max(snapshot.position(start.start));
         } else {
             // Never less than without a summary: the window as it is where nothing is covered.
             let uncovered = uncovered(snapshot, summary.covers);
             start = window.start(&uncovered, bound)?;
-            from = summary.from.min(behind(&uncovered, &start)).max(summary.covers);
+            from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
             start.ended &= from < summary.from;
         }
         if !by_itself && snapshot.oldest_row() > from && !snapshot.is_complete() {

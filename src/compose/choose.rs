@@ -225,7 +225,7 @@ impl Composer {
         }
         let whole = whole_groups(snapshot, start, is_free && window.is_stable())?;
         // What is covered is not sent again for results of nobody that stand behind it.
-        let first = snapshot.records.get(whole.start).map_or(snapshot.end, |record| record.seq());
+        let first = snapshot.position(whole.start);
         let covered = beside.summary.as_ref().map_or(0, |summary| summary.covers);
         Ok(if first < covered { start } else { whole })
     }
