@@ -148,7 +148,12 @@ pub fn decode(bytes: &[u8]) -> Result<Message> {
 pub fn decode_all(bytes: &[u8]) -> Result<Vec<Message>> {
     match bytes {
         [] => Err(codec("there are no bytes")),
-        [MAGIC, VERSION, body @ ..] => from_bincode(body),
+        #[cfg(feature = "bincode")]
+        [MAGIC, VERSION, body @ ..] => binary::read(body),
+        #[cfg(not(feature = "bincode"))]
+        [MAGIC, VERSION, ..] => {
+            Err(codec("this is bincode, which is read with the feature `bincode`"))
+        }
         [MAGIC] => Err(codec("the bytes end too early")),
         [MAGIC, version, ..] => Err(unknown_version(u64::from(*version))),
         _ => from_json(bytes),
@@ -211,14 +216,4 @@ fn from_json(bytes: &[u8]) -> Result<Vec<Message>> {
 
 fn version(text: &str) -> Option<u64> {
     serde_json::from_str::<Version>(text).ok().map(|it| it.v)
-}
-
-#[cfg(feature = "bincode")]
-fn from_bincode(body: &[u8]) -> Result<Vec<Message>> {
-    binary::read(body)
-}
-
-#[cfg(not(feature = "bincode"))]
-fn from_bincode(_: &[u8]) -> Result<Vec<Message>> {
-    Err(codec("this is bincode, which is read with the feature `bincode`"))
 }

@@ -463,7 +463,8 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", Count(self.messages, "message"))?;
+        let s = if self.messages == 1 { "" } else { "s" };
+        write!(f, "{} message{s}: ", Grouped(self.messages))?;
         if self.system != SystemSource::None {
             f.write_str("system, ")?;
         }
@@ -589,14 +590,5 @@ impl fmt::Display for How {
             Self::Closed => "with a user message put behind it",
             Self::Split => "as an answer for each of its calls",
         })
-    }
-}
-
-/// A number with its noun, in the singular or plural.
-struct Count(usize, &'static str);
-
-impl fmt::Display for Count {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}{}", Grouped(self.0), self.1, if self.0 == 1 { "" } else { "s" })
     }
 }

@@ -137,10 +137,7 @@ impl Response<'_> {
             Some(Piece::Head(_) | Piece::End) => Came::End,
             Some(Piece::Failed(broken)) => {
                 let error = Error::new(ErrorKind::Unfinished, OPERATION, "the answer broke off");
-                let error = match broken.source {
-                    Some(source) => error.with_source(source),
-                    None => error,
-                };
+                let error = broken.source.into_iter().fold(error, Error::with_source);
                 return Err(Failed::new(error, Again::IfAllowed));
             }
         })
@@ -238,10 +235,6 @@ impl Broken {
         };
         let kind = ErrorKind::Unanswered { sent: self.sent };
         let error = Error::new(kind, OPERATION, self.what);
-        let error = match self.source {
-            Some(source) => error.with_source(source),
-            None => error,
-        };
-        Failed::new(error, again)
+        Failed::new(self.source.into_iter().fold(error, Error::with_source), again)
     }
 }

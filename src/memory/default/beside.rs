@@ -24,15 +24,8 @@ pub(super) struct Beside {
 #[derive(Default)]
 struct More {
     slots: BTreeMap<Arc<str>, Slot>,
-    /// The newest last.
-    known: VecDeque<KnownAppend>,
-}
-
-/// An append that is recognised if it comes again.
-struct KnownAppend {
-    id: String,
-    positions: Range<u64>,
-    version: Option<SlotVersion>,
+    /// The appends that are recognised if they come again, by their ids, the newest last.
+    known: VecDeque<(String, Appended)>,
 }
 
 impl Beside {
@@ -42,10 +35,8 @@ impl Beside {
 
     /// Returns the outcome of the append of this id, where there was one.
     pub(super) fn known(&self, id: &str) -> Option<Appended> {
-        let known = self.more.as_ref()?.known.iter().find(|known| known.id == id)?;
-        let mut appended = Appended::new(known.positions.clone());
-        (appended.version, appended.recognised, appended.repeated) = (known.version, true, true);
-        Some(appended)
+        let (_, known) = self.more.as_ref()?.known.iter().find(|(known, _)| known == id)?;
+        Some(Appended { repeated: true, ..known.clone() })
     }
 
     /// Compares the conversation, which is at these positions, with what an append expects beside
@@ -88,8 +79,7 @@ impl Beside {
             if more.known.len() >= IDS {
                 more.known.pop_front();
             }
-            let (positions, version) = (appended.positions.clone(), appended.version);
-            more.known.push_back(KnownAppend { id, positions, version });
+            more.known.push_back((id, appended.clone()));
         }
         appended
     }
