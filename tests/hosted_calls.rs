@@ -170,7 +170,7 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
 fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
     let program =
         json!({"type": "server_tool_use", "id": "p", "name": "code_execution", "input": {}});
-    let rolls = json!({"type": "tool_use", "id": "b", "name": "roll", "input": {},
+    let throws = json!({"type": "tool_use", "id": "b", "name": "roll", "input": {},
         "caller": {"type": "code_execution_20250825", "tool_id": "p"}});
     let over = json!({"type": "code_execution_tool_result", "tool_use_id": "p", "content": {}});
     let of_gemini = json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
@@ -179,7 +179,7 @@ fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
     let history = [
         Message::user("Roll twice."),
         wire::answer(Provider::Gemini, of_gemini).unwrap().into(),
-        read("tool_use", &json!([program, rolls])),
+        read("tool_use", &json!([program, throws])),
         Message::tool("a", "roll", "1"),
         Message::tool("b", "roll", "2"),
         read("end_turn", &json!([over, {"type": "text", "text": "3"}])),

@@ -268,7 +268,7 @@ fn placeholders_stand_for_what_can_not_be_sent() {
         let list = [message];
         let content = json_of(&list)[0]["content"].clone();
         match content.as_array().and_then(|blocks| blocks.last()) {
-            Some(last) => assert_eq!(*last, json!({"type": "text", "text": placeholder})),
+            Some(block) => assert_eq!(*block, json!({"type": "text", "text": placeholder})),
             None => assert_eq!(content, placeholder),
         }
         let refused = Messages::of(&list).strict().unwrap_err();

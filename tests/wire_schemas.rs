@@ -346,15 +346,17 @@ fn root() -> impl Strategy<Value = Value> {
     })
 }
 
+/// Names what a provider would refuse of a schema.
+type Judge = fn(&Value) -> Vec<String>;
+
 /// A schema is sent as its provider takes it, or refused beforehand: a keyword stood twice where
-/// two
-/// are written as one, and a `$ref` beside others, which is a 400.
+/// two are written as one, and a `$ref` beside others, which is a 400.
 #[test]
 fn a_schema_is_as_its_provider_takes_it_or_refused() {
     let taken = [const { Cell::new(0) }; 3];
     let cases = 1500;
     proptest!(ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }, |(schema in root())| {
-        let judges: [(Provider, bool, fn(&Value) -> Vec<String>); 3] = [
+        let judges: [(Provider, bool, Judge); 3] = [
             (Provider::OpenAi, true, openai),
             (Provider::Anthropic, true, anthropic),
             (Provider::Gemini, false, gemini),

@@ -503,7 +503,7 @@ async fn what_takes_long_to_store_is_waited_for() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let writing = thread::spawn(move || {
         // Longer than a turn, and shorter than the service waits for somebody who writes.
-        thread::sleep(Duration::from_millis(3_000));
+        thread::sleep(Duration::from_secs(3));
         other.execute_batch("COMMIT").unwrap();
     });
     let events = web.ask("ada", "and now").await;
