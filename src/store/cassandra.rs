@@ -67,8 +67,8 @@
 //!   it replaces never comes back, so it is made once at most; and if it turns out not to be the
 //!   latest any more, its id tells whether it was made, or the first message of a batch does by
 //!   `attempt`. Only where those are gone too, or where nobody answers, is an append
-//!   [`Unacknowledged`](ErrorKind::Unacknowledged): to do it once and once only, do it again under
-//!   the same id.
+//!   [`Unacknowledged`](crate::ErrorKind::Unacknowledged): to do it once and once only, do it again
+//!   under the same id.
 //! - *What a crash leaves* the head knows. The buckets from `swept` on may still be there, though
 //!   they were evicted: the next eviction removes them. Of a conversation that is deleted and has
 //!   buckets, the head stays, as `ended`, until they are removed: it is no more for everybody, and
@@ -105,8 +105,8 @@
 //!   [`CassandraOptions::largest_batch`]. In number it is some 49,000 messages under an id of 20
 //!   bytes, and 111 under the longest.
 //! - Of two names of slots that have the same hash, of 63 bits, the first one has the place, and an
-//!   append with the other is an error ([`ErrorKind::Invalid`]): chance does not find such names,
-//!   but whoever lets strangers choose them should know.
+//!   append with the other is an error ([`ErrorKind::Invalid`](crate::ErrorKind::Invalid)): chance
+//!   does not find such names, but whoever lets strangers choose them should know.
 //!
 //! - **A change that timed out or was dropped** is done before whatever is acknowledged afterwards,
 //!   by anybody, or never: it names the version of the head that it replaces, and that never comes
@@ -250,8 +250,8 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where nobody answers there, or where the keyspace is of a later
-    /// version; then nothing was written.
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where nobody answers there, or where the
+    /// keyspace is of a later version; then nothing was written.
     pub async fn open(addresses: impl AsRef<str>) -> Result<Self> {
         Self::options().open(addresses).await
     }
@@ -265,7 +265,7 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`] where the id is longer.
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where the id is longer.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<CassandraMemory> {
         let id = id.into();
         let key = key(&id, "memory")?.into();
@@ -277,7 +277,8 @@ impl CassandraStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`] where none comes within the [timeout](CassandraOptions::timeout).
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) where none comes within the
+    /// [timeout](CassandraOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
         self.shared.watched("ping", self.shared.client.ping()).await
     }

@@ -17,8 +17,8 @@ impl Turn {
     /// Takes the answer of the model, and counts what it cost.
     ///
     /// Calls that share an id are told apart: from the second one on, each has an id of its own in
-    /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with an
-    /// earlier call of the turn, or with one whose result may come late, as far as the turn has
+    /// [`messages`](Self::messages) and in what is handed out. So has a call that shares one with
+    /// an earlier call of the turn, or with one whose result may come late, as far as the turn has
     /// read back.
     ///
     /// One that [rests](Stop::Paused) is sent back as it is, which counts as a round, and what

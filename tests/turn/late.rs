@@ -132,8 +132,8 @@ fn each_of_two_owners_appends_what_it_knows() {
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
 }
 
-/// Two owners had run the same call of a tool that may be run again, and each looked what was lacking
-/// before the other one had appended: the result was stored twice.
+/// Two owners had run the same call of a tool that may be run again, and each looked what was
+/// lacking before the other one had appended: the result was stored twice.
 #[test]
 fn two_owners_store_a_result_that_each_may_have_once() {
     let (memory, mut prompt) = shared();
@@ -152,11 +152,13 @@ fn two_owners_store_a_result_that_each_may_have_once() {
     }
     for _ in 0..4 {
         // Both look, and then both append. The first time they learn that the turn was ended.
-        let steps = [&mut first, &mut second].map(|turn| loop {
-            match turn.step(prompt.composer()).unwrap() {
-                Step::Read(read) => turn.read(memory.read_with(&read).unwrap()).unwrap(),
-                Step::Append(append) => break append,
-                other => panic!("{other:?}"),
+        let steps = [&mut first, &mut second].map(|turn| {
+            loop {
+                match turn.step(prompt.composer()).unwrap() {
+                    Step::Read(read) => turn.read(memory.read_with(&read).unwrap()).unwrap(),
+                    Step::Append(append) => break append,
+                    other => panic!("{other:?}"),
+                }
             }
         });
         for (turn, mut append) in [&mut first, &mut second].into_iter().zip(steps) {
