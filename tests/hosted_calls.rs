@@ -111,6 +111,25 @@ fn a_program_waits_for_its_calls() {
     assert_eq!(text.matches("tool_result").count(), 2);
 }
 
+/// The user had broken in before a search was over, and its result came behind that: the call was
+/// sent with the user's message right behind it, which is a 400.
+#[test]
+fn a_result_behind_a_user_message_answers_no_call_before_it() {
+    let says = json!({"type": "text", "text": "Found."});
+    let call = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}});
+    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    let history = [
+        Message::user("q"),
+        read("pause_turn", &json!([says, call])),
+        Message::user("Stop."),
+        read("end_turn", &json!([result, says])),
+        Message::user("n"),
+    ];
+    let text = sent(&composed(Provider::Anthropic, &history, &[])).to_string();
+    assert!(!text.contains("web_search"), "{text}");
+    assert_eq!(text.matches("Found.").count(), 2);
+}
+
 /// A window opened behind the call of a search, or of the program that calls the application's
 /// tools: the result was sent without its call, and the calls with a `caller` that is not there,
 /// each of which is a 400 in every prompt until the window has passed it.

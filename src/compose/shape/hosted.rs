@@ -21,6 +21,8 @@ type Call<'a> = (usize, &'a str);
 pub(super) struct Hosted<'a> {
     /// Those that something else follows.
     gone: Vec<Call<'a>>,
+    /// So many of them a user message follows: a result behind that is none of theirs any more.
+    closed: usize,
     /// Those that the provider may still go on with.
     waiting: Vec<Call<'a>>,
     /// The ids of all that are sent.
@@ -58,18 +60,29 @@ impl<'a> Hosted<'a> {
         match message {
             Message::System(_) | Message::Custom(_) => return,
             Message::Ai(ai) => return self.answer(i, ai, rules),
-            Message::User(_) => self.gone.append(&mut self.waiting),
+            Message::User(_) => self.close(),
             // What a program of the model's waits for: the call that runs it goes on.
             Message::Tool(_) => {}
         }
         self.last = Last::Other;
     }
 
+    /// Gives up the calls that have no result yet.
+    fn close(&mut self) {
+        self.gone.append(&mut self.waiting);
+        for (_, id) in self.gone.iter().skip(self.closed) {
+            self.called.retain(|called| called != id);
+        }
+        self.closed = self.gone.len();
+    }
+
     fn answer(&mut self, i: usize, ai: &'a AiMessage, rules: &Row) {
         let waiting = self.waiting.len();
         for id in hosted_blocks(ai, rules).filter_map(hosted_result) {
             self.waiting.retain(|call| call.1 != id);
-            self.gone.retain(|call| call.1 != id);
+            let mut open = self.gone.split_off(self.closed);
+            open.retain(|call| call.1 != id);
+            self.gone.append(&mut open);
         }
         // Another answer, and none that goes on where the one before it stopped.
         if self.last == Last::Answer && self.waiting.len() == waiting {
