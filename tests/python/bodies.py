@@ -99,10 +99,12 @@ class Mistral:
         body = json.loads(text)
         body.pop("stream", None)
         body["messages"] = [self.known(message) for message in body["messages"]]
-        audio = "input_audio" in text
+        # Models that heard before had no system message, and none thought: what came from one that
+        # thinks goes back to such a one.
+        newer = "input_audio" in text or '"type": "thinking"' in json.dumps(body["messages"])
         for version, validator, normalizer in self.checks:
-            if audio and version < TokenizerVersion.v13:
-                continue  # models that heard before had no system message
+            if newer and version < TokenizerVersion.v13:
+                continue
             request = ChatCompletionRequest.model_validate(body)
             normalizer.from_chat_completion_request(validator.validate_request(request))
 
