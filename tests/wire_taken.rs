@@ -104,9 +104,11 @@ fn an_id_that_one_provider_gave_is_no_others() {
     ] {
         assert_eq!(goes_to(provider, &history, "file-1"), knows, "{provider}");
     }
-    // One that the application names itself goes to whom it asks.
+    // One that the application names itself goes to whom it asks, unless it looks like another's.
+    let own = [Message::user([Part::File(Media::file_id("file_012"))])];
+    assert!(goes_to(Provider::Anthropic, &own, "file_012"));
     let own = [Message::user([Part::File(Media::file_id("file-2"))])];
-    assert!(goes_to(Provider::Anthropic, &own, "file-2"));
+    assert!(!goes_to(Provider::Anthropic, &own, "file-2"));
 
     let bucket = [Message::user([Part::Image(Media::url("gs://bucket/a.png"))])];
     assert!(goes_to(Provider::Vertex, &bucket, "gs://bucket"));

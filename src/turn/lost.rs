@@ -6,7 +6,7 @@
 //! | it knows that | it looks at | and finds |
 //! |---|---|---|
 //! | a note was to be written | the slot | a note, or none |
-//! | the first note is not there | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
+//! | the first note is not there, or is gone | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
 //! | the slot was written to or removed | the slot | a note that it can go on from, one of others, or that the turn was ended |
 //! | the turn was stored, perhaps by itself | those records | that it is done, or that others have ended it |
 //! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
@@ -31,6 +31,8 @@ pub(super) enum Hold {
     Unsure,
     /// The first note is not there.
     Unwritten(Search),
+    /// The first note was there, of a turn that is to be forgotten, and is gone.
+    Gone(Search),
     /// The slot was written to or removed.
     Lost,
     /// The turn was stored, perhaps by this owner.
@@ -65,7 +67,7 @@ impl Turn {
                 let slot = self.document.slot.as_str();
                 Some(if self.limits.has_slots() { read.slots([slot]) } else { read })
             }
-            Hold::Unwritten(search) | Hold::Ended(search, _) => search.next(),
+            Hold::Unwritten(search) | Hold::Gone(search) | Hold::Ended(search, _) => search.next(),
             Hold::Stored(at) => Some(Read::newest(places(at.end - at.start)).before(at.end)),
         };
         read.map_or_else(|| self.append_what_is_lacking(), Step::Read)
@@ -79,7 +81,7 @@ impl Turn {
         match &mut self.hold {
             Hold::Own => Ok(()),
             Hold::Unsure | Hold::Lost => self.looked_at_slot(snapshot),
-            Hold::Unwritten(search) => {
+            Hold::Unwritten(search) | Hold::Gone(search) => {
                 search.take(snapshot);
                 self.settle_first_note()
             }
@@ -103,15 +105,11 @@ impl Turn {
             let own = note.filter(|note| self.wrote_it(note) || may_go_on(note));
             self.take_up(&own.ok_or_else(adopted_error)?);
         } else if self.document.kept.is_none() && matches!(self.hold, Hold::Unsure) {
-            let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
-            // Where nothing was stored since there is nothing to be found.
-            let search = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
-            let search = Search::new(search.into_iter().collect(), self.began_at());
-            self.hold = Hold::Unwritten(search);
+            self.hold = Hold::Unwritten(self.newest_call(snapshot));
             return self.settle_first_note();
         } else if self.document.kept.is_none() && self.document.forgets {
-            // The note was there, and nobody knows what others have made of it.
-            return Err(forgotten_error());
+            self.hold = Hold::Gone(self.newest_call(snapshot));
+            return self.settle_first_note();
         } else {
             // Its slot was there, so somebody has ended it; or it was this owner.
             let tried = self.stored.as_ref().filter(|_| self.tries > 1);
@@ -121,6 +119,14 @@ impl Turn {
             };
         }
         Ok(())
+    }
+
+    /// Returns a search for the newest call of the turn. Where nothing was stored since it began
+    /// there is nothing to be found.
+    fn newest_call(&self, snapshot: &Snapshot) -> Search {
+        let newest = self.document.messages.iter().rev().flat_map(Message::tool_calls).next();
+        let wanted = newest.filter(|_| snapshot.end > self.began_at()).map(Wanted::call);
+        Search::new(wanted.into_iter().collect(), self.began_at())
     }
 
     /// The turn is this owner's, and nothing is under way.
@@ -179,16 +185,18 @@ impl Turn {
     /// The first note is not there: it was never written, or whoever adopted the turn has ended it.
     /// Where its newest call is stored that may be so, and its calls may have run.
     fn settle_first_note(&mut self) -> Result<()> {
-        let Hold::Unwritten(search) = &self.hold else { return Ok(()) };
+        let (Hold::Unwritten(search) | Hold::Gone(search)) = &self.hold else { return Ok(()) };
         if search.next().is_some() {
             return Ok(());
         }
         let (is_found, is_in_doubt) = (search.has_found(), search.is_in_doubt());
         if self.document.forgets {
+            let was_there = matches!(self.hold, Hold::Gone(_));
             if is_found {
                 self.done = Some(self.stored_outcome(Ended::Adopted));
-            } else if is_in_doubt {
-                self.hold = Hold::Unsure; // the next step looks again
+            } else if is_in_doubt || was_there {
+                // Nobody knows what others have made of it. The next step looks again.
+                self.hold = if was_there { Hold::Lost } else { Hold::Unsure };
                 return Err(forgotten_error());
             }
             return Ok(()); // else the next step makes sure of it

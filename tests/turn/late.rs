@@ -132,6 +132,27 @@ fn each_of_two_owners_appends_what_it_knows() {
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
 }
 
+/// Another owner of the turn had booked, and a third one had adopted and ended it. The first one,
+/// which never wrote to it, gave the turn up: it was told for ever that the conversation is no more.
+#[test]
+fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt);
+    let mut second = copy(&first);
+    call(&mut second, &prompt);
+    second.result("c1", ok("ref 7XK")).unwrap();
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut third = prompt.adopt(&unfinished).unwrap();
+    assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+    first.interrupt(OnInterrupt::Forget);
+    assert_eq!(first.next(&prompt).unwrap_err().kind(), ErrorKind::Adopted);
+    third.interrupt(OnInterrupt::Keep);
+    done(&mut third, &prompt);
+    assert_eq!(done(&mut first, &prompt).ended, Ended::Adopted);
+    assert_eq!(done(&mut second, &prompt).ended, Ended::Adopted);
+    assert_eq!(texts(&*memory).last().unwrap(), "ref 7XK");
+}
+
 /// Two owners had run the same call of a tool that may be run again, and each looked what was
 /// lacking before the other one had appended: the result was stored twice.
 #[test]
