@@ -110,6 +110,61 @@ fn an_adopted_turn_keeps_its_calls_whatever_others_have_summarised() {
     check_adopted(&prompt, 20);
 }
 
+/// The prompt of a turn that waited for approval while others talked on, behind so many messages.
+fn approved(window: Window, before: usize, meanwhile: usize, evicts: bool) -> Ask {
+    let memory = Arc::new(DefaultChatMemory::new());
+    memory.add_all(talk(before)).unwrap();
+    let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).window(window);
+    let tools = || [Tool::new("mail", "Mails.").needing_approval()];
+    let mut turn = prompt.turn(Message::user("Mail it.")).tools(tools());
+    ask(&mut turn, &prompt);
+    turn.answer(Message::ai_calls([ToolCall::new("c1", "mail", "{}")])).unwrap();
+    assert!(matches!(turn.next(&prompt).unwrap(), Next::Call(_)));
+    drop(turn);
+    memory.add_all(talk(meanwhile)).unwrap();
+    if evicts {
+        memory.evict(2 * before as u64 + 1).unwrap();
+    }
+    let unfinished = prompt.unfinished().unwrap().remove(0);
+    let mut turn = prompt.adopt(&unfinished).unwrap().tools(tools());
+    turn.approve("c1").unwrap();
+    assert!(matches!(turn.next(&prompt).unwrap(), Next::Call(_)));
+    turn.result("c1", Ok::<_, ToolError>("mailed")).unwrap();
+    ask(&mut turn, &prompt)
+}
+
+/// The first turn of a conversation waited for approval, others talked on, and whoever adopted it
+/// panicked: the conversation that it had seen began behind its own end.
+#[test]
+fn the_first_turn_of_all_is_adopted_in_a_window_of_turns() {
+    for meanwhile in 0..4 {
+        for n in 1..4 {
+            let ask = approved(Window::turns(n), 0, meanwhile, false);
+            assert_eq!(texts(ask.prompt()), ["Mail it.", "", "mailed"], "turns({n})");
+        }
+    }
+}
+
+/// The report of an adopted turn said "3 of 0 from memory", where others had stored as much or had
+/// evicted what the turn had seen: its parts were more than what was stored.
+#[test]
+fn the_report_of_an_adopted_turn_accounts_for_what_the_turn_has_seen() {
+    let windows = [Window::turns(1), Window::turns(3), Window::last(4), Window::all()];
+    for window in windows {
+        for (before, meanwhile, evicts) in
+            [(0, 0, false), (0, 1, false), (0, 3, false), (1, 3, false), (4, 1, false)]
+                .into_iter()
+                .chain([(0, 3, true), (2, 3, true)])
+        {
+            let ask = approved(window, before, meanwhile, evicts);
+            let told = format!("{window}, {before} before, {meanwhile} meanwhile");
+            assert_eq!(accounted(ask.prompt()), None, "{told}");
+            let seen = if evicts { 0 } else { 2 * before as u64 };
+            assert_eq!(ask.prompt().report().stored, seen + 3, "{told}");
+        }
+    }
+}
+
 /// What the other tab has pinned stood at the positions of what the turn had staged.
 #[test]
 fn an_adopted_turn_takes_no_pins_of_what_it_has_not_seen() {

@@ -100,18 +100,23 @@ impl Turn {
         if self.is_lost() {
             return self.looked(&snapshot);
         }
+        let seen = self.seen();
+        if let Some(seen) = seen {
+            if !seen.goes_on_in(&snapshot) {
+                return Err(forgotten_error());
+            }
+            // Others may have gone on behind it, and evicted what was before.
+            snapshot.end = seen.end;
+            snapshot.start = snapshot.start.min(seen.end);
+        }
         if snapshot.rows() < self.wanted {
             // A memory that answers with less has no more, even where it does not list what it
             // lost.
             snapshot.start = snapshot.oldest_row();
         }
-        match self.seen() {
-            Some(seen) if !seen.goes_on_in(&snapshot) => return Err(forgotten_error()),
-            Some(seen) => snapshot.end = seen.end,
-            None => {
-                self.document.seen = Some(Seen::of(&snapshot));
-                self.tell_under_way(&snapshot);
-            }
+        if seen.is_none() {
+            self.document.seen = Some(Seen::of(&snapshot));
+            self.tell_under_way(&snapshot);
         }
         self.base = Some(snapshot);
         Ok(())

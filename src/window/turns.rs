@@ -62,13 +62,13 @@ pub(super) fn start(snapshot: &Snapshot, n: usize, bound: usize) -> Result<Windo
         }
     }
     let start = questions.question.first().copied().unwrap_or(0);
-    let before = records.get(start).map_or(0, |record| record.seq() - snapshot.start);
+    let before = records.get(start).map_or(0, |record| record.seq().saturating_sub(snapshot.start));
     if before > bound as u64 || records.messages().take(start).any(Message::begins_turn) {
         Ok(WindowStart::at(start))
     } else if snapshot.is_complete() {
         Ok(WindowStart::at(0)) // what precedes the first turn of all, a greeting, belongs to it
     } else {
-        Err(NotReady::ReadMore(places(snapshot.end - snapshot.start)))
+        Err(NotReady::ReadMore(places(snapshot.end.saturating_sub(snapshot.start))))
     }
 }
 
