@@ -108,10 +108,6 @@ impl Origin {
             | Self::Added => None,
         }
     }
-
-    const fn is_cleared(&self) -> bool {
-        matches!(self, Self::Cleared(_))
-    }
 }
 
 impl Prompt {

@@ -1,11 +1,14 @@
 //! The prefix that two prompts share, as a provider's cache sees it.
 
+mod cause;
+
 use std::fmt;
 
 use serde::Serialize;
 
-use super::{Origin, Prompt, Report};
+use super::Prompt;
 use crate::token::{Estimate, TokenCounter};
+use cause::Difference;
 
 /// The part of a prompt that a provider can serve from its cache of the one before it.
 ///
@@ -92,6 +95,9 @@ pub enum Break {
     Truncation(u64),
     /// The message at this position is cleared now, or was and is not any more.
     Clearing(u64),
+    /// The message at this position is left out by itself, or was and is not any more: the
+    /// [report](crate::Report::left_out) says why.
+    LeftOut(u64),
     /// The notice of what is not shown tells another number.
     Notice,
     /// A temporary message stands before what was cacheable.
@@ -110,12 +116,12 @@ impl Prompt {
         // The estimate does not fail.
         let tokens = shared().map(|message| Estimate.count(message).unwrap_or(0)).sum();
         let whole = messages >= previous.cacheable();
-        let broken_by =
-            (!whole).then(|| before.unwrap_or_else(|| self.difference(previous, messages)));
+        let broken_by = (!whole)
+            .then(|| before.unwrap_or_else(|| Difference::new(self, previous, messages).cause()));
         SharedPrefix { messages, tokens, cacheable: previous.cacheable(), broken_by }
     }
 
-    /// Returns this prompt with its [`Report`] saying what it shares with the one
+    /// Returns this prompt with its [`Report`](crate::Report) saying what it shares with the one
     /// before it.
     #[doc(alias = "after")]
     #[doc(alias = "diff")]
@@ -125,8 +131,8 @@ impl Prompt {
         self
     }
 
-    /// Returns this prompt with its [`Report`] saying with which tools and options it
-    /// is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
+    /// Returns this prompt with its [`Report`](crate::Report) saying with which tools and options
+    /// it is sent: what [`Request::fingerprint`](crate::wire::Request::fingerprint) returns.
     #[must_use]
     pub fn sent_as(mut self, fingerprint: Fingerprint) -> Self {
         self.draft.report.fingerprint = Some(fingerprint);
@@ -144,78 +150,6 @@ impl Prompt {
         } else {
             None
         }
-    }
-
-    /// Returns the reason why the `at`th message is another one.
-    fn difference(&self, previous: &Self, at: usize) -> Break {
-        let origin = |prompt: &Self| prompt.with_origins().nth(at).map(|(origin, _)| origin);
-        let (now, then) = (origin(self), origin(previous));
-        // The newest result that was not sent before, and stands at or behind the break.
-        let late = self.report().moved.iter().filter(|moved| {
-            let sends = |prompt: &Self, from| {
-                let mut sent = prompt.with_origins().skip(from);
-                sent.any(|(origin, _)| origin.seq() == Some(moved.seq))
-            };
-            sends(self, at) && !sends(previous, 0)
-        });
-        let late = late.max_by_key(|moved| moved.seq);
-        if let Some(late) = late {
-            return Break::LateResult(late.seq);
-        }
-        let is_joined = [now, then].iter().flatten().any(|it| matches!(it, Origin::Joined(_)));
-        let differs = |what: fn(&Report) -> Option<u64>| {
-            is_joined && what(self.report()) != what(previous.report())
-        };
-        let moved = self.moved_window(previous);
-        let is_behind = |seq| self.with_origins().take(at).any(|(it, _)| it.seq() == Some(seq));
-        match (then.and_then(Origin::seq), now.and_then(Origin::seq)) {
-            // Where the window moved, a temporary behind its start only stands nearer to it.
-            _ if now == Some(Origin::Temporary) => match moved {
-                Some((from, to)) if is_behind(to) => Break::Window { from, to },
-                _ => Break::Temporary,
-            },
-            // Some providers have them as one message with the question behind them.
-            _ if differs(|report| report.summary) => Break::Summary,
-            _ if differs(|report| report.notice) => Break::Notice,
-            _ if now == Some(Origin::Notice) || then == Some(Origin::Notice) => Break::Notice,
-            _ if now == Some(Origin::System) || then == Some(Origin::System) => Break::System,
-            _ if now == Some(Origin::Summary) || then == Some(Origin::Summary) => Break::Summary,
-            (_, Some(seq)) if self.report().pinned_before.contains(&seq) => Break::Pin(seq),
-            (Some(seq), _) if previous.report().pinned_before.contains(&seq) => Break::Pin(seq),
-            (Some(from), _) if previous.report().question.contains(&from) => Break::Question(from),
-            (Some(from), Some(to)) if from != to => Break::Window { from, to },
-            (Some(seq), Some(_)) if [now, then].iter().flatten().any(Origin::is_cleared) => {
-                Break::Clearing(seq)
-            }
-            _ if moved.is_some() => {
-                moved.map_or(Break::Other, |(from, to)| Break::Window { from, to })
-            }
-            _ if self.report().notice != previous.report().notice => Break::Notice,
-            (Some(seq), Some(_)) if self.cuts(seq) || previous.cuts(seq) => Break::Truncation(seq),
-            _ => Break::Other,
-        }
-    }
-
-    /// Returns the position with which the window of the earlier prompt began, and that of this
-    /// one, where they are two.
-    fn moved_window(&self, previous: &Self) -> Option<(u64, u64)> {
-        let (from, to) = (previous.window_start()?, self.window_start()?);
-        (from != to).then_some((from, to))
-    }
-
-    /// Returns the first position of the history that is sent neither as a pin nor as a question.
-    fn window_start(&self) -> Option<u64> {
-        let report = self.report();
-        let is_beside =
-            |seq: &u64| report.pinned_before.contains(seq) || report.question.contains(seq);
-        let mut sent = self.with_origins().filter_map(|(origin, _)| origin.seq());
-        sent.find(|seq| !is_beside(seq))
-    }
-
-    /// Returns whether the record at this position is cut, or one that is joined to it may be.
-    fn cuts(&self, seq: u64) -> bool {
-        let joined = self.with_origins().any(|(origin, _)| origin == Origin::Joined(Some(seq)));
-        self.report().truncated.iter().any(|cut| cut.seq == seq || joined && cut.seq > seq)
     }
 }
 
@@ -246,9 +180,10 @@ impl fmt::Display for Break {
             Self::LateResult(seq) => write!(f, "the result {seq} came late"),
             Self::Truncation(seq) => write!(f, "message {seq} is cut otherwise"),
             Self::Clearing(seq) => write!(f, "message {seq} is cleared, or not any more"),
+            Self::LeftOut(seq) => write!(f, "message {seq} is left out, or not any more"),
             Self::Notice => f.write_str("the notice tells another number"),
             Self::Temporary => f.write_str("a temporary message stands before it"),
-            Self::Other => f.write_str("the conversation is another one"),
+            Self::Other => f.write_str("something else changed"),
         }
     }
 }
