@@ -732,6 +732,18 @@ fn an_audit_record_before_the_window_cuts_nothing_off() {
     assert_eq!(left_out(&greeted("u:old a:hi u:q")), [(1, Why::RestOfTurn)]);
 }
 
+/// An answer was left out since the window had no room for it and its question, which stands right
+/// before it, and the report said that the question was too far away.
+#[test]
+fn a_question_right_before_its_answer_is_not_too_far_away() {
+    let mut prompt = prompt("u:old a:x u:q a:y u:r a:z u:so").max_messages(4);
+    prompt.configure(|composer| composer.for_provider(Provider::Mistral));
+    let built = prompt.build().unwrap();
+    assert_eq!(left_out(&built), [(3, Why::RestOfTurn)]);
+    let said = "3: assistant, the rest of a turn whose question is not sent\n";
+    assert!(built.report().to_string().contains(said), "{}", built.report());
+}
+
 /// Two calls under one id timed out. What came for one tool replaced what stood in for the other.
 #[test]
 fn a_late_result_replaces_the_stand_in_of_its_tool() {

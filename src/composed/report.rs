@@ -237,7 +237,8 @@ pub enum Why {
     /// It has more than half of the room for history, does not fit beside what is newer, and is
     /// left out alone.
     OverBudget,
-    /// The rest of a turn whose question is too far away, where the user has to speak first.
+    /// The rest of a turn whose question is not sent, where the user has to speak first: it is too
+    /// far away, or the window has no room for it beside an answer to it.
     RestOfTurn,
     /// The truncation processor dropped it.
     Dropped,
@@ -556,7 +557,7 @@ impl fmt::Display for Why {
             Self::Answered => "its call has been answered",
             Self::Replaced => "it stood in for a result that has come",
             Self::OverBudget => "too large beside what is newer",
-            Self::RestOfTurn => "the rest of a turn whose question is too far away",
+            Self::RestOfTurn => "the rest of a turn whose question is not sent",
             Self::Dropped => "dropped by the processor",
             Self::GroupDropped => "the processor dropped a part of its tool group",
             Self::SecondSystem => "a second system message",
