@@ -19,6 +19,7 @@ use memory_prompt::memory::{Append, Expected, Limits, MemoryId, Read};
 use memory_prompt::message::ToolMessage;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, How, Origin, Why};
+use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::Estimate;
 use memory_prompt::truncate::{Truncate, TruncateContext, TruncateProcessor, Verdict};
 use memory_prompt::window::ToolGroups;
@@ -117,6 +118,27 @@ fn a_result_that_comes_late_belongs_to_the_pin() {
     assert_eq!(prompt.pins().unwrap(), [0, 82]);
     assert!(prompt.unpin(82).unwrap());
     assert_eq!(prompt.build().unwrap().len(), 2);
+}
+
+#[test]
+fn a_pinned_result_that_came_late_is_not_summarised() {
+    // Two calls were pinned while one of them ran. Its result came later, and was sent with the
+    // pin; but what was due held it too, a result without its call.
+    let prompt = over(DefaultChatMemory::new()).with_summary();
+    let calls = [ToolCall::new("a", "book", "{}"), ToolCall::new("b", "book", "{}")];
+    prompt.add_all([Message::user("Book it."), Message::ai_calls(calls)]).unwrap();
+    prompt.add(Message::tool("a", "book", "booked A")).unwrap();
+    assert_eq!(prompt.pin(1).unwrap(), [1, 2]);
+    prompt.add(Message::user("Still there?")).unwrap();
+    prompt.add(Message::tool("b", "book", "booked B, late")).unwrap();
+    for i in 0..20 {
+        prompt.add_all([Message::user(format!("q {i}")), Message::ai("a")]).unwrap();
+    }
+    assert_eq!(prompt.pins().unwrap(), [1, 2, 4]);
+    let due = prompt.compaction(&CompactionPolicy::messages(4, 4).unwrap()).unwrap().unwrap();
+    assert!(due.covers > 5);
+    assert!(due.messages.iter().all(|it| !it.is_tool()), "{}", due.transcript());
+    assert_eq!(due.messages[..2], [Message::user("Book it."), Message::user("Still there?")]);
 }
 
 #[test]

@@ -189,9 +189,11 @@ pub(crate) fn look(
     };
     let covers = records.get(place).map_or(stretch.end, |record| record.seq());
     let pins = Pins::of(&seen)?;
+    let pinned = pins.shown_by(read);
+    let is_pinned = |position| pins.names(position) || pinned.holds(position);
     let told = records.iter().take(place).filter(|record| {
         let message = record.message();
-        !message.is_private() && !message.is_system() && !pins.names(record.seq())
+        !message.is_private() && !message.is_system() && !is_pinned(record.seq())
     });
     let previous = Summaries::of(&seen)?.map(|it| it.current);
     Ok(Looked::Due(Box::new(Compaction {
