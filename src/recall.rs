@@ -79,7 +79,7 @@ use parking_lot::Mutex;
 pub use endings::Endings;
 pub use index::RecallIndex;
 use score::Weights;
-pub(crate) use search::{Asked, Found, Search, Told, Wants};
+pub(crate) use search::{Asked, Found, GROUP, Search, Told, Wants};
 use words::fnv;
 
 use crate::error::{Error, Result};
@@ -194,7 +194,8 @@ impl Recall {
 
     /// Keeps the [tokens](Self::tokens) of recall free in the prompt's budget, at most half of it:
     /// the window gets the rest, whatever is found. Without it a window that fills its budget
-    /// leaves no room.
+    /// leaves no room. Where what must be sent needs some of it, it gets that: no build fails for
+    /// what is kept free, and nothing is cut for it.
     ///
     /// It says nothing where the prompt has no budget, or where recall is bounded by
     /// [characters](Self::characters).
@@ -338,7 +339,6 @@ impl Recall {
         self.indexes.lock().remove(id);
     }
 
-    /// Returns how many tokens are kept free for it.
     /// Returns the same settings for whoever says itself what it looks for.
     pub(crate) fn without_query(mut self) -> Self {
         self.query = None;
@@ -352,6 +352,12 @@ impl Recall {
         self
     }
 
+    /// Returns whether tool results are quoted, with their calls.
+    pub(crate) fn quotes_results(&self) -> bool {
+        self.tools
+    }
+
+    /// Returns how many tokens are kept free for it.
     pub(crate) fn kept_free(&self) -> usize {
         match self.size {
             Size::Tokens(tokens) if self.keep_free => tokens,

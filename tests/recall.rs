@@ -23,7 +23,7 @@ use memory_prompt::record::Snapshot;
 use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
+    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, InMemoryStore,
     MemoryPrompt, Message, Prompt, Provider, Recall, ToolCall, Window,
 };
 use proptest::prelude::*;
@@ -730,6 +730,71 @@ fn a_share_is_kept_free_whatever_is_found() {
     assert_eq!(found.report().sent, alone.report().sent);
     assert!(!found.report().recalled.is_empty() && nothing.report().recalled.is_empty());
     assert!(found.report().tokens.unwrap().total <= 1000);
+}
+
+#[test]
+fn what_is_kept_free_gives_way_before_a_build_fails() {
+    // A contract was pinned and a question asked, 182 tokens in a budget of 300. Half of the budget
+    // was kept free for recall, and the build failed: "has 182 tokens, and the budget is 300".
+    let tokens = |recall: Option<Recall>, budget: usize| {
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins().recall(recall);
+        let contract = format!("My contract: {}", "a clause of it. ".repeat(30));
+        prompt.add_all([Message::user(contract), Message::ai("Noted.")]).unwrap();
+        prompt.pin(0).unwrap();
+        for i in 0..5 {
+            prompt.add_all([Message::user(format!("question {i}")), Message::ai("done")]).unwrap();
+        }
+        prompt.add(Message::user("And now, please, what does the contract say?")).unwrap();
+        prompt.configure(|composer| composer.max_tokens(budget, Estimate));
+        let built = prompt.build()?;
+        Ok::<_, memory_prompt::Error>(built.report().tokens.unwrap().total)
+    };
+    let kept_free = || Some(Recall::words().tokens(150).keep_free());
+    let least = (1..).find(|budget| tokens(None, *budget).is_ok()).unwrap();
+    assert_eq!(tokens(kept_free(), least).unwrap(), least, "what is needed is all there is");
+    assert!(tokens(kept_free(), least - 1).is_err());
+    for budget in least..least + 200 {
+        let total = tokens(kept_free(), budget).unwrap();
+        assert!(total <= budget, "{total} of {budget}");
+    }
+}
+
+#[test]
+fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
+    // A call, what was said while it ran, then its result, which was cleared later: recall took
+    // all that stands between the two for cleared, and quoted what the window sent in full.
+    for quotes_results in [false, true] {
+        let words = Recall::words().least_score(0.0);
+        let recall = if quotes_results { words.tool_results() } else { words };
+        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+            .window(Window::all())
+            .clear(Clear::tool_results().keep(1).step(1).longer_than(5))
+            .recall(recall);
+        let talk = [
+            Message::user("Look for boilers."),
+            Message::ai_calls([ToolCall::new("a", "look", "{}")]),
+            Message::user("Is it warm there?"),
+            Message::ai("The boiler stands in the kitchen."),
+            Message::tool("a", "look", "a boiler of 1987, in the cellar, it is broken"),
+        ];
+        prompt.add_all(talk).unwrap();
+        for id in ["b", "c", "d"] {
+            // What is said with a call is sent in full too, and only its result is cleared.
+            let call = AiMessage::new("I look for boilers.")
+                .with_tool_call(ToolCall::new(id, "look", "{}"));
+            prompt.add(Message::Ai(call)).unwrap();
+            prompt.add(Message::tool(id, "look", "nothing to be found ".repeat(3))).unwrap();
+        }
+        prompt.add(Message::user("And the boiler?")).unwrap();
+        let built = prompt.build().unwrap();
+        let is_cleared = |seq| built.report().cleared.iter().any(|it| it.seq == seq);
+        assert!(is_cleared(4), "{}", built.report());
+        for seq in recalled(&built) {
+            let is_call = seq > 4 && is_cleared(seq + 1);
+            assert!(quotes_results && (is_call || is_cleared(seq)), "{seq} is sent in full");
+        }
+        assert_eq!(recalled(&built).is_empty(), !quotes_results, "{}", built.report());
+    }
 }
 
 #[cfg(feature = "tokio")]

@@ -6,10 +6,10 @@ mod settings;
 use std::fmt;
 use std::sync::Arc;
 
-use super::Case;
 use super::beside::Beside;
 use super::cache::ComposerCache;
 use super::system::System;
+use super::{Case, Temporaries};
 use crate::composed::{Draft, Why};
 use crate::error::{Error, ErrorKind, Result};
 use crate::pins::{Pinned, PinnedGroup};
@@ -81,6 +81,10 @@ impl Budget {
     /// budget for the system message and temporaries; where those need more, the start moves for
     /// that one build.
     ///
+    /// Beside [`Clear`](crate::Clear) what is cleared counts less, and the start may move back for
+    /// it. Its [step](crate::Clear::step) should be a power of two, of at least as many messages as
+    /// the lower mark holds: then the start hardly ever does.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the
@@ -141,7 +145,7 @@ impl Limit {
     ) -> Result<Box<Draft>, NotReady> {
         self.budget.check()?;
         let Case { composer, beside, .. } = case;
-        let first = self.fit_units(case, cache)?;
+        let first = self.fit_giving_way(case, cache)?;
         cache.counts.forget_unasked();
         let (needed, mut best) = match first {
             Tried::TooMuch { tokens, .. } => (Some(tokens), Err(tokens)),
@@ -161,7 +165,7 @@ impl Limit {
             shorter.truncate = Some(truncate);
             // Texts that are cut shorter have other counts, which are not remembered.
             let nothing = &mut ComposerCache::default();
-            match self.fit_units(Case { composer: &shorter, ..case }, nothing)? {
+            match self.fit_giving_way(Case { composer: &shorter, ..case }, nothing)? {
                 Tried::Fits(mut draft) => {
                     if let Some(tokens) = &mut draft.report.tokens {
                         tokens.cut_to = Some(limit);
@@ -176,6 +180,24 @@ impl Limit {
             }
         }
         best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens), beside).into())
+    }
+
+    /// Drafts the prompt of as much as fits. What is kept free for recall gives way, as far as it
+    /// must, before anything that must be sent.
+    fn fit_giving_way(&self, case: Case<'_>, cache: &mut ComposerCache) -> Result<Tried, NotReady> {
+        let tried = self.fit_units(case, cache)?;
+        let Tried::TooMuch { tokens, .. } = tried else { return Ok(tried) };
+        let Some(left) = self.budget.available().checked_sub(tokens) else { return Ok(tried) };
+        // More units are looked at in the larger room, so that the same may not come out: then
+        // nothing is kept free.
+        for still_free in [left, 0] {
+            let temporaries = Temporaries { still_free, ..case.temporaries };
+            let fits = self.fit_units(Case { temporaries, ..case }, cache)?;
+            if matches!(fits, Tried::Fits(_)) {
+                return Ok(fits);
+            }
+        }
+        Ok(tried)
     }
 
     /// Drafts the prompt of as many units of the history as fit.

@@ -9,15 +9,17 @@ use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
 use crate::memory::{ChatMemory, MemoryId};
 use crate::message::{Message, Role};
-use crate::recall::{Asked, Found, Recall, Search};
+use crate::recall::{Asked, Found, GROUP, Recall, Search};
 use crate::record::Snapshot;
+use crate::window::Matches;
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Sends older messages that fit the question too, as excerpts in one temporary message; off
     /// unless set. See [`recall`](crate::recall) for how, and for an example.
     ///
-    /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it, and neither does
-    /// the window, unless recall [keeps](Recall::keep_free) a part of its budget free.
+    /// What the cacheable [prefix](Prompt::cacheable) holds does not change by it where temporaries
+    /// stand at the end, and neither does the window, unless recall [keeps](Recall::keep_free) a
+    /// part of its budget free.
     #[must_use]
     pub fn recall(mut self, recall: impl Into<Option<Recall>>) -> Self {
         self.set_recall(recall);
@@ -60,8 +62,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
             .chain(report.question.iter().copied())
             .chain(dropped)
             .collect();
-        for position in cleared_groups(prompt, snapshot) {
-            not_these.remove(&position);
+        if self.recall.as_ref().is_some_and(Recall::quotes_results) {
+            for position in cleared_groups(prompt, snapshot) {
+                not_these.remove(&position);
+            }
         }
         let records = snapshot.records.iter().rev().map(|it| (Some(it.seq()), it.message()));
         let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
@@ -139,24 +143,28 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
         && a.truncated == b.truncated
 }
 
-/// Returns the positions of the tool groups of which a result is cleared: nothing of it is sent,
-/// and it is quoted with its call.
+/// Returns the positions of the tool groups of which a result is cleared: they are quoted whole. One
+/// whose results came late can't be, and its call is sent.
 fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
     let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();
-    let (mut group, mut groups) = (Vec::new(), HashSet::new());
+    let mut groups = HashSet::new();
     if cleared.is_empty() {
         return groups;
     }
-    for record in snapshot.records.iter() {
-        if !record.message().is_tool() {
-            group.clear();
-        }
-        group.push(record.seq());
-        if cleared.contains(&record.seq()) {
-            groups.extend(group.iter().copied());
-        } else if group.iter().any(|it| cleared.contains(it)) {
-            groups.insert(record.seq());
+    let records = &snapshot.records;
+    let matches = Matches::among(records, 0);
+    for (number, group) in matches.groups().iter().enumerate() {
+        let results = matches.results_of(number);
+        let members = || {
+            let places = [group.head].into_iter().chain(results.iter().copied());
+            places.filter_map(|place| records.get(place)).map(|record| record.seq())
+        };
+        let is_whole = matches.unanswered(number).next().is_none();
+        let stands_together = results.len() <= GROUP as usize
+            && results.iter().all(|place| place - group.head <= results.len());
+        if is_whole && stands_together && members().any(|it| cleared.contains(&it)) {
+            groups.extend(members());
         }
     }
     groups

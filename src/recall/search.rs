@@ -545,7 +545,7 @@ fn thousandths(score: f32) -> u32 {
 }
 
 /// The records around a hit among which its tool group is looked for.
-const GROUP: u64 = 16;
+pub(crate) const GROUP: u64 = 16;
 /// The hits that are read at once: more are read where these leave room.
 const CHUNK: usize = 64;
 /// The pages that may come too late before a search makes an index for itself alone.
