@@ -158,14 +158,15 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Changes the configuration, from the next build on. What was set before and isn't changed
-    /// stays.
+    /// stays; a composer that is made anew has the defaults, and so sends neither
+    /// [pins](Self::with_pins) nor [summaries](Self::with_summary) unless it is told to.
     ///
     /// ```
     /// use memory_prompt::{Composer, DefaultChatMemory, MemoryPrompt, Window};
     ///
     /// let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).system("Be brief.");
     /// prompt.configure(|composer| composer.window(Window::turns(5)).no_system());
-    /// prompt.configure(|_| Composer::new()); // all anew
+    /// prompt.configure(|_| Composer::new().with_pins().max_messages(20)); // all anew
     /// ```
     pub fn configure(&mut self, change: impl FnOnce(Composer) -> Composer) {
         // Another counter or truncation would count and cut otherwise than the cache says.
@@ -184,8 +185,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere. In a tool loop, which builds
-    /// once a round, add it before each.
+    /// Adds a message for the next build only. It is stored nowhere. A tool loop of your own builds
+    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in the
+    /// same place in each of its rounds.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.

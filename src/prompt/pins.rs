@@ -41,8 +41,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///   recorded](crate::Report::repaired).
     /// - **A budget** counts pins before it counts anything else. Where they leave no room for the
     ///   newest messages the build is an error that names them.
-    /// - **Truncation** shortens a long pinned message as any other, and what its processor drops
-    ///   is not sent.
+    /// - **Truncation** shortens a long pinned message as any other, with
+    ///   [`Budget::cut_before_drop`](crate::Budget::cut_before_drop) before anything else is left
+    ///   out, and what its processor drops is not sent.
     /// - **What is forgotten is not sent**: evicted and cleared messages, and those of a
     ///   conversation that was deleted. The [report](crate::Report::lost_pins) names evicted ones.
     #[must_use]

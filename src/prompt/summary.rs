@@ -190,9 +190,10 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// # Errors
     ///
     /// [`ErrorKind::SlotConflict`] where somebody else was faster, [`ErrorKind::Forgotten`] where
-    /// the conversation was cleared, deleted or begun anew, [`ErrorKind::Invalid`] for a text that
-    /// is empty or [too long](CompactionPolicy::text_at_most), and whatever else
-    /// [`ChatMemory::append_with`] returns. Nothing was changed then.
+    /// the conversation was cleared, deleted or begun anew, or all was evicted that it held when
+    /// this was due, [`ErrorKind::Invalid`] for a text that is empty or [too
+    /// long](CompactionPolicy::text_at_most), and whatever else [`ChatMemory::append_with`]
+    /// returns. Nothing was changed then.
     pub fn commit(&self, due: &Compaction, text: impl Into<String>) -> Result<()> {
         let mut append = self.commitment(&self.memory.limits(), due, text.into())?;
         self.memory.append_with(&mut append).map(drop)
