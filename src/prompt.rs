@@ -186,8 +186,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     }
 
     /// Adds a message for the next build only. It is stored nowhere. A tool loop of your own builds
-    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in the
-    /// same place in each of its rounds.
+    /// once a round: add it before each. A turn takes what waits when it begins, and sends it in
+    /// the same place in each of its rounds.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.

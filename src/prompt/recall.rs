@@ -143,8 +143,8 @@ pub(crate) fn sends_as_much(with: &Prompt, without: &Prompt) -> bool {
         && a.truncated == b.truncated
 }
 
-/// Returns the positions of the tool groups of which a result is cleared: they are quoted whole. One
-/// whose results came late can't be, and its call is sent.
+/// Returns the positions of the tool groups of which a result is cleared: they are quoted whole.
+/// One whose results came late can't be, and its call is sent.
 fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
     let cleared = prompt.report().cleared.iter().filter(|it| it.role == Role::Tool);
     let cleared: HashSet<u64> = cleared.map(|it| it.seq).collect();
