@@ -161,7 +161,7 @@ fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
             places.filter_map(|place| records.get(place)).map(|record| record.seq())
         };
         let is_whole = matches.unanswered(number).next().is_none();
-        let stands_together = results.len() <= GROUP as usize
+        let stands_together = results.len() as u64 <= GROUP
             && results.iter().all(|place| place - group.head <= results.len());
         if is_whole && stands_together && members().any(|it| cleared.contains(&it)) {
             groups.extend(members());
