@@ -133,7 +133,8 @@ fn each_of_two_owners_appends_what_it_knows() {
 }
 
 /// Another owner of the turn had booked, and a third one had adopted and ended it. The first one,
-/// which never wrote to it, gave the turn up: it was told for ever that the conversation is no more.
+/// which never wrote to it, gave the turn up: for ever it was told that the conversation is no
+/// more.
 #[test]
 fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
     let (memory, mut prompt) = shared();
