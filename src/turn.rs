@@ -207,7 +207,8 @@ impl Ask {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Done {
-    /// The positions of its messages in the memory.
+    /// The positions of its messages in the memory, as far as they are known: none where others
+    /// have ended the turn, or one of its [id](Turn::with_id) was begun before.
     pub positions: Range<u64>,
     /// Its messages: the question, calls and results, and the answer.
     pub messages: Vec<Message>,
@@ -393,8 +394,9 @@ impl Turn {
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
     /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
     /// not repeatable was begun, and no such call of its own is handed out: a request that comes
-    /// twice books once, over a memory that keeps a note of it. The first turn is in the
-    /// conversation, or among the [unfinished](crate::MemoryPrompt::unfinished) ones.
+    /// twice books once, over a memory that keeps a note of it. The model is asked again before
+    /// that is known: the answer to show is the stored one. The first turn is in the conversation,
+    /// or among the [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};

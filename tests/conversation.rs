@@ -156,7 +156,10 @@ fn whatever_a_tool_does_the_model_is_told() {
         .tool(Tool::new("typed", ""), |_: std::collections::BTreeMap<String, u32>| Ok("never"));
     assert_eq!(conversation.say("q").unwrap().text(), "Oh.");
     let texts = texts(&memory);
-    assert_eq!((texts[2].as_str(), texts[4].as_str()), ("dark", "the tool panicked"));
+    assert_eq!(
+        (texts[2].as_str(), texts[4].as_str()),
+        ("dark", "the tool panicked; nobody knows how far it came")
+    );
     assert!(texts[6].starts_with("arguments: invalid type"), "{}", texts[6]);
     assert_eq!(texts[8], "There is no tool \"fly\".");
 }

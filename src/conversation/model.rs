@@ -97,6 +97,9 @@ where
 }
 
 /// An [`Ask`] to a model, and a place for what it says on the way.
+///
+/// Who scripts a model of tests: the newest user message need not be the question. What others have
+/// begun and not ended is told in one behind it.
 #[derive(Clone)]
 pub struct Asking<'a> {
     ask: Ask,

@@ -53,7 +53,7 @@ pub(super) fn run(handler: &Handler, call: &Call) -> Outcome {
 
 /// The error of a tool that panicked. Its words may be about anything, so they are not repeated.
 pub(super) fn panicked(_: &dyn Any) -> ToolError {
-    ToolError::new("the tool panicked")
+    ToolError::new("the tool panicked; nobody knows how far it came")
 }
 
 /// The text for the model about a call that took too long.

@@ -21,7 +21,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
 }
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// The turns of this conversation that were begun and have not ended. They may still run.
+    /// The turns of this conversation that were begun and have not ended, in no order of time. They
+    /// may still run.
     ///
     /// # Errors
     ///
@@ -37,7 +38,9 @@ impl MemoryPrompt<dyn ChatMemory> {
     }
 
     /// Takes a turn over from whoever began it: to go on with it, or to
-    /// [end](Turn::interrupt) it. Its tools are to be set again.
+    /// [end](Turn::interrupt) it. Its tools are to be set again. It goes on from the conversation
+    /// as it was when the turn began: what was said since is behind it, and its model does not read
+    /// it.
     ///
     /// Nothing here tells a turn that is dead from one that still runs: only whoever starts the
     /// processes knows that. Where nobody does, adopt what waits for approval, and of the others

@@ -21,7 +21,8 @@ pub struct Unfinished {
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Begun {
-    /// The id of the call.
+    /// The id of the call. Models count anew in each answer: a call of another turn may have the
+    /// same.
     pub call_id: String,
     /// The name of the tool.
     pub tool: String,
