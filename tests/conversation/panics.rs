@@ -8,7 +8,9 @@ use std::time::Duration;
 use memory_prompt::conversation::{Approval, Asking, AtOnce, Conversation, ModelError, Scripted};
 use memory_prompt::turn::{Reply, Tool, ToolError};
 use memory_prompt::wire::{Event, Stop};
-use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt, Message, ToolCall};
+#[cfg(feature = "async")]
+use memory_prompt::{ChatMemory, DefaultChatMemory, MemoryPrompt};
+use memory_prompt::{Message, ToolCall};
 use serde_json::json;
 
 use crate::{LONG, held, nothing, shared, texts};
