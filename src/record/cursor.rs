@@ -49,13 +49,16 @@ impl<'a> Cursor<'a> {
     /// Passes the next records as far as they are wanted.
     #[inline]
     pub(crate) fn pass(&mut self, mut wanted: impl FnMut(&Message) -> bool) {
-        let mut unwanted =
-            |cell: &OnceLock<Cell>| cell.get().is_none_or(|cell| !wanted(&cell.message));
         while self.run.is_some() {
             let cells = self.cells;
-            let passed = cells.iter().position(&mut unwanted);
-            self.advance(passed.unwrap_or(cells.len()));
-            if passed.is_some() {
+            let mut passed = 0;
+            while let Some(cell) = cells.get(passed).and_then(OnceLock::get)
+                && wanted(&cell.message)
+            {
+                passed += 1;
+            }
+            self.advance(passed);
+            if passed < cells.len() {
                 return;
             }
         }
