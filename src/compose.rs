@@ -351,8 +351,12 @@ impl Composer {
     /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and whatever the
     /// counter returns; with a provider named also
     /// [`ErrorKind::Provider`](crate::ErrorKind::Provider).
-    pub fn compose(&self, snapshot: Snapshot, temporaries: &[Arc<Message>]) -> Result<Composition> {
-        self.compose_with(snapshot, Temporaries::last(temporaries), None)
+    pub fn compose(
+        &self,
+        mut snapshot: Snapshot,
+        temporaries: &[Arc<Message>],
+    ) -> Result<Composition> {
+        self.compose_with(&mut snapshot, Temporaries::last(temporaries), None)
     }
 
     /// Composes a prompt from a snapshot that holds all there is.
@@ -370,17 +374,17 @@ impl Composer {
     }
 
     /// Composes a prompt, for temporaries of any place, with what earlier prompts of the
-    /// conversation counted and cut.
+    /// conversation counted and cut. The prompt takes the records of the snapshot.
     pub(crate) fn compose_with(
         &self,
-        mut snapshot: Snapshot,
+        snapshot: &mut Snapshot,
         temporaries: Temporaries<'_>,
         mut cache: Option<&mut ComposerCache>,
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
         let tools = || self.tools_of(temporaries).cloned();
-        let draft = self.draft(&snapshot, temporaries, cache.as_deref_mut());
+        let draft = self.draft(snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &draft {
             Ok(draft) => before(draft) < 2,
             Err(NotReady::ReadMore(_)) => false,
@@ -394,7 +398,7 @@ impl Composer {
                 // Only the first row was not read, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
             }
-            if let Some(mut with_system) = system::first_as_system(&snapshot) {
+            if let Some(mut with_system) = system::first_as_system(snapshot) {
                 match self.draft(&with_system, temporaries, cache) {
                     Ok(mut draft) if before(&draft) == 0 => {
                         draft.report.stored += 1;

@@ -230,15 +230,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.cache
     }
 
-    /// Composes a prompt from what a shell has read when it asked for `n` records.
-    fn compose(&self, snapshot: Snapshot, n: usize) -> Result<Composition> {
-        let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
-        self.compose_with(whole(snapshot, n), temporaries)
-    }
-
     fn compose_with(
         &self,
-        snapshot: Snapshot,
+        snapshot: &mut Snapshot,
         temporaries: Temporaries<'_>,
     ) -> Result<Composition> {
         let mut cache = self.composer.uses_cache().then(|| self.cache.lock());
@@ -317,18 +311,20 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn preview(&self) -> Result<Prompt> {
         let mut read = self.first_read(|| self.memory.limits());
         loop {
-            let snapshot = if read.is_plain() {
-                self.memory.read(None, read.n)?
+            let mut snapshot = if read.is_plain() {
+                self.memory.read(None, read.n)
             } else {
-                self.memory.read_with(&read)?
+                self.memory.read_with(&read)
             };
-            if self.reads_again(&mut read, &snapshot)? {
-                continue;
-            }
-            let seen = self.for_recall(&snapshot, read.n);
-            match self.compose(snapshot, read.n)? {
-                Composition::Ready(prompt) => return self.recalled(prompt, seen),
-                Composition::ReadMore(more) => read.n = more,
+            let composed = match snapshot {
+                // By reference: what was read stays where it was written.
+                Ok(ref mut snapshot) => self.composed(&mut read, snapshot)?,
+                Err(error) => return Err(error),
+            };
+            match composed {
+                Some((prompt, Some(seen))) => return self.recalled(prompt, seen),
+                Some((prompt, None)) => return Ok(prompt),
+                None => {}
             }
         }
     }
@@ -342,15 +338,6 @@ impl MemoryPrompt<dyn ChatMemory> {
     pub fn set_memory(&mut self, memory: impl ChatMemory + 'static) -> Arc<dyn ChatMemory> {
         self.replace_memory(share(memory))
     }
-}
-
-/// Returns what a memory answered that was asked for `n` records: one that returns fewer has no
-/// more, even where it does not list what it lost.
-fn whole(mut snapshot: Snapshot, n: usize) -> Snapshot {
-    if snapshot.rows() < n {
-        snapshot.start = snapshot.oldest_row();
-    }
-    snapshot
 }
 
 #[expect(clippy::missing_fields_in_debug, reason = "the cache changes nothing")]

@@ -42,6 +42,7 @@ pub struct Record<'a> {
 #[derive(Clone, Default)]
 pub struct Records {
     runs: Few<Run>,
+    len: usize,
 }
 
 /// A conversation as a memory shows it to a reader: its system message, its newest records, and
@@ -155,7 +156,10 @@ impl Records {
                 .collect();
             for (from, seq) in seqs.into_iter().enumerate() {
                 match records.runs.last_mut() {
-                    Some(run) if from > 0 && run.seq + run.len as u64 == seq => run.len += 1,
+                    Some(run) if from > 0 && run.seq + run.len as u64 == seq => {
+                        run.len += 1;
+                        records.len += 1;
+                    }
                     _ => records.push(Run { cells: Arc::clone(&cells), seq, from, len: 1 }),
                 }
             }
@@ -165,11 +169,12 @@ impl Records {
 
     /// Returns no records.
     pub(crate) const fn none() -> Self {
-        Self { runs: Few::none() }
+        Self { runs: Few::none(), len: 0 }
     }
 
     /// Adds records that stand behind all others.
     pub(crate) fn push(&mut self, run: Run) {
+        self.len += run.len;
         self.runs.push(run);
     }
 
@@ -197,26 +202,18 @@ impl Records {
     /// Returns the number of records.
     #[inline]
     pub fn len(&self) -> usize {
-        self.runs.iter().map(|run| run.len).sum()
+        self.len
     }
 
     /// Returns whether there are none.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.runs.is_empty()
+        self.len == 0
     }
 
     /// Returns the records, oldest first; `.rev()` gives the newest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Record<'_>> + Clone {
         self.runs.iter().flat_map(Run::iter)
-    }
-
-    /// Returns whether each message from the `skip`th record on is `wanted`.
-    #[inline]
-    pub(crate) fn all_from(&self, skip: usize, wanted: impl FnMut(&Message) -> bool) -> bool {
-        let mut rest = self.cursor(skip);
-        rest.pass(wanted);
-        rest.peek().is_none()
     }
 
     /// Returns the places of the records of each run.
@@ -231,12 +228,13 @@ impl Records {
     /// Frees these [runs](Self::runs).
     pub(crate) fn forget(&mut self, gone: &[Range<usize>]) {
         let mut start = 0;
-        let runs = mem::take(&mut self.runs).into_iter().filter(|run| {
+        for run in mem::take(self).runs {
             let is_gone = gone.iter().any(|places| places.start == start);
             start += run.len;
-            !is_gone
-        });
-        self.runs = runs.collect();
+            if !is_gone {
+                self.push(run);
+            }
+        }
     }
 
     /// Returns the `i`th record.
@@ -287,7 +285,7 @@ impl Records {
 
 impl From<Run> for Records {
     fn from(run: Run) -> Self {
-        Self { runs: run.into() }
+        Self { len: run.len, runs: run.into() }
     }
 }
 

@@ -25,14 +25,15 @@ impl Composer {
         }
         let start = have.saturating_sub(newest);
         let mut users = false;
-        let as_they_are = records.all_from(start, |message| {
+        let mut window = records.cursor(start);
+        let first = window.seq().unwrap_or(snapshot.end);
+        window.pass(|message| {
             users |= message.is_user();
             self.sends_as_is(message)
         });
-        if !as_they_are {
+        if window.seq().is_some() {
             return None;
         }
-        let first = snapshot.position(start);
         let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
         draft.pieces.share(start..have);
         draft.cacheable = draft.pieces.len();

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use super::MemoryPrompt;
 use super::pins::{Change, Pinning, pinned, read_pins};
 use super::summary::{current, failed, newest};
-use crate::compose::Composition;
 use crate::composed::Prompt;
 use crate::error::{ErrorKind, Result};
 use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
@@ -63,30 +62,26 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     pub async fn preview(&self) -> Result<Prompt> {
         let mut read = self.first_read(|| self.memory.limits());
         loop {
-            let snapshot = if read.is_plain() {
+            let mut snapshot = if read.is_plain() {
                 self.memory.read(None, read.n).await?
             } else {
                 self.memory.read_with(&read).await?
             };
-            if self.reads_again(&mut read, &snapshot)? {
-                continue;
-            }
-            let seen = self.for_recall(&snapshot, read.n);
-            match self.compose(snapshot, read.n)? {
-                Composition::Ready(prompt) => return self.recalled(prompt, seen).await,
-                Composition::ReadMore(more) => read.n = more,
+            match self.composed(&mut read, &mut snapshot)? {
+                Some((prompt, Some(seen))) => return self.recalled(prompt, seen).await,
+                Some((prompt, None)) => return Ok(prompt),
+                None => {}
             }
         }
     }
 
     /// Adds what is recalled for a prompt.
-    async fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
-        let Some(snapshot) = snapshot else { return Ok(prompt) };
+    async fn recalled(&self, prompt: Prompt, snapshot: Box<Snapshot>) -> Result<Prompt> {
         let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
         let Some(mut search) = search else { return Ok(prompt) };
         let found = search.run_async(&*self.memory).await?;
         let told = search.told();
-        Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
+        Ok(self.with_found(prompt, *snapshot, found)?.with_told(told.nothing, told.failed))
     }
 
     /// Pins the message at this position, and with it the whole of its tool group; the positions of

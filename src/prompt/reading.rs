@@ -1,6 +1,8 @@
 //! The reads of one build: the newest records, and what a composer wants besides.
 
 use super::MemoryPrompt;
+use crate::compose::{Composition, Temporaries};
+use crate::composed::Prompt;
 use crate::error::Result;
 use crate::memory::{Limits, Read};
 use crate::record::Snapshot;
@@ -17,9 +19,35 @@ impl<M: ?Sized> MemoryPrompt<M> {
         read.slots(self.composer.slots()).positions(positions)
     }
 
+    /// Composes a prompt from what was read, and returns it with what recall has to look through,
+    /// where there is recall; `None` where this takes another read, which `read` then is.
+    pub(super) fn composed(
+        &self,
+        read: &mut Read,
+        snapshot: &mut Snapshot,
+    ) -> Result<Option<(Prompt, Option<Box<Snapshot>>)>> {
+        if self.reads_again(read, snapshot)? {
+            return Ok(None);
+        }
+        // A memory that returns fewer than it was asked for has no more, even where it does not
+        // list what it lost.
+        if snapshot.rows() < read.n {
+            snapshot.start = snapshot.oldest_row();
+        }
+        let seen = self.recall.is_some().then(|| Box::new(snapshot.clone()));
+        let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
+        match self.compose_with(snapshot, temporaries)? {
+            Composition::Ready(prompt) => Ok(Some((prompt, seen))),
+            Composition::ReadMore(more) => {
+                read.n = more;
+                Ok(None)
+            }
+        }
+    }
+
     /// Returns whether this snapshot lacks single records that the composer wants; the read then
     /// asks for them.
-    pub(super) fn reads_again(&self, read: &mut Read, snapshot: &Snapshot) -> Result<bool> {
+    fn reads_again(&self, read: &mut Read, snapshot: &Snapshot) -> Result<bool> {
         if read.slots.is_empty() {
             return Ok(false);
         }

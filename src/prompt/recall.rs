@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{MemoryPrompt, whole};
+use super::MemoryPrompt;
 use crate::compose::{Composition, Temporaries};
 use crate::composed::{How, Prompt, Why};
 use crate::error::Result;
@@ -36,11 +36,6 @@ impl<M: ?Sized> MemoryPrompt<M> {
     pub(crate) fn kept_free(&self) -> usize {
         let recall = self.recall.as_ref().map_or(0, Recall::kept_free);
         self.composer.budget().map_or(0, |(_, budget)| recall.min(budget / 2))
-    }
-
-    /// Returns what was read, where something is to be recalled for it.
-    pub(super) fn for_recall(&self, snapshot: &Snapshot, n: usize) -> Option<Snapshot> {
-        self.recall.is_some().then(|| whole(snapshot.clone(), n))
     }
 
     /// Tells a search what is asked, and what is sent already.
@@ -114,7 +109,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     pub(super) fn with_found(
         &self,
         prompt: Prompt,
-        snapshot: Snapshot,
+        mut snapshot: Snapshot,
         found: Option<Found>,
     ) -> Result<Prompt> {
         let Some(Found { message, recalled }) = found else { return Ok(prompt) };
@@ -125,7 +120,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let mut temporaries = self.temporaries.clone();
         temporaries.push(Arc::new(message));
         let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
-        let with = self.compose_with(snapshot, temporaries);
+        let with = self.compose_with(&mut snapshot, temporaries);
         match with {
             Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
                 Ok(with.with_recalled(recalled))
@@ -171,13 +166,13 @@ fn cleared_groups(prompt: &Prompt, snapshot: &Snapshot) -> HashSet<u64> {
 }
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// Adds what is recalled for a prompt.
-    pub(super) fn recalled(&self, prompt: Prompt, snapshot: Option<Snapshot>) -> Result<Prompt> {
-        let Some(snapshot) = snapshot else { return Ok(prompt) };
+    /// Adds what is recalled for a prompt. Apart, so that the frame of a build without stays small.
+    #[inline(never)]
+    pub(super) fn recalled(&self, prompt: Prompt, snapshot: Box<Snapshot>) -> Result<Prompt> {
         let search = self.search(self.memory.id(), &prompt, &snapshot, &[]);
         let Some(mut search) = search else { return Ok(prompt) };
         let found = search.run(|read| self.memory.read_with(read))?;
         let told = search.told();
-        Ok(self.with_found(prompt, snapshot, found)?.with_told(told.nothing, told.failed))
+        Ok(self.with_found(prompt, *snapshot, found)?.with_told(told.nothing, told.failed))
     }
 }

@@ -20,10 +20,6 @@ impl<T> Few<T> {
         Self { first: None, second: None, rest: Vec::new() }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
     #[inline]
     pub(crate) fn get(&self, i: usize) -> Option<&T> {
         match i {
@@ -52,8 +48,13 @@ impl<T> Few<T> {
         self.rest.reserve(n);
     }
 
+    fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + usize::from(self.second.is_some()) + self.rest.len()
+    }
+
+    #[inline]
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + Clone {
-        self.first.iter().chain(&self.second).chain(&self.rest)
+        (0..self.len()).filter_map(|i| self.get(i))
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {

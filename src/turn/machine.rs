@@ -362,7 +362,7 @@ impl Turn {
         let temporaries = self.sent_temporaries();
         let temporaries = Temporaries::before(&temporaries, behind).with_tools(&self.tools);
         let temporaries = temporaries.with_free(self.kept_free, self.recalled_tokens(composer)?);
-        match composer.compose_with(snapshot, temporaries, Some(cache)) {
+        match composer.compose_with(&mut snapshot, temporaries, Some(cache)) {
             Ok(Composition::Ready(prompt)) => Ok(Step::Ask(self.asked(prompt))),
             Ok(Composition::ReadMore(n)) => Ok(self.fetch(composer, n.saturating_sub(staged))),
             // The turn has grown, and goes before what was recalled for it.
