@@ -145,6 +145,7 @@ impl Prompt {
     }
 
     /// Returns the same prompt, for a model that can call these tools.
+    #[inline]
     pub(crate) fn with_tools(mut self, tools: Option<Arc<[Tool]>>) -> Self {
         if let Some(tools) = tools {
             let fingerprint = Fingerprint { tools: tool::fingerprint(&tools), options: 0 };

@@ -24,22 +24,20 @@ impl Composer {
             return None;
         }
         let start = have.saturating_sub(newest);
-        let mut users = false;
         let mut window = records.cursor(start);
         let first = window.seq().unwrap_or(snapshot.end);
-        window.pass(|message| {
-            users |= message.is_user();
-            self.sends_as_is(message)
-        });
+        let mut no_users = window.clone();
+        window.pass(|message| self.sends_as_is(message));
         if window.seq().is_some() {
             return None;
         }
+        no_users.pass(|message| !message.is_user());
         let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
         draft.pieces.share(start..have);
         draft.cacheable = draft.pieces.len();
         draft.report.sent = have - start;
         draft.report.older = first.saturating_sub(snapshot.start);
-        draft.report.no_user_message = have > start && !users;
+        draft.report.no_user_message = have > start && no_users.seq().is_none();
         Some(draft.finished())
     }
 

@@ -25,17 +25,12 @@ impl System {
     ) -> Self {
         let overridden = own.is_some() && stored.is_some();
         let base = own.or(stored);
-        let added = temporaries
-            .iter()
-            .filter_map(as_system)
-            .reduce(|all, next| Cow::Owned(all.into_owned().joined(next.text())));
-        if let Some(added) = added {
+        let mut added = temporaries.iter().filter_map(as_system).peekable();
+        if added.peek().is_some() {
             // The first keeps its name and attributes.
-            let message = match base.and_then(as_system) {
-                Some(base) => base.into_owned().joined(added.text()),
-                None => added.into_owned(),
-            };
-            let message = Some(Arc::new(Message::System(message)));
+            let all = base.and_then(as_system).into_iter().chain(added);
+            let all = all.map(Cow::into_owned).reduce(|all, next| all.joined(next.text()));
+            let message = all.map(|all| Arc::new(Message::System(all)));
             return Self { message, source: SystemSource::Temporary, overridden };
         }
         let source = match (own, stored) {

@@ -107,16 +107,24 @@ impl Pieces {
 
     /// Frees the runs of records of which nothing is sent: those before the window, and those
     /// between it and what is sent before it.
+    #[inline]
     pub(super) fn free_unsent(&mut self, records: &mut Records) {
+        let sent: usize = self.list.iter().filter_map(Piece::places).map(Range::len).sum();
+        if sent < records.len() {
+            self.free_runs(records);
+        }
+    }
+
+    fn free_runs(&mut self, records: &mut Records) {
         let list = &self.list;
         let is_sent = |run: &Range<usize>| {
             let mut places = list.iter().filter_map(Piece::places);
             places.any(|it| it.start < run.end && run.start < it.end)
         };
-        if records.runs().all(|run| is_sent(&run)) {
+        let gone: Vec<Range<usize>> = records.runs().filter(|run| !is_sent(run)).collect();
+        if gone.is_empty() {
             return;
         }
-        let gone: Vec<Range<usize>> = records.runs().filter(|run| !is_sent(run)).collect();
         records.forget(&gone);
         for piece in self.list.iter_mut() {
             if let Piece::Records(places) = piece {

@@ -11,12 +11,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the read with which a build begins. A prompt that has been built before asks at once
     /// for the single records that the one before was in need of.
     pub(super) fn first_read(&self, limits: impl FnOnce() -> Limits) -> Read {
-        let read = Read::newest(self.composer.first_read());
-        if !self.composer.reads_slots() || !limits().has_slots() {
-            return read;
+        let mut read = Read::newest(self.composer.first_read());
+        if self.composer.reads_slots() && limits().has_slots() {
+            read = read.slots(self.composer.slots());
+            read.positions.clone_from(&self.cache.lock().positions);
         }
-        let positions = self.cache.lock().positions.clone();
-        read.slots(self.composer.slots()).positions(positions)
+        read
     }
 
     /// Composes a prompt from what was read, and returns it with what recall has to look through,
