@@ -383,7 +383,6 @@ impl Composer {
     ) -> Result<Composition> {
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
-        let tools = || self.tools_of(temporaries).cloned();
         let draft = self.draft(snapshot, temporaries, cache.as_deref_mut());
         let reaches_back = match &draft {
             Ok(draft) => before(draft) < 2,
@@ -404,7 +403,9 @@ impl Composer {
                         draft.report.stored += 1;
                         draft.report.sent += 1;
                         let prompt = Prompt::new(draft, &mut with_system.records);
-                        return Ok(Composition::Ready(prompt.with_tools(tools())));
+                        return Ok(Composition::Ready(
+                            prompt.with_tools(self.tools_of(temporaries)),
+                        ));
                     }
                     Err(NotReady::Failed(error)) if draft.is_ok() => return Err(error),
                     _ => {}
@@ -414,7 +415,7 @@ impl Composer {
         match draft {
             Ok(draft) => {
                 let prompt = Prompt::new(draft, &mut snapshot.records);
-                Ok(Composition::Ready(prompt.with_tools(tools())))
+                Ok(Composition::Ready(prompt.with_tools(self.tools_of(temporaries))))
             }
             // `n` counts records; rows that can't be read take up places in a read too, so they are
             // added.

@@ -146,11 +146,11 @@ impl Prompt {
 
     /// Returns the same prompt, for a model that can call these tools.
     #[inline]
-    pub(crate) fn with_tools(mut self, tools: Option<Arc<[Tool]>>) -> Self {
+    pub(crate) fn with_tools(mut self, tools: Option<&Arc<[Tool]>>) -> Self {
         if let Some(tools) = tools {
-            let fingerprint = Fingerprint { tools: tool::fingerprint(&tools), options: 0 };
+            let fingerprint = Fingerprint { tools: tool::fingerprint(tools), options: 0 };
             self.draft.report.fingerprint = Some(fingerprint);
-            self.draft.tools = Some(tools);
+            self.draft.tools = Some(Arc::clone(tools));
         }
         self
     }

@@ -230,6 +230,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.cache
     }
 
+    #[inline]
     fn compose_with(
         &self,
         snapshot: &mut Snapshot,

@@ -1,10 +1,9 @@
 //! The choice of the one system message.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::composed::SystemSource;
-use crate::message::{Message, SystemMessage};
+use crate::message::Message;
 use crate::record::Snapshot;
 
 /// The system message of a prompt, and where it came from.
@@ -18,6 +17,7 @@ pub(super) struct System {
 
 impl System {
     /// Takes the composer's own before the memory's. Temporary ones add their texts.
+    #[inline]
     pub(super) fn choose(
         own: Option<&Arc<Message>>,
         stored: Option<&Arc<Message>>,
@@ -25,12 +25,8 @@ impl System {
     ) -> Self {
         let overridden = own.is_some() && stored.is_some();
         let base = own.or(stored);
-        let mut added = temporaries.iter().filter_map(as_system).peekable();
-        if added.peek().is_some() {
-            // The first keeps its name and attributes.
-            let all = base.and_then(as_system).into_iter().chain(added);
-            let all = all.map(Cow::into_owned).reduce(|all, next| all.joined(next.text()));
-            let message = all.map(|all| Arc::new(Message::System(all)));
+        if temporaries.iter().any(|it| it.is_system()) {
+            let message = joined(base, temporaries);
             return Self { message, source: SystemSource::Temporary, overridden };
         }
         let source = match (own, stored) {
@@ -42,8 +38,15 @@ impl System {
     }
 }
 
-fn as_system(message: &Arc<Message>) -> Option<Cow<'_, SystemMessage>> {
-    if let Message::System(m) = &**message { Some(Cow::Borrowed(m)) } else { None }
+/// Returns the texts of all system messages as one, which keeps the name and attributes of the
+/// first.
+fn joined(base: Option<&Arc<Message>>, temporaries: &[Arc<Message>]) -> Option<Arc<Message>> {
+    let all = base.into_iter().chain(temporaries).filter_map(|message| match &**message {
+        Message::System(system) => Some(system),
+        _ => None,
+    });
+    let all = all.cloned().reduce(|all, next| all.joined(next.text()));
+    all.map(|all| Arc::new(Message::System(all)))
 }
 
 /// Returns the same history with the system record that begins it as its system message; `None`

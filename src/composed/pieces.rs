@@ -17,6 +17,8 @@ pub(crate) struct Pieces {
     /// Most prompts are a system message and a stretch.
     list: Few<Piece>,
     len: usize,
+    /// The number of those that are records.
+    shared: usize,
 }
 
 #[derive(Clone)]
@@ -58,6 +60,7 @@ impl Pieces {
     #[inline]
     pub(crate) fn share(&mut self, places: Range<usize>) {
         self.len += places.len();
+        self.shared += places.len();
         match self.list.last_mut() {
             Some(Piece::Records(before)) if before.end == places.start => before.end = places.end,
             _ if places.is_empty() => {}
@@ -103,18 +106,20 @@ impl Pieces {
         list.splice(i..i, other.list);
         self.list = list.into_iter().collect();
         self.len += other.len;
+        self.shared += other.shared;
     }
 
     /// Frees the runs of records of which nothing is sent: those before the window, and those
     /// between it and what is sent before it.
     #[inline]
     pub(super) fn free_unsent(&mut self, records: &mut Records) {
-        let sent: usize = self.list.iter().filter_map(Piece::places).map(Range::len).sum();
-        if sent < records.len() {
+        if self.shared < records.len() {
             self.free_runs(records);
         }
     }
 
+    /// Does so run by run.
+    #[inline(never)]
     fn free_runs(&mut self, records: &mut Records) {
         let list = &self.list;
         let is_sent = |run: &Range<usize>| {
