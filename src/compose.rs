@@ -384,7 +384,7 @@ impl Composer {
         // The number of records before the history that are not sent.
         let before = |draft: &Draft| draft.report.older + draft.report.over_budget;
         let draft = self.draft(snapshot, temporaries, cache.as_deref_mut());
-        let reaches_back = match &draft {
+        let reaches_back = || match &draft {
             Ok(draft) => before(draft) < 2,
             Err(NotReady::ReadMore(_)) => false,
             Err(NotReady::Failed(_)) => true,
@@ -392,7 +392,7 @@ impl Composer {
         // A system record that begins the history is the system message, if the prompt reaches back
         // to it: so a prompt that leaves out this one record at most is drafted once more without
         // it among the records.
-        if reaches_back && self.system.is_none() && snapshot.system.is_none() {
+        if self.system.is_none() && snapshot.system.is_none() && reaches_back() {
             if snapshot.oldest_row().checked_sub(1) == Some(snapshot.start) {
                 // Only the first row was not read, and it may be that record.
                 return Ok(Composition::ReadMore(snapshot.rows().saturating_add(1)));
@@ -494,6 +494,7 @@ impl Composer {
         temporaries.tools.or(self.tools.as_ref())
     }
 
+    #[inline]
     fn system_message(&self, snapshot: &Snapshot, temporaries: &[Arc<Message>]) -> System {
         System::choose(self.system.as_ref(), snapshot.system.as_ref(), temporaries)
     }

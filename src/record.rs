@@ -216,6 +216,22 @@ impl Records {
         self.runs.iter().flat_map(Run::iter)
     }
 
+    /// Returns whether each message from the `skip`th record on is `wanted`.
+    #[inline]
+    pub(crate) fn all_from(&self, skip: usize, mut wanted: impl FnMut(&Message) -> bool) -> bool {
+        let (mut skip, mut i) = (skip, 0);
+        while let Some(run) = self.runs.get(i) {
+            for cell in run.filled().get(skip..).unwrap_or_default() {
+                if !cell.get().is_some_and(|cell| wanted(&cell.message)) {
+                    return false;
+                }
+            }
+            skip = skip.saturating_sub(run.len);
+            i += 1;
+        }
+        true
+    }
+
     /// Returns the places of the records of each run.
     pub(crate) fn runs(&self) -> impl Iterator<Item = Range<usize>> {
         self.runs.iter().scan(0, |start, run| {
@@ -237,16 +253,25 @@ impl Records {
         }
     }
 
-    /// Returns the `i`th record.
+    /// Returns the run of the `place`th record, and its place there.
     #[inline]
-    pub(crate) fn get(&self, mut i: usize) -> Option<Record<'_>> {
-        for run in self.runs.iter() {
-            if i < run.len {
-                return run.record(i);
+    fn run_of(&self, place: usize) -> Option<(&Run, usize)> {
+        let (mut place, mut i) = (place, 0);
+        while let Some(run) = self.runs.get(i) {
+            if place < run.len {
+                return Some((run, place));
             }
-            i -= run.len;
+            place -= run.len;
+            i += 1;
         }
         None
+    }
+
+    /// Returns the `i`th record.
+    #[inline]
+    pub(crate) fn get(&self, i: usize) -> Option<Record<'_>> {
+        let (run, i) = self.run_of(i)?;
+        run.record(i)
     }
 
     /// Returns the record at this position.
@@ -355,7 +380,8 @@ impl Snapshot {
     /// Returns the position of the record at this place, and behind the last that of the next one.
     #[inline]
     pub(crate) fn position(&self, place: usize) -> u64 {
-        self.records.get(place).map_or(self.end, |record| record.seq())
+        let run = self.records.run_of(place);
+        run.map_or(self.end, |(run, i)| run.seq + i as u64)
     }
 
     /// Returns the position of the oldest of these records.

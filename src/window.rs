@@ -352,12 +352,8 @@ const PASSED: usize = 1024;
 fn nth_newest(snapshot: &Snapshot, n: usize) -> Result<WindowStart, NotReady> {
     let (have, complete) = (snapshot.records.len(), snapshot.is_complete());
     let start = have.saturating_sub(n);
-    let none_private = || {
-        let mut rest = snapshot.records.cursor(start);
-        rest.pass(|message| !message.is_private());
-        rest.peek().is_none()
-    };
-    if (have >= n || complete) && none_private() {
+    if (have >= n || complete) && snapshot.records.all_from(start, |message| !message.is_private())
+    {
         return Ok(WindowStart::at(start)); // as nearly always
     }
     let most = n.saturating_add(PASSED);

@@ -24,20 +24,21 @@ impl Composer {
             return None;
         }
         let start = have.saturating_sub(newest);
-        let mut window = records.cursor(start);
-        let first = window.seq().unwrap_or(snapshot.end);
-        let mut no_users = window.clone();
-        window.pass(|message| self.sends_as_is(message));
-        if window.seq().is_some() {
+        let mut users = false;
+        let as_they_are = records.all_from(start, |message| {
+            users |= message.is_user();
+            self.sends_as_is(message)
+        });
+        if !as_they_are {
             return None;
         }
-        no_users.pass(|message| !message.is_user());
+        let first = snapshot.position(start);
         let mut draft = Draft::begin(snapshot, self.system_message(snapshot, &[]));
         draft.pieces.share(start..have);
         draft.cacheable = draft.pieces.len();
         draft.report.sent = have - start;
         draft.report.older = first.saturating_sub(snapshot.start);
-        draft.report.no_user_message = have > start && no_users.seq().is_none();
+        draft.report.no_user_message = have > start && !users;
         Some(draft.finished())
     }
 

@@ -13,10 +13,15 @@ impl<M: ?Sized> MemoryPrompt<M> {
     pub(super) fn first_read(&self, limits: impl FnOnce() -> Limits) -> Read {
         let mut read = Read::newest(self.composer.first_read());
         if self.composer.reads_slots() && limits().has_slots() {
-            read = read.slots(self.composer.slots());
-            read.positions.clone_from(&self.cache.lock().positions);
+            self.name_slots(&mut read);
         }
         read
+    }
+
+    #[inline(never)]
+    fn name_slots(&self, read: &mut Read) {
+        read.slots.extend(self.composer.slots().map(String::from));
+        read.positions.clone_from(&self.cache.lock().positions);
     }
 
     /// Composes a prompt from what was read, and returns it with what recall has to look through,

@@ -34,8 +34,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
 
     /// Returns the tokens that the window leaves to recall: at most half of the budget.
     pub(crate) fn kept_free(&self) -> usize {
-        let recall = self.recall.as_ref().map_or(0, Recall::kept_free);
-        self.composer.budget().map_or(0, |(_, budget)| recall.min(budget / 2))
+        let Some(recall) = &self.recall else { return 0 };
+        self.composer.budget().map_or(0, |(_, budget)| recall.kept_free().min(budget / 2))
     }
 
     /// Tells a search what is asked, and what is sent already.

@@ -38,18 +38,12 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
-    /// Returns the position of the next record; none at the end.
-    #[inline]
-    pub(crate) fn seq(&self) -> Option<u64> {
-        self.run.map(|run| run.seq + (run.len - self.cells.len()) as u64)
-    }
-
     /// Returns the next record without passing it.
     #[inline]
     pub(crate) fn peek(&self) -> Option<Record<'a>> {
-        let (run, seq) = (self.run?, self.seq()?);
-        let cell = self.cells.first()?.get()?;
-        Some(Record { seq, cell, run })
+        let (run, cells) = (self.run?, self.cells);
+        let cell = cells.first()?.get()?;
+        Some(Record { seq: run.seq + (run.len - cells.len()) as u64, cell, run })
     }
 
     /// Passes the next records as far as they are wanted.

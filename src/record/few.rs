@@ -29,8 +29,13 @@ impl<T> Few<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn last_mut(&mut self) -> Option<&mut T> {
-        self.rest.last_mut().or(self.second.as_mut()).or(self.first.as_mut())
+        match (&mut self.second, self.rest.is_empty()) {
+            (None, _) => self.first.as_mut(),
+            (second, true) => second.as_mut(),
+            _ => self.rest.last_mut(),
+        }
     }
 
     #[inline]
@@ -48,6 +53,7 @@ impl<T> Few<T> {
         self.rest.reserve(n);
     }
 
+    #[inline]
     fn len(&self) -> usize {
         usize::from(self.first.is_some()) + usize::from(self.second.is_some()) + self.rest.len()
     }
