@@ -114,7 +114,7 @@ impl Prompt {
     /// Returns the prompt of this draft; takes the records of which it was made.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
-        mem::swap(records, of);
+        *records = mem::take(of);
         pieces.free_unsent(records);
         Self { draft }
     }

@@ -18,7 +18,7 @@ use crate::compose::{
 };
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::memory::{ChatMemory, ChatMemoryExt, share};
+use crate::memory::{ChatMemory, ChatMemoryExt, Read, share};
 use crate::message::{Message, Role};
 use crate::provider::Provider;
 use crate::recall::Recall;
@@ -310,7 +310,10 @@ impl MemoryPrompt<dyn ChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub fn preview(&self) -> Result<Prompt> {
-        let mut read = self.first_read(|| self.memory.limits());
+        let mut read = Read::newest(self.composer.first_read());
+        if self.composer.reads_slots() && self.memory.limits().has_slots() {
+            self.name_slots(&mut read);
+        }
         loop {
             let mut snapshot = if read.is_plain() {
                 self.memory.read(None, read.n)

@@ -9,7 +9,7 @@ use super::pins::{Change, Pinning, pinned, read_pins};
 use super::summary::{current, failed, newest};
 use crate::composed::Prompt;
 use crate::error::{ErrorKind, Result};
-use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
+use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, Read, share_async};
 use crate::message::Message;
 use crate::record::Snapshot;
 use crate::summary::{Compaction, CompactionPolicy, Summary};
@@ -60,7 +60,10 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
     ///
     /// As [`build`](Self::build).
     pub async fn preview(&self) -> Result<Prompt> {
-        let mut read = self.first_read(|| self.memory.limits());
+        let mut read = Read::newest(self.composer.first_read());
+        if self.composer.reads_slots() && self.memory.limits().has_slots() {
+            self.name_slots(&mut read);
+        }
         loop {
             let mut snapshot = if read.is_plain() {
                 self.memory.read(None, read.n).await?

@@ -4,22 +4,13 @@ use super::MemoryPrompt;
 use crate::compose::{Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::Result;
-use crate::memory::{Limits, Read};
+use crate::memory::Read;
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Returns the read with which a build begins. A prompt that has been built before asks at once
-    /// for the single records that the one before was in need of.
-    pub(super) fn first_read(&self, limits: impl FnOnce() -> Limits) -> Read {
-        let mut read = Read::newest(self.composer.first_read());
-        if self.composer.reads_slots() && limits().has_slots() {
-            self.name_slots(&mut read);
-        }
-        read
-    }
-
-    #[inline(never)]
-    fn name_slots(&self, read: &mut Read) {
+    /// Has a build's first read ask for slots. A prompt that has been built before asks at once for
+    /// the single records that the one before was in need of.
+    pub(super) fn name_slots(&self, read: &mut Read) {
         read.slots.extend(self.composer.slots().map(String::from));
         read.positions.clone_from(&self.cache.lock().positions);
     }
