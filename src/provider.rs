@@ -12,11 +12,13 @@
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].
 
+mod definition;
 mod hosted;
 mod name;
 mod origin;
 mod private;
 mod row;
+mod schema;
 #[cfg(feature = "ureq")]
 mod server;
 mod table;
@@ -29,6 +31,7 @@ use serde::de::{
 };
 use serde::ser::{Serialize, Serializer};
 
+pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
 pub(crate) use origin::{
     given_by, holds_compaction, is_private, mark, mark_all, may_be_private, origin, origin_of,
@@ -38,6 +41,7 @@ pub use private::PrivateFields;
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
+pub(crate) use schema::CHOICES;
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
 pub(crate) use tools::nine;

@@ -6,7 +6,6 @@ mod chat;
 mod gemini;
 mod ollama;
 mod responses;
-mod schema;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,12 +17,11 @@ use serde_json::Value;
 use crate::composed::{Fingerprint, Prompt};
 use crate::error::{Error, Result};
 use crate::message::Attributes;
-use crate::provider::{Format, Provider, ToolNames};
+use crate::provider::{CHOICES, Definition, Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
 use crate::wire::view::{Cache, ForProvider, View};
 use crate::wire::{self, Loss};
 use body::{Body, Failed};
-use schema::CHOICES;
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
 /// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
@@ -96,7 +94,7 @@ use schema::CHOICES;
 /// [a choice](crate::provider::Row::any_root) where the provider takes none, or that a strict mode
 /// can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
-/// [`check`](Self::check) tells beforehand.
+/// [`check`](Self::check) tells beforehand. Each names the provider, by the name of its row.
 #[derive(Clone)]
 pub struct Request<'a> {
     prompt: &'a Prompt,
@@ -275,7 +273,7 @@ impl<'a> Request<'a> {
     /// let error = request.extra("messages", json!([])).check().unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "write ollama request: extra: `messages` is written by the request itself"
+    ///     "write request: for ollama: extra: `messages` is written by the request itself"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -291,8 +289,26 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), for what is listed [above](Self#errors).
     pub fn check(&self) -> Result<()> {
-        serde_json::to_writer(std::io::sink(), self)
-            .map_err(|error| Error::invalid(self.operation(), error.to_string()).with_source(error))
+        self.reason().map_or(Ok(()), |error| {
+            let text = format!("for {}: {error}", self.addressee());
+            Err(Error::invalid("write request", text).with_source(error))
+        })
+    }
+
+    /// Returns the reason why it can't be written, if there is one.
+    fn reason(&self) -> Option<serde_json::Error> {
+        struct Plain<'r, 'a>(&'r Request<'a>);
+        impl Serialize for Plain<'_, '_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.write(serializer)
+            }
+        }
+        serde_json::to_writer(std::io::sink(), &Plain(self)).err()
+    }
+
+    /// Returns the name of the provider, as an error tells it.
+    fn addressee(&self) -> String {
+        self.provider().unwrap_or(Provider::OpenAi).row().name().to_owned()
     }
 
     /// Returns all that would be left out or replaced, because the format has no place for it.
@@ -385,17 +401,6 @@ impl<'a> Request<'a> {
         self.provider().unwrap_or(Provider::OpenAi).format()
     }
 
-    /// Returns the operation that an error names.
-    fn operation(&self) -> &'static str {
-        match self.format() {
-            Format::OpenAi => "write openai request",
-            Format::Responses => "write responses request",
-            Format::Anthropic => "write anthropic request",
-            Format::Gemini => "write gemini request",
-            Format::Ollama => "write ollama request",
-        }
-    }
-
     /// Returns the choice, if there is something to choose from.
     ///
     /// # Errors
@@ -481,16 +486,22 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
+    /// Returns the definitions of the tools, as the format has them.
+    fn definitions(&self) -> impl Iterator<Item = Definition<'_>> + Clone {
+        let format = self.format();
+        self.tools.iter().map(move |tool| Definition::of(tool, format))
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name() == name)
     }
 }
 
-impl Serialize for Request<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Request<'_> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.check_tools().map_err(S::Error::custom)?;
         if let Some(renamed) = self.renamed() {
-            return renamed.serialize(serializer);
+            return renamed.write(serializer);
         }
         let body = Body::new(serializer.serialize_map(None)?, &self.extra);
         match self.format() {
@@ -500,6 +511,18 @@ impl Serialize for Request<'_> {
             Format::Gemini => gemini::write(self, body),
             Format::Ollama => ollama::write(self, body),
         }
+    }
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // An error of what it is written to is left as it is.
+        self.write(serializer).map_err(|error| match self.reason() {
+            Some(reason) => {
+                S::Error::custom(format_args!("request for {}: {reason}", self.addressee()))
+            }
+            None => error,
+        })
     }
 }
 
