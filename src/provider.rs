@@ -86,8 +86,8 @@ pub(crate) use tools::nine;
 /// - Neighbours of one side become one message, their texts as paragraphs of one text, media as
 ///   parts; for Anthropic and Gemini answers with calls that stand side by side do, with all
 ///   results behind.
-/// - A system message among the records stays in its place for OpenAI and Ollama, and is left out
-///   for the others.
+/// - A system message among the records stays in its place for OpenAI, Azure, xAI and Ollama, and is
+///   left out for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids that would collide, are too long or empty, or have another form than the provider's,
 ///   are replaced, at the call and its result alike. Where only some characters are not allowed in
@@ -182,7 +182,8 @@ pub enum Provider {
     LiteLlm,
     /// Ollama's own API, which takes nearly everything.
     Ollama,
-    /// vLLM, with a chat template that takes any order: most newer ones.
+    /// vLLM, with a chat template that takes most orders, as newer ones do: not a late system
+    /// message, nor a prompt without a user message.
     #[doc(alias = "VLLM")]
     Vllm,
     /// The server of llama.cpp, with such a template.

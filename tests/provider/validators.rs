@@ -641,6 +641,36 @@ pub fn groq(messages: &Value) -> Wrong {
     unknown.map(|(key, _)| format!("property {key:?} is unsupported")).collect()
 }
 
+/// Servers of which nobody says that a system message may stand later: "System message must be at
+/// the beginning" (the templates of Qwen 3.5 to 3.8 on vLLM and llama.cpp; DeepSeek says the same).
+pub fn late_system(messages: &Value) -> Wrong {
+    let late = list(messages).iter().enumerate().skip(1);
+    let late = late.filter(|(_, it)| ["system", "developer"].contains(&text(it, "role")));
+    late.map(|(i, _)| format!("{i}: a system message that is not at the beginning")).collect()
+}
+
+/// The templates of Qwen from 3.5 on: "No user query found in messages."
+pub fn question(messages: &Value) -> Wrong {
+    let asks = list(messages).iter().any(|message| text(message, "role") == "user");
+    if asks { Wrong::new() } else { vec!["no user query found".to_owned()] }
+}
+
+/// DeepSeek: "The first message (except the system message) of deepseek-reasoner must be a user
+/// message", "The last message of deepseek-reasoner must be a user message, or an assistant message
+/// with prefix mode on".
+pub fn deepseek_order(messages: &Value) -> Wrong {
+    let mut wrong = Wrong::new();
+    let first = list(messages).iter().find(|message| text(message, "role") != "system");
+    if first.is_none_or(|first| text(first, "role") != "user") {
+        wrong.push("the first message is not the user's".to_owned());
+    }
+    let last = list(messages).last();
+    if last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true) {
+        wrong.push("the last message is an answer".to_owned());
+    }
+    wrong
+}
+
 /// DeepSeek: 400 where an answer with calls comes back without its `reasoning_content`.
 pub fn deepseek(messages: &Value) -> Wrong {
     let calls = list(messages).iter().filter(|message| !list(&message["tool_calls"]).is_empty());
