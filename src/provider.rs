@@ -265,7 +265,8 @@ impl Provider {
 
     /// Returns the provider for one of its models, where its rules depend on the model: Claude's
     /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8
-    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature.
+    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature and
+    /// take the detail of a picture, and those before 2.5 can't fetch media from an address.
     /// Without a model, the stricter side is taken.
     ///
     /// ```

@@ -117,6 +117,12 @@ pub struct Row {
     /// The images that a user may send as data.
     #[serde(default)]
     pub images: Images,
+    /// True where the models look at media at any public address.
+    #[serde(default = "yes")]
+    pub addresses: bool,
+    /// True where a picture may say how closely it is to be looked at.
+    #[serde(default = "yes")]
+    pub detail: bool,
     /// True where a user may send audio.
     #[serde(default = "yes")]
     pub audio: bool,
@@ -203,6 +209,14 @@ impl Row {
         if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
             self.signed_calls = false;
             self.media_in_results = false;
+        }
+        if self.format == Format::Gemini
+            && let Some(version) = table::version("gemini", model)
+        {
+            // "Per part media resolution is not supported for this Model."
+            self.detail = version >= (3, 0);
+            // "Invalid or unsupported file uri", of Google's own API.
+            self.addresses = version >= (2, 5) || self.name() == Provider::Vertex.row().name();
         }
         if self.format == Format::Anthropic
             && let Some(version) = table::version("claude", model)

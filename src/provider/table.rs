@@ -34,6 +34,8 @@ pub(super) const COMPATIBLE: Row = Row {
     names: true,
     refusals: false,
     images: Images::Common,
+    addresses: true,
+    detail: true,
     audio: true,
     files: Files::Data,
     media_in_results: true,
@@ -107,6 +109,7 @@ pub(super) const ANTHROPIC: Row = Row {
     // What stands before a `compaction` block is ignored, whether or not it is sent.
     compacts: true,
     images: Images::Any,
+    detail: false,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     ..named("anthropic", COMPATIBLE)
 };
@@ -139,6 +142,7 @@ pub(super) const GEMINI: Row = Row {
     signed_calls: true,
     tool_names: ToolNames::Dotted,
     images: Images::Any,
+    detail: false, // from Gemini 3 on it is taken, of a model that is named
     private: PrivateFields::ALL.from(Provider::Vertex),
     ..named("gemini", COMPATIBLE)
 };
@@ -231,6 +235,7 @@ pub(super) const OLLAMA: Row = Row {
     names: false,
     tool_names: ToolNames::Any,
     images: Images::Any,
+    detail: false,
     private: PrivateFields::ALL,
     ..named("ollama", COMPATIBLE)
 };

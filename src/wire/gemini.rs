@@ -126,6 +126,8 @@ pub struct Options {
     skip_signatures: bool,
     /// Whether media of a result stand behind it, and not in it.
     media_beside_results: bool,
+    /// Whether a picture says how closely it is to be looked at.
+    detail: bool,
 }
 
 impl Contents<'_> {

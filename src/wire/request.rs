@@ -6,6 +6,7 @@ mod chat;
 mod gemini;
 mod ollama;
 mod responses;
+mod thinking;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,7 +16,7 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::composed::{Fingerprint, Prompt};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::Attributes;
 use crate::provider::{CHOICES, Definition, Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
@@ -277,6 +278,33 @@ impl<'a> Request<'a> {
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    ///
+    /// # Thinking
+    ///
+    /// Claude's manual thinking (`{"type": "enabled", ..}`) can't begin in the middle of a tool
+    /// loop: where another provider made the first call of a loop that is not over, or Claude did
+    /// without thinking, the API answers 400. There `thinking` is left out of this request, and one
+    /// of the [`losses`](Self::losses). Adaptive thinking is always sent.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider, ToolCall};
+    /// use serde_json::json;
+    ///
+    /// let call = ToolCall::new("call_1", "weather", "{}"); // GPT made it, and is out of service
+    /// let history = [Message::user("And?"), Message::ai_calls([call.clone()]), call.result("Sun")];
+    /// let prompt = Composer::new()
+    ///     .for_provider(Provider::Anthropic)
+    ///     .compose_all(&Snapshot::from_messages(history), &[])?;
+    /// let request = Request::new(&prompt)
+    ///     .model("claude-sonnet-4-5")
+    ///     .max_tokens(9_000)
+    ///     .extra("thinking", json!({"type": "enabled", "budget_tokens": 4_000}));
+    /// assert_eq!(request.losses()[0].to_string(), "message 1: the option `thinking`");
+    /// assert_eq!(json!(request).get("thinking"), None);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.extra.insert(name.into(), value.into());
@@ -330,7 +358,10 @@ impl<'a> Request<'a> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn losses(&self) -> Vec<Loss> {
-        viewed!(self, view => view.losses())
+        let mut losses = viewed!(self, view => view.losses());
+        let lost = |message| Loss { message, part: None, what: thinking::LOST };
+        losses.extend(self.unthinking().map(lost));
+        losses
     }
 
     /// Returns the same request, if its format can express all of the messages.
@@ -338,10 +369,17 @@ impl<'a> Request<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
-    /// for which a placeholder would stand, or the message that would be left out.
+    /// for which a placeholder would stand, the message that would be left out, or the answer that
+    /// keeps [thinking](Self::extra#thinking) from being on.
     pub fn strict(self) -> Result<Self> {
         viewed!(&self, view => view.strict().map(drop))?;
-        Ok(self)
+        match self.unthinking() {
+            None => Ok(self),
+            Some(first) => {
+                let text = format!("messages[{first}]: a tool loop began without thinking");
+                Err(Error::new(ErrorKind::Unsupported, "write request", text))
+            }
+        }
     }
 
     /// Returns what tells this request's tools and options from others, as far as a provider's
@@ -371,7 +409,8 @@ impl<'a> Request<'a> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
-        let extra = self.extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
+        let extra = self.sent_extra();
+        let extra = extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
         let choice = self.choice.as_ref();
         let is_cached = matches!(self.format(), Format::Anthropic);
         let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
@@ -503,7 +542,8 @@ impl Request<'_> {
         if let Some(renamed) = self.renamed() {
             return renamed.write(serializer);
         }
-        let body = Body::new(serializer.serialize_map(None)?, &self.extra);
+        let extra = self.sent_extra();
+        let body = Body::new(serializer.serialize_map(None)?, &extra);
         match self.format() {
             Format::OpenAi => chat::write(self, body),
             Format::Responses => responses::write(self, body),

@@ -146,6 +146,64 @@ pub fn foreign_media(body: &Value, own: &[&str]) -> Wrong {
     }
 }
 
+/// What Gemini's models find wrong with media: `mimeType` is required of `fileData` (Google's
+/// storage and others' servers tell none; its own files and YouTube do), models before 2.5 answer
+/// "Invalid or unsupported file uri" to others' servers, and those before 3 "Per part media
+/// resolution is not supported for this Model".
+pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
+    const OWN: [&str; 3] = [
+        "https://generativelanguage.googleapis.com/",
+        "https://www.youtube.com/",
+        "https://youtu.be/",
+    ];
+    let mut wrong = Wrong::new();
+    for part in list(contents).iter().flat_map(|entry| list(&entry["parts"])) {
+        let file = &part["fileData"];
+        let uri = text(file, "fileUri");
+        let is_own = uri.starts_with("files/") || OWN.iter().any(|own| uri.starts_with(own));
+        if uri.contains("://") && !is_own {
+            if !file["mimeType"].is_string() {
+                wrong.push(format!("mimeType of {uri:?} is missing"));
+            }
+            if !fetches && uri.starts_with("http") {
+                wrong.push(format!("invalid or unsupported file uri {uri:?}"));
+            }
+        }
+        let level = &part["mediaResolution"];
+        if !level.is_null() && !(resolves && level["level"].is_string()) {
+            wrong.push("per part media resolution is not supported".to_owned());
+        }
+    }
+    wrong
+}
+
+/// Claude: "When `thinking` is enabled, a final `assistant` message must start with a thinking
+/// block (preceding the lastmost set of `tool_use` and `tool_result` blocks)"; what clears thinking
+/// is refused where it is off.
+pub fn thinking(body: &Value) -> Wrong {
+    let is_on = body["thinking"]["type"] == "enabled";
+    let mut wrong = Wrong::new();
+    let edits = body["context_management"]["edits"].to_string();
+    if body["thinking"].is_null() && edits.contains("clear_thinking") {
+        wrong.push("clear_thinking requires thinking".to_owned());
+    }
+    let gives = |message: &Value| {
+        list(&message["content"]).iter().any(|block| text(block, "type") == "tool_result")
+    };
+    let messages = list(&body["messages"]);
+    if !is_on || !messages.last().is_some_and(gives) {
+        return wrong;
+    }
+    // The answers of the loop, from its end to the first.
+    let answers = messages.rchunks(2).take_while(|pair| pair.last().is_some_and(gives));
+    let first = answers.last().and_then(<[Value]>::first);
+    let begins = first.map(|first| text(&first["content"][0], "type"));
+    if !begins.is_some_and(|kind| ["thinking", "redacted_thinking"].contains(&kind)) {
+        wrong.push(format!("expected thinking, but found {begins:?}"));
+    }
+    wrong
+}
+
 /// OpenAI and Azure: "Invalid file data: 'messages[3].content[2].file.file_data'. Expected a
 /// base64-encoded data URL with an application/pdf MIME type"; its guide to file inputs says the
 /// same.

@@ -28,13 +28,14 @@ fn of_order(provider: Provider, messages: &Value) -> Wrong {
 
 fn of_media(provider: Provider, body: &Value) -> Wrong {
     const GEMINI: &str = "https://generativelanguage.googleapis.com/";
+    let gemini = || validators::gemini_media(&body["contents"], true, false);
     let foreign = |own: &[&str]| validators::foreign_media(body, own);
     match provider {
         Provider::OpenAi | Provider::Azure => {
             [foreign(&["file-"]), validators::only_pdfs(&body["messages"])].concat()
         }
-        Provider::Gemini => foreign(&["gs://", GEMINI, "files/"]),
-        Provider::Vertex => foreign(&["gs://", "files/"]),
+        Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini()].concat(),
+        Provider::Vertex => [foreign(&["gs://", "files/"]), gemini()].concat(),
         Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
             foreign(&["file_01"])
         }
