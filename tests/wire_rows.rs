@@ -203,8 +203,9 @@ fn thinking_does_not_begin_in_a_tool_loop() {
             assert_eq!(option.collect::<Vec<_>>(), told);
             assert_eq!(asked.clone().strict().is_err(), first.is_some());
             // What is left out breaks no cached prefix.
-            let plain = request().fingerprint();
-            assert_eq!(asked.fingerprint() != plain, first.is_none());
+            let plain = Request::new(&prompt).model("claude-sonnet-4-5");
+            let asked = plain.clone().extra("thinking", manual.clone());
+            assert_eq!(asked.fingerprint() != plain.fingerprint(), first.is_none());
             // Adaptive thinking needs no block before it.
             let (body, _) = written(&request().extra("thinking", json!({"type": "adaptive"})));
             assert_eq!(body["thinking"]["type"], "adaptive");

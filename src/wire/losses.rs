@@ -89,7 +89,8 @@ pub(super) fn refused<F: Shape>(
 }
 
 /// Tells what of a message is lost without an error of a strict view: the name of the user, the
-/// detail of a picture, text beside calls, and reasoning. Whether that is written is asked of the encoder itself.
+/// detail of a picture, text beside calls, and reasoning. Whether that is written is asked of the
+/// encoder itself.
 pub(super) fn silent<F: Shape>(
     view: &View<'_, F>,
     message: &Message,

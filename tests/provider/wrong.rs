@@ -40,7 +40,8 @@ fn of_media(provider: Provider, body: &Value) -> Wrong {
             foreign(&["file_01"])
         }
         own if own == older_claude() => foreign(&["file_01"]),
-        Provider::OpenAiResponses | Provider::LiteLlm => foreign(&["file-"]),
+        // A server of one's own may know what one gives it.
+        Provider::OpenAiResponses | Provider::LiteLlm | Provider::Custom(_) => foreign(&["file-"]),
         _ => foreign(&[]),
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! "When `thinking` is enabled, a final `assistant` message must start with a thinking block
 //! (preceding the lastmost set of `tool_use` and `tool_result` blocks). .. To avoid this
-//! requirement, disable `thinking`." A loop that another provider began, or Claude without thinking,
-//! has no such block, and nobody can write one: it is signed. Adaptive thinking is free of this rule.
+//! requirement, disable `thinking`." A loop that another provider began, or Claude without
+//! thinking, has no such block, and nobody can write one: it is signed. Adaptive thinking is free
+//! of this rule.
 
 use std::borrow::Cow;
 
