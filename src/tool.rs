@@ -162,9 +162,6 @@ impl Tool {
     /// Returns the JSON of its definition, as most providers take it, or as the one does for which
     /// this is a copy: what its tokens are counted of.
     pub(crate) fn to_json(&self) -> Cow<'_, str> {
-        if let Some(text) = &self.written {
-            return Cow::Borrowed(text);
-        }
         #[derive(Serialize)]
         struct Definition<'a> {
             r#type: &'static str,
@@ -175,6 +172,9 @@ impl Tool {
             name: &'a str,
             description: &'a str,
             parameters: &'a Value,
+        }
+        if let Some(text) = &self.written {
+            return Cow::Borrowed(text);
         }
         let Self { name, description, parameters, .. } = self;
         let function = Function { name, description, parameters };

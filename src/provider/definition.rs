@@ -1,11 +1,9 @@
 //! The definition of a tool, as a provider is sent it.
 
-use std::borrow::Cow;
-
 use serde::{Serialize, Serializer};
 
 use super::schema::{Schema, Taken};
-use super::{Format, Provider};
+use super::{Format, Provider, ToolNames};
 use crate::tool::Tool;
 
 /// A view of a tool that is written as its definition in a format's request, with a cache mark
@@ -60,10 +58,8 @@ impl<M: Serialize> Serialize for Definition<'_, M> {
                 Flat { r#type, name, description, parameters, strict }.serialize(serializer)
             }
             Format::Anthropic => {
-                let (input_schema, cache_control) =
-                    (self.strict(Taken::Closed), self.mark.as_ref());
-                Input { name, description, input_schema, strict: said, cache_control }
-                    .serialize(serializer)
+                let (schema, mark) = (self.strict(Taken::Closed), self.mark.as_ref());
+                Input { name, description, schema, strict: said, mark }.serialize(serializer)
             }
             Format::Gemini => {
                 let parameters_json_schema = self.schema(Taken::Listed);
@@ -105,11 +101,12 @@ struct Flat<'a> {
 struct Input<'a, M: Serialize> {
     name: &'a str,
     description: &'a str,
-    input_schema: Schema<'a>,
+    #[serde(rename = "input_schema")]
+    schema: Schema<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<&'a M>,
+    #[serde(rename = "cache_control", skip_serializing_if = "Option::is_none")]
+    mark: Option<&'a M>,
 }
 
 /// That of `generateContent`.
@@ -127,11 +124,12 @@ struct Declaration<'a> {
 /// A tool that can't be sent is left as it was given: its request fails.
 pub(crate) fn as_sent(tools: &[Tool], provider: Option<Provider>) -> Vec<Tool> {
     let row = provider.unwrap_or(Provider::OpenAi).row();
-    let names = provider.map(|_| row.tool_names);
+    let rule = provider.map_or(ToolNames::Any, |_| row.tool_names);
     let last = tools.len().saturating_sub(1);
     let sent = |(i, tool): (usize, &Tool)| {
-        let name = names.filter(|_| !tool.name().is_empty()).map(|rule| rule.sent(tool.name()));
-        let named = tool.renamed(&name.unwrap_or(Cow::Borrowed(tool.name())));
+        // One without a name is refused.
+        let rule = if tool.name().is_empty() { ToolNames::Any } else { rule };
+        let named = tool.renamed(&rule.sent(tool.name()));
         let Ok(json) = serde_json::to_string(&Definition::of(&named, row.format)) else {
             return named;
         };

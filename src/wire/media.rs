@@ -79,9 +79,13 @@ fn is_youtube(url: &str) -> bool {
     hosts.iter().any(|host| url.starts_with(host))
 }
 
-/// Returns the media type that the name of a file tells, by its ending; `Some(None)` where the
-/// provider knows it by itself.
-pub(super) fn type_at(url: &str) -> Option<Option<&'static str>> {
+/// Returns whether Google knows the type of what is at this address by itself.
+pub(super) fn is_googles(url: &str) -> bool {
+    url.starts_with(GEMINI_FILES) || is_youtube(url)
+}
+
+/// Returns the media type that the name of a file tells, by its ending.
+pub(super) fn type_at(url: &str) -> Option<&'static str> {
     const ENDINGS: [(&str, &str); 33] = [
         ("aac", "audio/aac"),
         ("aiff", "audio/aiff"),
@@ -117,15 +121,12 @@ pub(super) fn type_at(url: &str) -> Option<Option<&'static str>> {
         ("wmv", "video/wmv"),
         ("xml", "text/xml"),
     ];
-    if url.starts_with(GEMINI_FILES) || is_youtube(url) {
-        return Some(None);
-    }
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let (_, path) = path.split_once("://")?;
     let (_, name) = path.rsplit_once('/')?;
     let (_, ending) = name.rsplit_once('.')?;
     let found = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
-    found.map(|(_, media_type)| Some(*media_type))
+    found.map(|(_, media_type)| *media_type)
 }
 
 /// Returns Google's word for how closely a picture is to be looked at; `None` where it has none.

@@ -170,7 +170,8 @@ pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
             }
         }
         let level = &part["mediaResolution"];
-        if !level.is_null() && !(resolves && level["level"].is_string()) {
+        let is_taken = resolves && level["level"].is_string();
+        if !level.is_null() && !is_taken {
             wrong.push("per part media resolution is not supported".to_owned());
         }
     }

@@ -16,7 +16,7 @@ use crate::wire::common::{
     DataUrl, NO_SIGNATURE, as_content, as_other_part, is_foreign, kept, placeholder, sniff,
     write_kept,
 };
-use crate::wire::media::{resolution, type_at};
+use crate::wire::media::{is_googles, resolution, type_at};
 use crate::wire::shape::{Entry, Object, write};
 use crate::wire::view::{ForProvider, Shape, Speaker};
 
@@ -252,7 +252,8 @@ fn is_unread(media_type: &str) -> bool {
 fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
     let media_type = match media_type {
         Some(known) => Some(known),
-        None => type_at(uri)?,
+        None if is_googles(uri) => None,
+        None => Some(type_at(uri)?),
     };
     let is_refused = media_type.is_some_and(is_unread);
     (!is_refused).then_some(Location::File { media_type, uri })
