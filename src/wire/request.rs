@@ -315,7 +315,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), for what is listed [above](Self#errors).
+    /// [`ErrorKind::Invalid`], for what is listed [above](Self#errors).
     pub fn check(&self) -> Result<()> {
         self.reason().map_or(Ok(()), |error| {
             let text = format!("for {}: {error}", self.addressee());
@@ -368,7 +368,7 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
+    /// [`ErrorKind::Unsupported`] names the first message and part
     /// for which a placeholder would stand, the message that would be left out, or the answer that
     /// keeps [thinking](Self::extra#thinking) from being on.
     pub fn strict(self) -> Result<Self> {
