@@ -370,7 +370,7 @@ impl<'a> Request<'a> {
     ///
     /// [`ErrorKind::Unsupported`] names the first message and part
     /// for which a placeholder would stand, the message that would be left out, or the answer that
-    /// keeps [thinking](Self::extra#thinking) from being on.
+    /// keeps [thinking](Self::extra) from being on.
     pub fn strict(self) -> Result<Self> {
         viewed!(&self, view => view.strict().map(drop))?;
         match self.unthinking() {
