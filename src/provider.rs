@@ -12,11 +12,13 @@
 //!
 //! A server that only one application knows needs none of this: [`Provider::custom`].
 
+mod definition;
 mod hosted;
 mod name;
 mod origin;
 mod private;
 mod row;
+mod schema;
 #[cfg(feature = "ureq")]
 mod server;
 mod table;
@@ -29,6 +31,7 @@ use serde::de::{
 };
 use serde::ser::{Serialize, Serializer};
 
+pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
 pub(crate) use origin::{
     given_by, holds_compaction, is_private, mark, mark_all, may_be_private, origin, origin_of,
@@ -38,6 +41,7 @@ pub use private::PrivateFields;
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
 };
+pub(crate) use schema::CHOICES;
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
 pub(crate) use tools::nine;
@@ -58,7 +62,7 @@ pub(crate) use tools::nine;
 /// | an answer that ends in reasoning | - | refused | refused | - | - | - |
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
-/// | a second or late system message | - | - | no such role | no such role | refused | - |
+/// | a second or late system message | taken by OpenAI, Azure, xAI; refused by many templates | - | no such role | no such role | refused | - |
 /// | a call without a signature | - | - | - | refused from Gemini 3 on, as the first of an answer | - | - |
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
@@ -82,8 +86,8 @@ pub(crate) use tools::nine;
 /// - Neighbours of one side become one message, their texts as paragraphs of one text, media as
 ///   parts; for Anthropic and Gemini answers with calls that stand side by side do, with all
 ///   results behind.
-/// - A system message among the records stays in its place for OpenAI and Ollama, and is left out
-///   for the others.
+/// - A system message among the records stays in its place for OpenAI, Azure, xAI and Ollama, and
+///   is left out for the others.
 /// - Between a tool result and a user message stands an answer, `(no answer)`.
 /// - Call ids that would collide, are too long or empty, or have another form than the provider's,
 ///   are replaced, at the call and its result alike. Where only some characters are not allowed in
@@ -178,7 +182,8 @@ pub enum Provider {
     LiteLlm,
     /// Ollama's own API, which takes nearly everything.
     Ollama,
-    /// vLLM, with a chat template that takes any order: most newer ones.
+    /// vLLM, with a chat template that takes most orders, as newer ones do: not a late system
+    /// message, nor a prompt without a user message.
     #[doc(alias = "VLLM")]
     Vllm,
     /// The server of llama.cpp, with such a template.
@@ -260,8 +265,9 @@ impl Provider {
 
     /// Returns the provider for one of its models, where its rules depend on the model: Claude's
     /// from 4.6 on refuse an answer at the end of a prompt and those before continue it; from 4.8
-    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature.
-    /// Without a model, the stricter side is taken.
+    /// on a prompt may begin with an answer; Gemini's from 3 on refuse calls without a signature
+    /// and take the detail of a picture, and those before 2.5 can't fetch media from an address.
+    /// Without a model, the stricter side is taken; of addresses it is that of later models.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;

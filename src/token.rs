@@ -177,6 +177,9 @@ pub trait TokenCounter: Send + Sync {
     /// Returns the number of tokens of the definitions of these tools: the count of their JSON, as
     /// most providers take it, unless overridden.
     ///
+    /// For a budget the composer asks it about what is sent: the names and the JSON that the
+    /// [provider of the prompt](crate::MemoryPrompt::for_provider) takes.
+    ///
     /// ```
     /// use memory_prompt::Tool;
     /// use memory_prompt::token::{Estimate, TokenCounter};

@@ -1,5 +1,6 @@
 //! [`Tool`]: something that a model can call.
 
+use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde::Serialize;
@@ -32,6 +33,8 @@ pub struct Tool {
     strict: bool,
     repeatable: bool,
     needs_approval: bool,
+    /// The text of its definition, in a copy that is counted for one provider.
+    written: Option<String>,
 }
 
 impl Tool {
@@ -44,6 +47,7 @@ impl Tool {
             strict: false,
             repeatable: false,
             needs_approval: false,
+            written: None,
         }
     }
 
@@ -119,6 +123,12 @@ impl Tool {
         Self { name: name.to_owned(), ..self.clone() }
     }
 
+    /// Returns the same tool with the text that a provider is sent of it.
+    pub(crate) fn written(mut self, text: String) -> Self {
+        self.written = Some(text);
+        self
+    }
+
     /// Returns the name by which the model calls it.
     pub fn name(&self) -> &str {
         &self.name
@@ -149,9 +159,9 @@ impl Tool {
         self.needs_approval
     }
 
-    /// Returns the JSON of its definition, as most providers take it: what its tokens are counted
-    /// of.
-    pub(crate) fn to_json(&self) -> String {
+    /// Returns the JSON of its definition, as most providers take it, or as the one does for which
+    /// this is a copy: what its tokens are counted of.
+    pub(crate) fn to_json(&self) -> Cow<'_, str> {
         #[derive(Serialize)]
         struct Definition<'a> {
             r#type: &'static str,
@@ -163,10 +173,14 @@ impl Tool {
             description: &'a str,
             parameters: &'a Value,
         }
+        if let Some(text) = &self.written {
+            return Cow::Borrowed(text);
+        }
         let Self { name, description, parameters, .. } = self;
         let function = Function { name, description, parameters };
         // JSON values can always be written.
-        serde_json::to_string(&Definition { r#type: "function", function }).unwrap_or_default()
+        let json = serde_json::to_string(&Definition { r#type: "function", function });
+        Cow::Owned(json.unwrap_or_default())
     }
 }
 

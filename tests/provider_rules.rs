@@ -887,6 +887,18 @@ fn the_mistral_validator_can_fail() {
 }
 
 #[test]
+fn the_validators_of_order_can_fail() {
+    let (system, user, answer) = (said_by("system"), said_by("user"), said_by("assistant"));
+    refuses(&validators::late_system(&json!([user, system])), "not at the beginning");
+    refuses(&validators::late_system(&json!([system, system])), "not at the beginning");
+    refuses(&validators::question(&json!([system, answer])), "no user query");
+    let deepseek = |messages: Value, why| refuses(&validators::deepseek_order(&messages), why);
+    deepseek(json!([system, answer, user]), "not the user's");
+    deepseek(json!([system]), "not the user's");
+    deepseek(json!([user, answer]), "is an answer");
+}
+
+#[test]
 fn the_ollama_validator_can_fail() {
     let check = |messages: Value, why| refuses(&validators::ollama(&messages), why);
     let asked = json!({"role": "assistant", "content": "",

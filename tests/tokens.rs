@@ -2,6 +2,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
+#[cfg(feature = "bpe")]
+#[path = "provider/setups.rs"]
+mod setups;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -335,6 +339,7 @@ fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
 #[cfg(feature = "bpe")]
 mod bpe {
     use memory_prompt::Composer;
+    use memory_prompt::provider::Format;
     use memory_prompt::record::Snapshot;
     use memory_prompt::token::{Bpe, SEAM};
     use memory_prompt::wire::Request;
@@ -370,6 +375,78 @@ mod bpe {
             );
             println!("{} tools from {name}: {estimate}, exactly {exact}", some.len());
         }
+    }
+
+    /// Tools counted as they were given and not as they are sent: a strict schema says more (each
+    /// property required, `null` beside what was optional), Gemini is sent a part of it, a name
+    /// that a provider refuses becomes a longer one, and each format wraps it in words of its own.
+    /// A budget was short by up to a third.
+    #[test]
+    fn a_budget_counts_tools_as_they_are_sent() {
+        let tools = tools();
+        let own = [
+            Tool::new("a", "Short."),
+            Tool::new("my.tool/é", "A name that few providers take."),
+            Tool::new("9".repeat(120), "A long one.").parameters(serde_json::json!({
+                "type": "object",
+                "properties": {
+                    "a": {"type": "string", "minLength": 1, "examples": ["x"]},
+                    "b": {"type": "integer", "exclusiveMinimum": 3, "$comment": "never below"},
+                    "c": {"oneOf": [{"type": "string"}, {"type": "number"}]},
+                },
+            })),
+        ];
+        let history = Snapshot::from_messages([Message::user("q")]);
+        let (mut counted, mut strict_ones, mut worst) = (0, 0, 0);
+        for provider in setups::all() {
+            for strict in [false, true] {
+                let all = tools.iter().chain(&own).cloned();
+                let all: Vec<_> =
+                    all.map(|tool| if strict { tool.strict() } else { tool }).collect();
+                let sendable: Vec<_> = {
+                    let prompt = Composer::new().for_provider(provider);
+                    let prompt = prompt.compose_all(&history, &[]).unwrap();
+                    let is_taken = |tool: &&Tool| {
+                        let tools = std::slice::from_ref(*tool);
+                        Request::new(&prompt).max_tokens(9).tools(tools).check().is_ok()
+                    };
+                    all.iter().filter(is_taken).cloned().collect()
+                };
+                for some in sendable.chunks(1).chain([&sendable[..]]) {
+                    let composer = Composer::new().for_provider(provider).tools(some.to_vec());
+                    let count = |composer: Composer| {
+                        let prompt = composer.compose_all(&history, &[]).unwrap();
+                        let mut request = Request::new(&prompt);
+                        if provider.format() == Format::Anthropic {
+                            request = request.max_tokens(9);
+                        }
+                        let body = serde_json::to_string(&request).unwrap();
+                        let (_, json) = body.split_once("\"tools\":").unwrap();
+                        let behind = [",\"store\":false}", ",\"stream\":false}", "}"];
+                        let json = behind.iter().find_map(|it| json.strip_suffix(it)).unwrap();
+                        let exact = Bpe::o200k().count_text(json).unwrap();
+                        (prompt.report().tokens.unwrap().tools, exact)
+                    };
+                    let by = [
+                        count(composer.clone().max_tokens(1_000_000, Bpe::o200k())),
+                        count(composer.max_tokens(1_000_000, Estimate)),
+                    ];
+                    for (counted, exact) in by {
+                        assert!(
+                            counted.abs_diff(exact) * 100 <= exact * 15,
+                            "{provider}, strict {strict}, {} from {}: {counted}, not {exact}",
+                            some.len(),
+                            some[0].name()
+                        );
+                    }
+                    worst = worst.max(by[0].0.abs_diff(by[0].1) * 1000 / by[0].1);
+                    counted += 1;
+                    strict_ones += usize::from(strict);
+                }
+            }
+        }
+        println!("{counted} lists of tools, {strict_ones} strict; at most {worst} permille off");
+        assert!(strict_ones > 200, "{strict_ones}");
     }
 
     /// The numbers that OpenAI's own `tiktoken` gives.

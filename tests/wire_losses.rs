@@ -168,9 +168,7 @@ fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
     let error = wire::openai::Messages::of([&spoken]).for_provider(Provider::Mistral).strict();
     let error = error.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(
-        error.to_string().ends_with("messages[0].parts[0]: audio is not supported by this format")
-    );
+    assert!(error.to_string().ends_with("messages[0].parts[0]: audio is not supported by mistral"));
 }
 
 /// What a model said beside its calls was left out for those that take nothing beside them, and

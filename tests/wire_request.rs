@@ -17,7 +17,8 @@ use std::process::{Command, Stdio};
 use conversations::{conversation, temporaries};
 use counted::counted;
 use golden::goldens;
-use memory_prompt::message::{AiMessage, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::message::{AiMessage, Media, Part, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::provider::{Format, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Break;
 use memory_prompt::wire::{Choice, Request};
@@ -200,14 +201,14 @@ fn refused(request: &Request<'_>) -> String {
 fn what_would_be_wrong_is_an_error() {
     let claude = greeting(Provider::Anthropic);
     let error = refused(&Request::new(&claude));
-    assert_eq!(error, "write anthropic request: max_tokens: anthropic requires it");
+    assert_eq!(error, "write request: for anthropic: max_tokens: it is required");
     assert!(Request::new(&claude).extra("max_tokens", 5).check().is_ok());
 
     let ollama = greeting(Provider::Ollama);
     let tools = some_tools();
     for choice in [Choice::Required, Choice::Tool("weather".into())] {
         let error = refused(&Request::new(&ollama).tools(&tools).choice(choice));
-        let expected = "write ollama request: choice: ollama can't be made to call a tool";
+        let expected = "write request: for ollama: choice: it can't be made to call a tool";
         assert_eq!(error, expected);
     }
 
@@ -227,6 +228,55 @@ fn what_would_be_wrong_is_an_error() {
             let bare = serde_json::to_value(request()).unwrap();
             assert_eq!(body, bare);
         }
+    }
+}
+
+/// Errors named the format: "write anthropic request" for a gateway of the user's own, "write
+/// openai request" for Groq and vLLM, "not supported by this format" for a file that OpenAI's
+/// format has a place for and Groq has not.
+#[test]
+fn errors_name_the_provider_and_not_its_format() {
+    let own = |like| Provider::custom(Row::like(like, "our-gateway").unwrap());
+    let all = [
+        (Provider::Groq, "groq"),
+        (Provider::Vllm, "vllm"),
+        (Provider::ClaudeOnVertex, "claude_on_vertex"),
+        (Provider::Gemini.model("gemini-2.5-pro"), "gemini"),
+        (own(Provider::Anthropic), "our-gateway"),
+        (own(Provider::OpenAiResponses), "our-gateway"),
+        (own(Provider::Ollama), "our-gateway"),
+    ];
+    let weather = Tool::new("weather", "The weather of a city.");
+    for (provider, name) in all {
+        let prompt = greeting(provider);
+        let request = || Request::new(&prompt).max_tokens(9);
+        let odd = [Tool::new("x", "").parameters(json!({"type": "string"}))];
+        let twice = [weather.clone(), weather.clone()];
+        let nameless = [Tool::new("", "Nameless.")];
+        let mut wrong = vec![
+            request().tools(&odd),
+            request().tools(&twice),
+            request().tools(&nameless),
+            request().choice(Choice::Required),
+            request().choice(Choice::Tool("book".into())).tools(&twice[..1]),
+            request().extra("tools", 1).tools(&twice[..1]),
+        ];
+        if provider.format() == Format::Anthropic {
+            wrong.push(Request::new(&prompt));
+        }
+        for request in wrong {
+            let error = refused(&request);
+            assert!(error.starts_with(&format!("write request: for {name}: ")), "{error}");
+            let error = serde_json::to_string(&request).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("request for {name}: ")), "{error}");
+        }
+    }
+    let pdf = Media::base64("application/pdf", "JVBERi0=");
+    let history = Snapshot::from_messages([Message::user([Part::File(pdf)])]);
+    for (provider, by) in [(Provider::Groq, "groq"), (own(Provider::Groq), "our-gateway")] {
+        let prompt = Composer::new().for_provider(provider).compose_all(&history, &[]).unwrap();
+        let error = Request::new(&prompt).strict().unwrap_err().to_string();
+        assert!(error.ends_with(&format!("a file is not supported by {by}")), "{error}");
     }
 }
 
@@ -502,7 +552,7 @@ fn tools_that_a_provider_refuses_are_refused() {
     let (dotted, plain) = (Tool::new("mail.send", "Sends."), Tool::new("look", "Looks."));
     let nameless = [plain.clone(), Tool::new("", "Does nothing.")];
     let nameless = error(Provider::OpenAi, &nameless).unwrap();
-    assert_eq!(nameless, "write openai request: tools[1]: has no name");
+    assert_eq!(nameless, "write request: for openai: tools[1]: has no name");
     for provider in PROVIDERS {
         let prompt = greeting(provider);
         let tools = [plain.clone(), dotted.clone()];

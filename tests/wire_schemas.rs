@@ -368,7 +368,10 @@ fn a_schema_is_as_its_provider_takes_it_or_refused() {
                     prop_assert!(wrong.is_empty(), "{provider}: {wrong:?}\n{schema:#}\n{sent:#}");
                     taken.set(taken.get() + 1);
                 }
-                Err(error) => prop_assert!(error.starts_with("tools"), "{error}"),
+                Err(error) => {
+                    let expected = format!("request for {provider}: tools");
+                    prop_assert!(error.starts_with(&expected), "{error}");
+                }
             }
         }
     });

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::clear::What;
 use crate::error::Result;
 use crate::message::Message;
+use crate::provider::{Provider, as_sent};
 use crate::record::Record;
 use crate::token::TokenCounter;
 use crate::tool::Tool;
@@ -27,7 +28,7 @@ pub(super) struct Counts {
     /// The counts of the stand-ins for missing results, by the tool's name.
     repairs: BTreeMap<String, usize>,
     /// The count of the tools' definitions, by identity.
-    tools: Option<(Arc<[Tool]>, usize)>,
+    tools: Option<(Arc<[Tool]>, Option<Provider>, usize)>,
     /// The oldest position that was asked for since [`forget_unasked`](Self::forget_unasked).
     asked: Option<u64>,
     /// The key of the hashes: nobody can choose messages of equal hashes.
@@ -128,17 +129,21 @@ impl Counts {
         Ok(tokens)
     }
 
-    /// Returns the count of the definitions of these tools.
+    /// Returns the count of the definitions of these tools, as this provider is sent them.
     pub(super) fn tools(
         &mut self,
         tools: &Arc<[Tool]>,
+        provider: Option<Provider>,
         counter: &dyn TokenCounter,
     ) -> Result<usize> {
-        if let Some((_, tokens)) = self.tools.as_ref().filter(|(it, _)| Arc::ptr_eq(it, tools)) {
+        if let Some((known, whose, tokens)) = &self.tools
+            && Arc::ptr_eq(known, tools)
+            && *whose == provider
+        {
             return Ok(*tokens);
         }
-        let tokens = counter.count_tools(tools)?;
-        self.tools = Some((Arc::clone(tools), tokens));
+        let tokens = counter.count_tools(&as_sent(tools, provider))?;
+        self.tools = Some((Arc::clone(tools), provider, tokens));
         Ok(tokens)
     }
 

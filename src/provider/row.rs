@@ -65,7 +65,10 @@ pub struct Row {
     /// message.
     #[serde(default = "yes")]
     pub system: bool,
-    /// True where a system message may stand among the others.
+    /// True where a system message may stand among the others: OpenAI, Azure, xAI and Ollama say
+    /// so. Where nobody does it is false, as for a server that runs the model's own chat template:
+    /// many of those answer 400 ("System message must be at the beginning"). A model whose template
+    /// takes it gets a row of its own.
     ///
     /// It is false for Anthropic. Claude Opus 4.8, and most models that came later, take one, but
     /// each of them has to stand directly behind a user message or tool results, before an answer
@@ -98,7 +101,7 @@ pub struct Row {
     /// assert_eq!(late, &json!({"role": "system", "content": "Answer in French."}));
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
-    #[serde(default = "yes")]
+    #[serde(default)]
     pub late_system: bool,
     /// True where the server reads the arguments of earlier calls again, and fails on those that
     /// are no JSON object: the model was cut off within them.
@@ -114,6 +117,12 @@ pub struct Row {
     /// The images that a user may send as data.
     #[serde(default)]
     pub images: Images,
+    /// True where the models look at media at any public address.
+    #[serde(default = "yes")]
+    pub addresses: bool,
+    /// True where a picture may say how closely it is to be looked at.
+    #[serde(default = "yes")]
+    pub detail: bool,
     /// True where a user may send audio.
     #[serde(default = "yes")]
     pub audio: bool,
@@ -200,6 +209,14 @@ impl Row {
         if table::version("gemini", model).is_some_and(|version| version < (3, 0)) {
             self.signed_calls = false;
             self.media_in_results = false;
+        }
+        if self.format == Format::Gemini
+            && let Some(version) = table::version("gemini", model)
+        {
+            // "Per part media resolution is not supported for this Model."
+            self.detail = version >= (3, 0);
+            // "Invalid or unsupported file uri", of Google's own API.
+            self.addresses = version >= (2, 5) || self.name() == Provider::Vertex.row().name();
         }
         if self.format == Format::Anthropic
             && let Some(version) = table::version("claude", model)

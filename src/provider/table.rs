@@ -14,7 +14,9 @@ const fn named(name: &'static str, row: Row) -> Row {
     Row { name: Name::known(name), ..row }
 }
 
-/// Chat Completions as every server understands it that speaks it at all.
+/// Chat Completions as every server understands it that speaks it at all. A system message that
+/// stands later than first is refused by many a model's template ("System message must be at the
+/// beginning"), so a row says that it is taken only where the provider does.
 pub(super) const COMPATIBLE: Row = Row {
     name: Name::known("openai_compatible"),
     format: Format::OpenAi,
@@ -27,11 +29,13 @@ pub(super) const COMPATIBLE: Row = Row {
     joins_calls: false,
     parallel_calls: true,
     system: true,
-    late_system: true,
+    late_system: false,
     parses_arguments: false,
     names: true,
     refusals: false,
     images: Images::Common,
+    addresses: true,
+    detail: true,
     audio: true,
     files: Files::Data,
     media_in_results: true,
@@ -53,6 +57,7 @@ pub(super) const COMPATIBLE: Row = Row {
 /// "Expected a string with maximum length 40" for the id of a call, by many public reports, of
 /// Azure too.
 pub(super) const OPENAI: Row = Row {
+    late_system: true,
     ids: Ids::AtMost40,
     refusals: true,
     // "Expected a base64-encoded data URL with an application/pdf MIME type"
@@ -74,6 +79,7 @@ pub(super) const AZURE: Row = Row {
 pub(super) const RESPONSES: Row = Row {
     format: Format::Responses,
     opens: Opens::WithMessage,
+    late_system: true,
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
     any_root: false,
@@ -93,7 +99,6 @@ pub(super) const ANTHROPIC: Row = Row {
     ends_in_reasoning: false,
     ids: Ids::Distinct,
     joins_calls: true,
-    late_system: false,
     parses_arguments: true,
     names: false,
     signed_reasoning: true,
@@ -104,6 +109,7 @@ pub(super) const ANTHROPIC: Row = Row {
     // What stands before a `compaction` block is ignored, whether or not it is sent.
     compacts: true,
     images: Images::Any,
+    detail: false,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     ..named("anthropic", COMPATIBLE)
 };
@@ -131,12 +137,12 @@ pub(super) const GEMINI: Row = Row {
     blank: Blank::Empty,
     ids: Ids::Any,
     joins_calls: true,
-    late_system: false,
     parses_arguments: true,
     names: false,
     signed_calls: true,
     tool_names: ToolNames::Dotted,
     images: Images::Any,
+    detail: false, // from Gemini 3 on it is taken, of a model that is named
     private: PrivateFields::ALL.from(Provider::Vertex),
     ..named("gemini", COMPATIBLE)
 };
@@ -164,7 +170,6 @@ pub(super) const MISTRAL: Row = Row {
     blank: Blank::Empty,
     takes_turns: true,
     ids: Ids::Nine,
-    late_system: false,
     names: false,
     files: Files::Document,
     asks_for_usage: false,
@@ -181,8 +186,13 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
 };
 
 /// 400 where an answer with calls comes back without its `reasoning_content`. "unknown variant
-/// `image_url`, expected `text`".
+/// `image_url`, expected `text`". By public reports of the reasoner: "The system message .. must be
+/// put on the beginning of the message sequence", "The first message (except the system message)
+/// .. must be a user message", "The last message .. must be a user message, or an assistant message
+/// with prefix mode on".
 pub(super) const DEEPSEEK: Row = Row {
+    opens: Opens::WithUser,
+    ends: Ends::WithoutAnswer,
     images: Images::Never,
     audio: false,
     files: Files::Never,
@@ -204,7 +214,8 @@ pub(super) const OPENROUTER: Row = Row {
     ..named("openrouter", COMPATIBLE)
 };
 
-pub(super) const XAI: Row = named("xai", COMPATIBLE);
+/// Its guide to chat: messages of any role may stand in any order.
+pub(super) const XAI: Row = Row { late_system: true, ..named("xai", COMPATIBLE) };
 
 pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
@@ -214,20 +225,27 @@ pub(super) const LITELLM: Row = Row {
     ..named("litellm", COMPATIBLE)
 };
 
+/// It renders templates of its own, which refuse no order.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
+    late_system: true,
     ids: Ids::Any,
     parses_arguments: true,
     names: false,
     tool_names: ToolNames::Any,
     images: Images::Any,
+    detail: false,
     private: PrivateFields::ALL,
     ..named("ollama", COMPATIBLE)
 };
 
 /// It reads the arguments of earlier calls again, for the template (400 from 0.24 to 0.25.1).
+/// Templates decide on the order: those of Qwen from 3.5 on refuse a system message that is not the
+/// first ("System message must be at the beginning", 400 here and 500 of llama.cpp), and a prompt
+/// that holds no user message ("No user query found in messages").
 pub(super) const VLLM: Row = Row {
+    opens: Opens::WithUser,
     parses_arguments: true,
     reasoning: Some(ReasoningField::Reasoning),
     tool_names: ToolNames::Any,
@@ -236,8 +254,10 @@ pub(super) const VLLM: Row = Row {
     ..named("vllm", COMPATIBLE)
 };
 
-/// It reads the arguments of earlier calls again, and answers 500.
+/// It reads the arguments of earlier calls again, and answers 500; the templates are those of
+/// [`VLLM`].
 pub(super) const LLAMA_CPP: Row = Row {
+    opens: Opens::WithUser,
     parses_arguments: true,
     reasoning: Some(ReasoningField::ReasoningContent),
     tool_names: ToolNames::Any,

@@ -49,13 +49,14 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
-//! anyway, data without a media type and results' media at an address (but for `gs://`) become
-//! texts like `[image: not supported by this format]`; custom messages are left out; arguments that
+//! anyway, data and addresses of which no media type is known (by its ending, for one) and
+//! results' media at an address (but for `gs://`) become texts like `[image: not supported by this format]`; custom messages are left out; arguments that
 //! are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];
-//! - [`detail`](crate::message::Media::detail) and the names of media;
+//! - the names of media, and [`detail`](crate::message::Media::detail) but for pictures of a user
+//!   and models from Gemini 3 on (`losses` tells);
 //! - which answers were neighbours, and the order of parallel results;
 //! - whether a message of one text had it in a list, and empty texts;
 //! - the place of media among the texts of a result;
@@ -121,11 +122,14 @@ pub struct SystemInstruction<'a> {
 
 /// The options that are this format's alone, set by methods of the view.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option by itself")]
 pub struct Options {
     no_ids: bool,
     skip_signatures: bool,
     /// Whether media of a result stand behind it, and not in it.
     media_beside_results: bool,
+    /// Whether a picture says how closely it is to be looked at.
+    detail: bool,
 }
 
 impl Contents<'_> {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::common::{Arguments, Sequence, as_content, kind};
-use super::media::is_refused;
+use super::media::{is_refused, loses_detail};
 use super::terms::Terms;
 use super::view::{Shape, Speaker, View};
 use crate::message::{AiPart, Message, Part, Reasoning};
@@ -88,8 +88,9 @@ pub(super) fn refused<F: Shape>(
     }
 }
 
-/// Tells what of a message is lost without an error of a strict view: the name of the user, text
-/// beside calls, and reasoning. Whether that is written is asked of the encoder itself.
+/// Tells what of a message is lost without an error of a strict view: the name of the user, the
+/// detail of a picture, text beside calls, and reasoning. Whether that is written is asked of the
+/// encoder itself.
 pub(super) fn silent<F: Shape>(
     view: &View<'_, F>,
     message: &Message,
@@ -104,6 +105,14 @@ pub(super) fn silent<F: Shape>(
     {
         tell(None, "the name of the user");
     }
+    let content: &[Part] = match message {
+        Message::User(user) if !F::STORED => user.content().parts(),
+        Message::Tool(tool) if !F::STORED => tool.content().parts(),
+        _ => &[],
+    };
+    let lost = content.iter().enumerate();
+    let lost = lost.filter(|(_, part)| loses_detail(part, message.is_tool(), row));
+    lost.for_each(|(i, _)| tell(Some(i), "the detail of an image"));
     let Some(ai) = message.as_ai() else { return };
     if row.calls_alone && row.format == Format::OpenAi && ai.has_tool_calls() {
         let said = |part: &AiPart| {

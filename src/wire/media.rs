@@ -2,7 +2,7 @@
 
 use super::base64;
 use super::common::{inline, placeholder};
-use crate::message::{Content, Media, Message, Part, Source};
+use crate::message::{Content, Detail, Media, Message, Part, Source};
 use crate::provider::{Files, Format, Images, Provider, Row, origin_of};
 
 /// Returns whether this provider can't take a part of what a user sent or a tool gave: media of a
@@ -18,9 +18,10 @@ pub(super) fn is_refused(part: &Part, message: &Message, row: &Row) -> bool {
     };
     let is_found = match &media.source {
         // Read from another provider's history, where it means something else or nothing.
-        Source::FileId(id) => {
-            origin_of(message).is_none_or(|origin| shares_files(origin, row)) && knows_id(id, row)
-        }
+        Source::FileId(id) => match origin_of(message) {
+            Some(origin) => shares_files(origin, row),
+            None => knows_id(id, row),
+        },
         // The name of a bucket is not told to who can't look into it.
         Source::Url(url) => reaches(url, row),
         Source::Base64(_) => true,
@@ -48,6 +49,9 @@ fn reaches(url: &str, row: &Row) -> bool {
     if url.starts_with(GEMINI_FILES) {
         return is_gemini && row.name() != Provider::Vertex.row().name();
     }
+    if !row.addresses && url.starts_with("http") && !is_youtube(url) {
+        return false;
+    }
     !url.starts_with("s3://") && (is_gemini || !url.starts_with("gs://"))
 }
 
@@ -56,8 +60,94 @@ fn knows_id(id: &str, row: &Row) -> bool {
     match row.format {
         Format::Anthropic => !id.starts_with("file-") && !id.starts_with("files/"),
         Format::Gemini => !id.starts_with("file-") && !id.starts_with("file_01"),
+        _ if id.starts_with("file-") => knows_openai_files(row),
         _ => !id.starts_with("file_01") && !id.starts_with("files/"),
     }
+}
+
+/// Returns whether the ids of OpenAI's files may be known: to itself, to Azure, which gives such
+/// ones too, to a proxy, and to a server of the application's own, of which nobody knows.
+fn knows_openai_files(row: &Row) -> bool {
+    const KNOWN: [&str; 4] = ["openai", "openai_responses", "azure", "litellm"];
+    let is_named = Provider::NAMED.iter().any(|named| named.row().name() == row.name());
+    !is_named || KNOWN.contains(&row.name())
+}
+
+/// Returns whether Google has the film at this address itself.
+fn is_youtube(url: &str) -> bool {
+    let hosts = ["https://www.youtube.com/", "https://youtube.com/", "https://youtu.be/"];
+    hosts.iter().any(|host| url.starts_with(host))
+}
+
+/// Returns whether Google knows the type of what is at this address by itself.
+pub(super) fn is_googles(url: &str) -> bool {
+    url.starts_with(GEMINI_FILES) || is_youtube(url)
+}
+
+/// Returns the media type that the name of a file tells, by its ending.
+pub(super) fn type_at(url: &str) -> Option<&'static str> {
+    const ENDINGS: [(&str, &str); 33] = [
+        ("aac", "audio/aac"),
+        ("aiff", "audio/aiff"),
+        ("avi", "video/avi"),
+        ("bmp", "image/bmp"),
+        ("css", "text/css"),
+        ("csv", "text/csv"),
+        ("flac", "audio/flac"),
+        ("gif", "image/gif"),
+        ("heic", "image/heic"),
+        ("heif", "image/heif"),
+        ("htm", "text/html"),
+        ("html", "text/html"),
+        ("jpeg", "image/jpeg"),
+        ("jpg", "image/jpeg"),
+        ("json", "application/json"),
+        ("m4a", "audio/mp4"),
+        ("md", "text/markdown"),
+        ("mov", "video/mov"),
+        ("mp3", "audio/mpeg"),
+        ("mp4", "video/mp4"),
+        ("mpeg", "video/mpeg"),
+        ("mpg", "video/mpeg"),
+        ("ogg", "audio/ogg"),
+        ("pdf", "application/pdf"),
+        ("png", "image/png"),
+        ("svg", "image/svg+xml"),
+        ("tiff", "image/tiff"),
+        ("txt", "text/plain"),
+        ("wav", "audio/wav"),
+        ("webm", "video/webm"),
+        ("webp", "image/webp"),
+        ("wmv", "video/wmv"),
+        ("xml", "text/xml"),
+    ];
+    let path = url.split(['?', '#']).next().unwrap_or_default();
+    let (_, path) = path.split_once("://")?;
+    let (_, name) = path.rsplit_once('/')?;
+    let (_, ending) = name.rsplit_once('.')?;
+    let found = ENDINGS.iter().find(|(known, _)| ending.eq_ignore_ascii_case(known));
+    found.map(|(_, media_type)| *media_type)
+}
+
+/// Returns Google's word for how closely a picture is to be looked at; `None` where it has none.
+pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
+    match detail {
+        Detail::Auto => None,
+        Detail::Low => Some("MEDIA_RESOLUTION_LOW"),
+        Detail::High => Some("MEDIA_RESOLUTION_HIGH"),
+        Detail::Other(level) => match level.as_str() {
+            "medium" => Some("MEDIA_RESOLUTION_MEDIUM"),
+            "ultra_high" => Some("MEDIA_RESOLUTION_ULTRA_HIGH"),
+            _ => None,
+        },
+    }
+}
+
+/// Returns whether a picture says how closely it is to be looked at, and the provider is not told.
+pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
+    let Part::Image(Media { detail: Some(detail), .. }) = part else { return false };
+    let has_word = row.format != Format::Gemini || (resolution(detail).is_some() && !is_result);
+    *detail != Detail::Auto && !(row.detail && has_word)
 }
 
 /// The files that were given to Gemini, which need its key.

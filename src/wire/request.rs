@@ -6,7 +6,7 @@ mod chat;
 mod gemini;
 mod ollama;
 mod responses;
-mod schema;
+mod thinking;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -16,14 +16,13 @@ use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::Value;
 
 use crate::composed::{Fingerprint, Prompt};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::message::Attributes;
-use crate::provider::{Format, Provider, ToolNames};
+use crate::provider::{CHOICES, Definition, Format, Provider, ToolNames};
 use crate::tool::{self, Tool};
 use crate::wire::view::{Cache, ForProvider, View};
 use crate::wire::{self, Loss};
 use body::{Body, Failed};
-use schema::CHOICES;
 
 /// The body of a request: a prompt with what the model is told beside it, in the words of the
 /// provider that the prompt [is for](crate::MemoryPrompt::for_provider).
@@ -96,7 +95,7 @@ use schema::CHOICES;
 /// [a choice](crate::provider::Row::any_root) where the provider takes none, or that a strict mode
 /// can't hold; an [`extra`](Self::extra) field that
 /// is written already. `serde_json::to_string` returns the error, `json!` panics at it;
-/// [`check`](Self::check) tells beforehand.
+/// [`check`](Self::check) tells beforehand. Each names the provider, by the name of its row.
 #[derive(Clone)]
 pub struct Request<'a> {
     prompt: &'a Prompt,
@@ -275,9 +274,36 @@ impl<'a> Request<'a> {
     /// let error = request.extra("messages", json!([])).check().unwrap_err();
     /// assert_eq!(
     ///     error.to_string(),
-    ///     "write ollama request: extra: `messages` is written by the request itself"
+    ///     "write request: for ollama: extra: `messages` is written by the request itself"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Thinking
+    ///
+    /// Claude's manual thinking (`{"type": "enabled", ..}`) can't begin in the middle of a tool
+    /// loop: where another provider made the first call of a loop that is not over, or Claude did
+    /// without thinking, the API answers 400. There `thinking` is left out of this request, and one
+    /// of the [`losses`](Self::losses). Adaptive thinking is always sent.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider, ToolCall};
+    /// use serde_json::json;
+    ///
+    /// let call = ToolCall::new("call_1", "weather", "{}"); // GPT made it, and is out of service
+    /// let history = [Message::user("And?"), Message::ai_calls([call.clone()]), call.result("Sun")];
+    /// let prompt = Composer::new()
+    ///     .for_provider(Provider::Anthropic)
+    ///     .compose_all(&Snapshot::from_messages(history), &[])?;
+    /// let request = Request::new(&prompt)
+    ///     .model("claude-sonnet-4-5")
+    ///     .max_tokens(9_000)
+    ///     .extra("thinking", json!({"type": "enabled", "budget_tokens": 4_000}));
+    /// assert_eq!(request.losses()[0].to_string(), "message 1: the option `thinking`");
+    /// assert_eq!(json!(request).get("thinking"), None);
+    /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     #[must_use]
     pub fn extra(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
@@ -289,10 +315,28 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid), for what is listed [above](Self#errors).
+    /// [`ErrorKind::Invalid`], for what is listed [above](Self#errors).
     pub fn check(&self) -> Result<()> {
-        serde_json::to_writer(std::io::sink(), self)
-            .map_err(|error| Error::invalid(self.operation(), error.to_string()).with_source(error))
+        self.reason().map_or(Ok(()), |error| {
+            let text = format!("for {}: {error}", self.addressee());
+            Err(Error::invalid("write request", text).with_source(error))
+        })
+    }
+
+    /// Returns the reason why it can't be written, if there is one.
+    fn reason(&self) -> Option<serde_json::Error> {
+        struct Plain<'r, 'a>(&'r Request<'a>);
+        impl Serialize for Plain<'_, '_> {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                self.0.write(serializer)
+            }
+        }
+        serde_json::to_writer(std::io::sink(), &Plain(self)).err()
+    }
+
+    /// Returns the name of the provider, as an error tells it.
+    fn addressee(&self) -> String {
+        self.provider().unwrap_or(Provider::OpenAi).row().name().to_owned()
     }
 
     /// Returns all that would be left out or replaced, because the format has no place for it.
@@ -314,18 +358,28 @@ impl<'a> Request<'a> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn losses(&self) -> Vec<Loss> {
-        viewed!(self, view => view.losses())
+        let mut losses = viewed!(self, view => view.losses());
+        let lost = |message| Loss { message, part: None, what: thinking::LOST };
+        losses.extend(self.unthinking().map(lost));
+        losses
     }
 
     /// Returns the same request, if its format can express all of the messages.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) names the first message and part
-    /// for which a placeholder would stand, or the message that would be left out.
+    /// [`ErrorKind::Unsupported`] names the first message and part
+    /// for which a placeholder would stand, the message that would be left out, or the answer that
+    /// keeps [thinking](Self::extra) from being on.
     pub fn strict(self) -> Result<Self> {
         viewed!(&self, view => view.strict().map(drop))?;
-        Ok(self)
+        match self.unthinking() {
+            None => Ok(self),
+            Some(first) => {
+                let text = format!("messages[{first}]: a tool loop began without thinking");
+                Err(Error::new(ErrorKind::Unsupported, "write request", text))
+            }
+        }
     }
 
     /// Returns what tells this request's tools and options from others, as far as a provider's
@@ -355,7 +409,8 @@ impl<'a> Request<'a> {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn fingerprint(&self) -> Fingerprint {
-        let extra = self.extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
+        let extra = self.sent_extra();
+        let extra = extra.iter().filter(|(name, _)| !SAMPLING.contains(&name.as_str()));
         let choice = self.choice.as_ref();
         let is_cached = matches!(self.format(), Format::Anthropic);
         let options = (&self.model, choice.filter(|_| is_cached), extra.collect::<Vec<_>>());
@@ -383,17 +438,6 @@ impl<'a> Request<'a> {
 
     fn format(&self) -> Format {
         self.provider().unwrap_or(Provider::OpenAi).format()
-    }
-
-    /// Returns the operation that an error names.
-    fn operation(&self) -> &'static str {
-        match self.format() {
-            Format::OpenAi => "write openai request",
-            Format::Responses => "write responses request",
-            Format::Anthropic => "write anthropic request",
-            Format::Gemini => "write gemini request",
-            Format::Ollama => "write ollama request",
-        }
     }
 
     /// Returns the choice, if there is something to choose from.
@@ -481,18 +525,25 @@ impl<'a> Request<'a> {
         Ok(())
     }
 
+    /// Returns the definitions of the tools, as the format has them.
+    fn definitions(&self) -> impl Iterator<Item = Definition<'_>> + Clone {
+        let format = self.format();
+        self.tools.iter().map(move |tool| Definition::of(tool, format))
+    }
+
     fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name() == name)
     }
 }
 
-impl Serialize for Request<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl Request<'_> {
+    fn write<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.check_tools().map_err(S::Error::custom)?;
         if let Some(renamed) = self.renamed() {
-            return renamed.serialize(serializer);
+            return renamed.write(serializer);
         }
-        let body = Body::new(serializer.serialize_map(None)?, &self.extra);
+        let extra = self.sent_extra();
+        let body = Body::new(serializer.serialize_map(None)?, &extra);
         match self.format() {
             Format::OpenAi => chat::write(self, body),
             Format::Responses => responses::write(self, body),
@@ -500,6 +551,18 @@ impl Serialize for Request<'_> {
             Format::Gemini => gemini::write(self, body),
             Format::Ollama => ollama::write(self, body),
         }
+    }
+}
+
+impl Serialize for Request<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // An error of what it is written to is left as it is.
+        self.write(serializer).map_err(|error| match self.reason() {
+            Some(reason) => {
+                S::Error::custom(format_args!("request for {}: {reason}", self.addressee()))
+            }
+            None => error,
+        })
     }
 }
 

@@ -152,7 +152,12 @@ impl<'a, F: Shape> View<'a, F> {
         let at = inner.as_ref().unwrap_or(at);
         Err(match what {
             losses::ARGUMENTS => at.unsupported("the arguments are not a JSON object"),
-            what => at.unsupported(format_args!("{what} is not supported by this format")),
+            what => {
+                let row = &self.terms.row;
+                let is_named = !F::STORED && row.name() != F::NAMESAKE.row().name();
+                let by = if is_named { row.name() } else { "this format" };
+                at.unsupported(format_args!("{what} is not supported by {by}"))
+            }
         })
     }
 

@@ -146,6 +146,65 @@ pub fn foreign_media(body: &Value, own: &[&str]) -> Wrong {
     }
 }
 
+/// What Gemini's models find wrong with media: `mimeType` is required of `fileData` (Google's
+/// storage and others' servers tell none; its own files and YouTube do), models before 2.5 answer
+/// "Invalid or unsupported file uri" to others' servers, and those before 3 "Per part media
+/// resolution is not supported for this Model".
+pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
+    const OWN: [&str; 3] = [
+        "https://generativelanguage.googleapis.com/",
+        "https://www.youtube.com/",
+        "https://youtu.be/",
+    ];
+    let mut wrong = Wrong::new();
+    for part in list(contents).iter().flat_map(|entry| list(&entry["parts"])) {
+        let file = &part["fileData"];
+        let uri = text(file, "fileUri");
+        let is_own = uri.starts_with("files/") || OWN.iter().any(|own| uri.starts_with(own));
+        if uri.contains("://") && !is_own {
+            if !file["mimeType"].is_string() {
+                wrong.push(format!("mimeType of {uri:?} is missing"));
+            }
+            if !fetches && uri.starts_with("http") {
+                wrong.push(format!("invalid or unsupported file uri {uri:?}"));
+            }
+        }
+        let level = &part["mediaResolution"];
+        let is_taken = resolves && level["level"].is_string();
+        if !level.is_null() && !is_taken {
+            wrong.push("per part media resolution is not supported".to_owned());
+        }
+    }
+    wrong
+}
+
+/// Claude: "When `thinking` is enabled, a final `assistant` message must start with a thinking
+/// block (preceding the lastmost set of `tool_use` and `tool_result` blocks)"; what clears thinking
+/// is refused where it is off.
+pub fn thinking(body: &Value) -> Wrong {
+    let is_on = body["thinking"]["type"] == "enabled";
+    let mut wrong = Wrong::new();
+    let edits = body["context_management"]["edits"].to_string();
+    if body["thinking"].is_null() && edits.contains("clear_thinking") {
+        wrong.push("clear_thinking requires thinking".to_owned());
+    }
+    let gives = |message: &Value| {
+        list(&message["content"]).iter().any(|block| text(block, "type") == "tool_result")
+    };
+    let messages = list(&body["messages"]);
+    if !is_on || !messages.last().is_some_and(gives) {
+        return wrong;
+    }
+    // The answers of the loop, from its end to the first.
+    let answers = messages.rchunks(2).take_while(|pair| pair.last().is_some_and(gives));
+    let first = answers.last().and_then(<[Value]>::first);
+    let begins = first.map(|first| text(&first["content"][0], "type"));
+    if !begins.is_some_and(|kind| ["thinking", "redacted_thinking"].contains(&kind)) {
+        wrong.push(format!("expected thinking, but found {begins:?}"));
+    }
+    wrong
+}
+
 /// OpenAI and Azure: "Invalid file data: 'messages[3].content[2].file.file_data'. Expected a
 /// base64-encoded data URL with an application/pdf MIME type"; its guide to file inputs says the
 /// same.
@@ -639,6 +698,36 @@ pub fn groq(messages: &Value) -> Wrong {
     let keys = list(messages).iter().filter_map(Value::as_object).flatten();
     let unknown = keys.filter(|(key, _)| !known.contains(&key.as_str()));
     unknown.map(|(key, _)| format!("property {key:?} is unsupported")).collect()
+}
+
+/// Servers of which nobody says that a system message may stand later: "System message must be at
+/// the beginning" (the templates of Qwen 3.5 to 3.8 on vLLM and llama.cpp; DeepSeek says the same).
+pub fn late_system(messages: &Value) -> Wrong {
+    let late = list(messages).iter().enumerate().skip(1);
+    let late = late.filter(|(_, it)| ["system", "developer"].contains(&text(it, "role")));
+    late.map(|(i, _)| format!("{i}: a system message that is not at the beginning")).collect()
+}
+
+/// The templates of Qwen from 3.5 on: "No user query found in messages."
+pub fn question(messages: &Value) -> Wrong {
+    let asks = list(messages).iter().any(|message| text(message, "role") == "user");
+    if asks { Wrong::new() } else { vec!["no user query found".to_owned()] }
+}
+
+/// DeepSeek: "The first message (except the system message) of deepseek-reasoner must be a user
+/// message", "The last message of deepseek-reasoner must be a user message, or an assistant message
+/// with prefix mode on".
+pub fn deepseek_order(messages: &Value) -> Wrong {
+    let mut wrong = Wrong::new();
+    let first = list(messages).iter().find(|message| text(message, "role") != "system");
+    if first.is_none_or(|first| text(first, "role") != "user") {
+        wrong.push("the first message is not the user's".to_owned());
+    }
+    let last = list(messages).last();
+    if last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true) {
+        wrong.push("the last message is an answer".to_owned());
+    }
+    wrong
 }
 
 /// DeepSeek: 400 where an answer with calls comes back without its `reasoning_content`.

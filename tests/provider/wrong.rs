@@ -9,23 +9,40 @@ use crate::validators::{self, Wrong};
 /// Returns what this provider refuses in a body.
 pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
-    [of_rules(provider, body), of_blocks(provider, messages), of_media(provider, body)].concat()
+    let order = of_order(provider, messages);
+    let rules = of_rules(provider, body);
+    [rules, order, of_blocks(provider, messages), of_media(provider, body)].concat()
+}
+
+fn of_order(provider: Provider, messages: &Value) -> Wrong {
+    let late = || validators::late_system(messages);
+    match provider {
+        // Where it stands is free, or there is no such message.
+        Provider::OpenAi | Provider::Azure | Provider::Xai | Provider::Ollama => Wrong::new(),
+        Provider::Vllm | Provider::LlamaCpp => [late(), validators::question(messages)].concat(),
+        own if own == llama() => [late(), validators::question(messages)].concat(),
+        Provider::DeepSeek => [late(), validators::deepseek_order(messages)].concat(),
+        _ => late(),
+    }
 }
 
 fn of_media(provider: Provider, body: &Value) -> Wrong {
     const GEMINI: &str = "https://generativelanguage.googleapis.com/";
+    let gemini = || validators::gemini_media(&body["contents"], true, false);
     let foreign = |own: &[&str]| validators::foreign_media(body, own);
     match provider {
         Provider::OpenAi | Provider::Azure => {
             [foreign(&["file-"]), validators::only_pdfs(&body["messages"])].concat()
         }
-        Provider::Gemini => foreign(&["gs://", GEMINI, "files/"]),
-        Provider::Vertex => foreign(&["gs://", "files/"]),
+        Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini()].concat(),
+        Provider::Vertex => [foreign(&["gs://", "files/"]), gemini()].concat(),
         Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
             foreign(&["file_01"])
         }
         own if own == older_claude() => foreign(&["file_01"]),
-        _ => foreign(&["file-"]),
+        // A server of one's own may know what one gives it.
+        Provider::OpenAiResponses | Provider::LiteLlm | Provider::Custom(_) => foreign(&["file-"]),
+        _ => foreign(&[]),
     }
 }
 

@@ -75,7 +75,7 @@ impl<'a> TokenRoom<'a> {
         let available = limit.budget.available();
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
-        let tools = tools.map_or(Ok(0), |tools| counts.tools(tools, counter))?;
+        let tools = tools.map_or(Ok(0), |it| counts.tools(it, composer.provider, counter))?;
         let Temporaries { messages: temporaries, kept_free, still_free, .. } = temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
         let others = temporaries.iter().filter(|message| !message.is_system());

@@ -16,6 +16,7 @@ use crate::wire::common::{
     DataUrl, NO_SIGNATURE, as_content, as_other_part, is_foreign, kept, placeholder, sniff,
     write_kept,
 };
+use crate::wire::media::{is_googles, resolution, type_at};
 use crate::wire::shape::{Entry, Object, write};
 use crate::wire::view::{ForProvider, Shape, Speaker};
 
@@ -42,6 +43,7 @@ impl Serialize for Contents<'_> {
         let mut options = self.options;
         options.skip_signatures |= self.terms.row.signed_calls;
         options.media_beside_results = !self.terms.row.media_in_results;
+        options.detail = self.terms.row.detail;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
             list.serialize_element(&Turn { messages, before, options })?;
@@ -94,9 +96,15 @@ impl Serialize for Parts<'_, '_, '_> {
         }
         let mut is_first_call = true;
         for mut piece in messages.iter().flat_map(|message| pieces(message)) {
-            if let Piece::Call { options: o, is_first, .. } = &mut piece {
-                *o = options;
-                *is_first = std::mem::take(&mut is_first_call);
+            match &mut piece {
+                Piece::Call { options: o, is_first, .. } => {
+                    *o = options;
+                    *is_first = std::mem::take(&mut is_first_call);
+                }
+                Piece::Media { resolution: level, media, .. } if options.detail => {
+                    *level = media.detail.as_ref().and_then(resolution);
+                }
+                _ => {}
             }
             list.serialize_element(&piece)?;
         }
@@ -138,7 +146,12 @@ enum Piece<'a> {
         kept: Option<&'a Attributes>,
     },
     Thought(&'a Reasoning),
-    Media(&'a Media, Location<'a>),
+    Media {
+        media: &'a Media,
+        location: Location<'a>,
+        /// How closely it is to be looked at.
+        resolution: Option<&'static str>,
+    },
     Call {
         call: &'a ToolCall,
         is_first: bool,
@@ -202,7 +215,7 @@ fn own_part(part: &Part) -> Option<Piece<'_>> {
             kept => Some(Piece::Text { text, kept }),
         },
         Part::Image(media) | Part::Audio(media) | Part::Video(media) | Part::File(media) => {
-            location(media).map(|location| Piece::Media(media, location))
+            location(media).map(|location| Piece::Media { media, location, resolution: None })
         }
         Part::Other(_) => as_other_part(FORMAT, part).map(Piece::Other),
     }
@@ -225,11 +238,25 @@ fn ai_part(ai_part: &AiPart) -> Option<Piece<'_>> {
 /// Data as it is sent; `None` where the API answers "Unsupported MIME type": documents of office
 /// programs, and images that it does not read.
 fn inlined<'a>(media_type: &'a str, data: &'a str) -> Option<Location<'a>> {
+    let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
+    (!is_unread(media_type)).then_some(Location::Inline { media_type, data })
+}
+
+fn is_unread(media_type: &str) -> bool {
     const REFUSED: [&str; 5] =
         ["application/msword", "image/bmp", "image/gif", "image/svg+xml", "image/tiff"];
-    let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
-    let is_refused = REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.");
-    (!is_refused).then_some(Location::Inline { media_type, data })
+    REFUSED.contains(&media_type) || media_type.starts_with("application/vnd.")
+}
+
+/// A file at an address, with its type, which the API requires.
+fn file<'a>(media_type: Option<&'a str>, uri: &'a str) -> Option<Location<'a>> {
+    let media_type = match media_type {
+        Some(known) => Some(known),
+        None if is_googles(uri) => None,
+        None => Some(type_at(uri)?),
+    };
+    let is_refused = media_type.is_some_and(is_unread);
+    (!is_refused).then_some(Location::File { media_type, uri })
 }
 
 /// Where the API finds these media; `None` for data of which nobody knows what it is.
@@ -239,7 +266,7 @@ fn location(media: &Media) -> Option<Location<'_>> {
         Source::Base64(data) => inlined(media_type.or_else(|| sniff(data))?, data)?,
         Source::Url(url) => match DataUrl::parse(url) {
             Some(DataUrl { media_type, data }) => inlined(media_type, data)?,
-            None => Location::File { media_type, uri: url },
+            None => file(media_type, url)?,
         },
         Source::FileId(uri) => Location::File { media_type, uri },
     })
@@ -260,7 +287,7 @@ impl Serialize for Piece<'_> {
                 ];
                 write(&mut map, &own, kept(FORMAT, &reasoning.extra))?;
             }
-            Self::Media(media, location) => {
+            Self::Media { media, location, resolution } => {
                 let kept = kept(FORMAT, &media.extra);
                 let (key, own) = match location {
                     Location::Inline { media_type, data } => {
@@ -272,7 +299,12 @@ impl Serialize for Piece<'_> {
                 };
                 let beside = kept.and_then(|kept| kept.get(key)?.as_object());
                 map.serialize_entry(key, &Object { own, kept: beside })?;
-                write_kept(&mut map, kept, &["inlineData", "fileData"])?;
+                if let Some(level) = resolution {
+                    let own = Object { own: [("level", level.into())], kept: None };
+                    map.serialize_entry("mediaResolution", &own)?;
+                }
+                let replaced = if resolution.is_some() { "mediaResolution" } else { "" };
+                write_kept(&mut map, kept, &["inlineData", "fileData", replaced])?;
             }
             Self::Call { call, is_first, options } => {
                 let kept = kept(FORMAT, &call.extra);
@@ -390,7 +422,7 @@ fn result_media(part: &Part) -> Option<Piece<'_>> {
         Location::Inline { .. } => true,
         Location::File { uri, .. } => uri.starts_with("gs://"),
     };
-    is_taken.then_some(Piece::Media(media, location))
+    is_taken.then_some(Piece::Media { media, location, resolution: None })
 }
 
 impl Shape for Options {

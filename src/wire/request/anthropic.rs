@@ -4,11 +4,9 @@ use serde::Serialize;
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::schema::{Schema, Taken};
 use super::{Choice, Request};
-use crate::tool::Tool;
+use crate::provider::Definition;
 use crate::wire::anthropic;
-use crate::wire::view::Cache;
 
 pub(super) fn write<M: SerializeMap>(
     request: &Request<'_>,
@@ -18,7 +16,7 @@ pub(super) fn write<M: SerializeMap>(
     match request.max_tokens {
         Some(tokens) => body.field("max_tokens", &tokens)?,
         None if body.has_extra("max_tokens") => {}
-        None => return Err(M::Error::custom("max_tokens: anthropic requires it")),
+        None => return Err(M::Error::custom("max_tokens: it is required")),
     }
     let system = anthropic::system(request.prompt);
     let messages = request.on_terms(anthropic::messages(request.prompt));
@@ -31,7 +29,7 @@ pub(super) fn write<M: SerializeMap>(
         let tools = request.tools.iter().enumerate();
         body.list(
             "tools",
-            tools.map(|(i, tool)| Definition::of(tool, tools_cache.filter(|_| i == last))),
+            tools.map(|(i, tool)| Definition::marked(tool, tools_cache.filter(|_| i == last))),
         )?;
     }
     if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
@@ -41,30 +39,6 @@ pub(super) fn write<M: SerializeMap>(
         body.field("stream", &true)?;
     }
     body.end()
-}
-
-#[derive(Serialize)]
-struct Definition<'a> {
-    name: &'a str,
-    description: &'a str,
-    input_schema: Schema<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cache_control: Option<Cache>,
-}
-
-impl<'a> Definition<'a> {
-    fn of(tool: &'a Tool, cache: Option<Cache>) -> Self {
-        let strict = tool.is_strict();
-        Self {
-            name: tool.name(),
-            description: tool.description(),
-            input_schema: Schema::of(tool, if strict { Taken::Closed } else { Taken::Whole }),
-            strict: strict.then_some(true),
-            cache_control: cache,
-        }
-    }
 }
 
 #[derive(Serialize)]

@@ -4,10 +4,8 @@ use serde::Serialize;
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::schema::{Schema, Taken};
 use super::{Choice, Request};
 use crate::provider::Provider;
-use crate::tool::Tool;
 use crate::wire::openai;
 
 pub(super) fn write<M: SerializeMap>(
@@ -20,7 +18,7 @@ pub(super) fn write<M: SerializeMap>(
     body.field("messages", &request.on_terms(openai::messages(request.prompt)).cached(cache))?;
     body.optional(row.max_tokens.as_str(), request.max_tokens)?;
     if !request.tools.is_empty() {
-        body.list("tools", request.tools.iter().map(Definition::of))?;
+        body.list("tools", request.definitions())?;
     }
     if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
         body.field("tool_choice", &Chosen::of(choice))?;
@@ -32,40 +30,6 @@ pub(super) fn write<M: SerializeMap>(
         }
     }
     body.end()
-}
-
-/// A tool's definition, which Ollama takes too.
-#[derive(Serialize)]
-pub(super) struct Definition<'a> {
-    r#type: &'static str,
-    function: Function<'a>,
-}
-
-#[derive(Serialize)]
-struct Function<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters: Schema<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-}
-
-impl<'a> Definition<'a> {
-    fn of(tool: &'a Tool) -> Self {
-        let strict = tool.is_strict();
-        let taken = if strict { Taken::AllRequired } else { Taken::Whole };
-        Self::new(tool, taken, strict.then_some(true))
-    }
-
-    pub(super) fn new(tool: &'a Tool, taken: Taken, strict: Option<bool>) -> Self {
-        let function = Function {
-            name: tool.name(),
-            description: tool.description(),
-            parameters: Schema::of(tool, taken),
-            strict,
-        };
-        Self { r#type: "function", function }
-    }
 }
 
 #[derive(Serialize)]

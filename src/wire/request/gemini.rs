@@ -1,12 +1,11 @@
 //! Requests of Google's `generateContent`. Model and stream stand in the URL.
 
 use serde::Serialize;
-use serde::ser::{Error, SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::schema::{Schema, Taken};
 use super::{Choice, Request};
-use crate::tool::Tool;
+use crate::provider::Definition;
 use crate::wire::gemini;
 
 pub(super) fn write<M: SerializeMap>(
@@ -16,7 +15,8 @@ pub(super) fn write<M: SerializeMap>(
     body.optional("systemInstruction", gemini::system_instruction(request.prompt))?;
     body.field("contents", &request.on_terms(gemini::contents(request.prompt)))?;
     if !request.tools.is_empty() {
-        let declarations = Declarations { function_declarations: Tools(&request.tools) };
+        let function_declarations: Vec<_> = request.definitions().collect();
+        let declarations = Declarations { function_declarations };
         body.list("tools", std::iter::once(&declarations))?;
     }
     if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
@@ -31,31 +31,7 @@ pub(super) fn write<M: SerializeMap>(
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Declarations<'a> {
-    function_declarations: Tools<'a>,
-}
-
-struct Tools<'a>(&'a [Tool]);
-
-impl Serialize for Tools<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
-        for tool in self.0 {
-            list.serialize_element(&Declaration {
-                name: tool.name(),
-                description: tool.description(),
-                parameters_json_schema: Schema::of(tool, Taken::Listed),
-            })?;
-        }
-        list.end()
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Declaration<'a> {
-    name: &'a str,
-    description: &'a str,
-    parameters_json_schema: Schema<'a>,
+    function_declarations: Vec<Definition<'a>>,
 }
 
 #[derive(Serialize)]

@@ -3,8 +3,6 @@
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::chat::Definition;
-use super::schema::Taken;
 use super::{Choice, Request};
 use crate::wire::ollama;
 
@@ -19,12 +17,11 @@ pub(super) fn write<M: SerializeMap>(
         None | Some(Choice::Auto) => true,
         Some(Choice::None) => false,
         Some(Choice::Required | Choice::Tool(_)) => {
-            return Err(M::Error::custom("choice: ollama can't be made to call a tool"));
+            return Err(M::Error::custom("choice: it can't be made to call a tool"));
         }
     };
     if has_tools && !request.tools.is_empty() {
-        let tools = request.tools.iter();
-        body.list("tools", tools.map(|tool| Definition::new(tool, Taken::Whole, None)))?;
+        body.list("tools", request.definitions())?;
     }
     if let Some(tokens) = request.max_tokens {
         body.inner("options", "num_predict", &tokens)?;

@@ -4,9 +4,7 @@ use serde::Serialize;
 use serde::ser::{Error, SerializeMap};
 
 use super::body::Body;
-use super::schema::{Schema, Taken};
 use super::{Choice, Request};
-use crate::tool::Tool;
 use crate::wire::responses;
 
 pub(super) fn write<M: SerializeMap>(
@@ -19,7 +17,7 @@ pub(super) fn write<M: SerializeMap>(
     body.field("input", &input.cached(request.cache))?;
     body.optional("max_output_tokens", request.max_tokens)?;
     if !request.tools.is_empty() {
-        body.list("tools", request.tools.iter().map(Definition::of))?;
+        body.list("tools", request.definitions())?;
     }
     if let Some(choice) = request.chosen().map_err(M::Error::custom)? {
         body.field("tool_choice", &Chosen::of(choice))?;
@@ -32,30 +30,6 @@ pub(super) fn write<M: SerializeMap>(
         body.field("store", &false)?;
     }
     body.end()
-}
-
-#[derive(Serialize)]
-struct Definition<'a> {
-    r#type: &'static str,
-    name: &'a str,
-    description: &'a str,
-    parameters: Schema<'a>,
-    /// True where it is absent, so it never is.
-    strict: bool,
-}
-
-impl<'a> Definition<'a> {
-    fn of(tool: &'a Tool) -> Self {
-        let strict = tool.is_strict();
-        let taken = if strict { Taken::AllRequired } else { Taken::Whole };
-        Self {
-            r#type: "function",
-            name: tool.name(),
-            description: tool.description(),
-            parameters: Schema::of(tool, taken),
-            strict,
-        }
-    }
 }
 
 #[derive(Serialize)]

@@ -352,7 +352,7 @@ const LISTED: [&str; 14] = [
 ];
 
 /// The keywords that make of a schema a choice of others.
-pub(super) const CHOICES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+pub(crate) const CHOICES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
 /// The formats of a text that strict modes know.
 const FORMATS: [&str; 10] =
