@@ -78,8 +78,11 @@ impl<'a> At<'a> {
     /// JSON as a value that is nested no deeper than what a message may keep.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
-            Form::Text(text) => serde_json::from_str(text),
-            Form::Bytes(bytes) => serde_json::from_slice(&bytes),
+            // Files and some gateways put a byte order mark in front.
+            Form::Text(text) => serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Form::Bytes(bytes) => {
+                serde_json::from_slice(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes))
+            }
             Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
         };
         // Syntax is all that can be wrong here, so the cause quotes nothing.
@@ -139,6 +142,11 @@ impl<'a> Fields<'a> {
 
     pub(super) fn put(&mut self, key: &str, value: &str) {
         self.map.insert(key.to_owned(), value.into());
+    }
+
+    /// Leaves the fields of these names.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.map.retain(|key, _| is_wanted(key));
     }
 
     /// Returns true where the field is there and is not `null`.

@@ -17,7 +17,7 @@ use crate::wire::common::{
     other_part, put_back,
 };
 use crate::wire::json::Json;
-use crate::wire::refused::{refused, stopped};
+use crate::wire::refused::{refused, stopped, unlisted};
 use crate::wire::usage::Usage;
 use crate::wire::words::word;
 
@@ -48,7 +48,7 @@ use crate::wire::words::word;
 /// chooses, and passes its `content`.
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read gemini answer");
-    let mut body = Fields::of(camel(top.parse(json)?), top)?;
+    let mut body = Fields::of(camel(unlisted(top.parse(json)?)), top)?;
     refused(&body, &["candidates"])?;
     let mut calls = Calls::default();
     if body.has("parts") || body.has("role") {

@@ -15,7 +15,7 @@ use crate::wire::common::{
     put_back,
 };
 use crate::wire::json::Json;
-use crate::wire::refused::refused;
+use crate::wire::refused::{refused, unlisted};
 use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the message in it.
@@ -49,7 +49,7 @@ use crate::wire::usage::Usage;
 /// the one that you want).
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
-    let mut body = Fields::of(top.parse(json)?, top)?;
+    let mut body = Fields::of(unlisted(top.parse(json)?), top)?;
     refused(&body, &["choices", "role"])?;
     let mut ids = Ids::default();
     name_after(&mut ids, &body);
@@ -285,7 +285,8 @@ pub(super) fn ai(fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
 /// An assistant's message, in a response or in a request.
 fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
     let at = fields.at;
-    if !matches!(fields.text("role")?.as_deref(), None | Some("assistant")) {
+    // MiniMax has streamed an empty one.
+    if !matches!(fields.text("role")?.as_deref(), None | Some("" | "assistant")) {
         return Err(at.key("role").error("expected `assistant`"));
     }
     let mut parts: Vec<AiPart> = Vec::new();
@@ -308,6 +309,13 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
         let media = Media::file_id(audio.required_text("id")?);
         let extra = keep(FORMAT, audio.rest());
         parts.push(AiPart::Content(Part::Audio(Media { extra, ..media })));
+    }
+    // Pictures that the model made; OpenRouter has a field of its own for them.
+    let is_picture = |one: &Value| one["image_url"]["url"].is_string();
+    let made = fields.get("images").and_then(Value::as_array);
+    if made.is_some_and(|list| list.iter().all(is_picture)) {
+        let pictures = fields.each("images", |value, at| image(Fields::of(value, at)?))?;
+        parts.extend(pictures.into_iter().map(AiPart::Content));
     }
     for mut call in fields.each("tool_calls", call)? {
         if let (true, Some(ids)) = (call.id.is_empty(), &mut ids) {
