@@ -33,7 +33,7 @@ pub struct PrivateFields {
 }
 
 /// The private fields that a row may list, by the name that they have on the wire.
-const LISTED: [&str; 8] = [
+const LISTED: [&str; 9] = [
     "audio",                    // OpenAI: what the model spoke, by id
     "cache_control",            // OpenRouter, LiteLLM and Qwen, after Anthropic
     "extra_content",            // Google's thought signatures where it speaks OpenAI's format
@@ -42,6 +42,7 @@ const LISTED: [&str; 8] = [
     "provider_specific_fields", // LiteLLM
     "reasoning_details",        // OpenRouter
     "thinking",                 // Mistral: reasoning among what is said
+    "thinking_blocks",          // LiteLLM: Claude's thoughts, signed
 ];
 
 impl PrivateFields {
@@ -52,8 +53,8 @@ impl PrivateFields {
     pub const ALL: Self = Self { all: true, listed: 0, from: 0 };
 
     /// Returns the same fields and one more: one of `audio`, `cache_control`, `extra_content`,
-    /// `prefix`, `prompt_cache_breakpoint`, `provider_specific_fields`, `reasoning_details` and
-    /// `thinking`. Another name changes nothing: [`ALL`](Self::ALL) is for a server whose fields
+    /// `prefix`, `prompt_cache_breakpoint`, `provider_specific_fields`, `reasoning_details`,
+    /// `thinking` and `thinking_blocks`. Another name changes nothing: [`ALL`](Self::ALL) is for a server whose fields
     /// this version does not know.
     #[must_use]
     pub fn with(mut self, field: &str) -> Self {
@@ -104,6 +105,7 @@ pub(super) const BREAKPOINT: u16 = 1 << 4;
 pub(super) const SPECIFIC: u16 = 1 << 5;
 pub(super) const DETAILS: u16 = 1 << 6;
 pub(super) const THINKING: u16 = 1 << 7;
+pub(super) const THINKING_BLOCKS: u16 = 1 << 8;
 
 impl Serialize for PrivateFields {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -4,7 +4,7 @@ use super::Provider;
 use super::name::Name;
 use super::private::{
     AUDIO, BREAKPOINT, CACHE_CONTROL, DETAILS, EXTRA_CONTENT, PREFIX, PrivateFields, SPECIFIC,
-    THINKING,
+    THINKING, THINKING_BLOCKS,
 };
 use super::row::{
     Blank, Ends, Files, Format, Ids, Images, MaxTokens, Opens, ReasoningField, Row, ToolNames,
@@ -221,7 +221,7 @@ pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
     cache_marks: true,
     images: Images::Any,
-    private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC),
+    private: PrivateFields::listing(CACHE_CONTROL | SPECIFIC | THINKING_BLOCKS),
     ..named("litellm", COMPATIBLE)
 };
 

@@ -10,7 +10,7 @@ use super::json::{Form, Json};
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
-    AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Source, SystemMessage,
+    AiMessage, AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage,
     TextPart, ToolCall, is_object, is_shallow,
 };
 
@@ -78,8 +78,11 @@ impl<'a> At<'a> {
     /// JSON as a value that is nested no deeper than what a message may keep.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
-            Form::Text(text) => serde_json::from_str(text),
-            Form::Bytes(bytes) => serde_json::from_slice(&bytes),
+            // Files and some gateways put a byte order mark in front.
+            Form::Text(text) => serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Form::Bytes(bytes) => {
+                serde_json::from_slice(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes))
+            }
             Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
         };
         // Syntax is all that can be wrong here, so the cause quotes nothing.
@@ -139,6 +142,11 @@ impl<'a> Fields<'a> {
 
     pub(super) fn put(&mut self, key: &str, value: &str) {
         self.map.insert(key.to_owned(), value.into());
+    }
+
+    /// Leaves the fields of these names.
+    pub(super) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        self.map.retain(|key, _| is_wanted(key));
     }
 
     /// Returns true where the field is there and is not `null`.
@@ -303,6 +311,16 @@ pub(super) fn each<T>(
     list.into_iter().enumerate().map(|(i, value)| read(value, at.index(i))).collect()
 }
 
+/// Content of these parts: a text alone, with nothing beside it, is a plain text.
+pub(super) fn content_of(mut parts: Vec<Part>) -> Content {
+    match parts.as_mut_slice() {
+        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
+            Content::Text(std::mem::take(text))
+        }
+        _ => Content::from(parts),
+    }
+}
+
 /// Puts what is left of an object back under its key, if anything is.
 pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
     if !inner.is_empty() {
@@ -356,16 +374,6 @@ impl Ids {
     pub(super) fn next(&mut self) -> String {
         self.count += 1;
         format!("call_{}{}", self.stem, self.count - 1)
-    }
-}
-
-/// The level of detail of media.
-pub(super) fn detail(level: String) -> Detail {
-    match level.as_str() {
-        "auto" => Detail::Auto,
-        "low" => Detail::Low,
-        "high" => Detail::High,
-        _ => Detail::Other(level),
     }
 }
 
@@ -552,6 +560,28 @@ pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
 /// Returns the part, where it is neither reasoning nor a call.
 pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
     if let AiPart::Content(part) = part { Some(part) } else { None }
+}
+
+/// Returns what a user, an answer or a system message says: a text alone, parts of content, or
+/// parts of an answer. Of the three at most one is there.
+pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
+    match message {
+        Message::System(system) => (Some(system.text()), &[], &[]),
+        Message::User(user) => match user.content() {
+            Content::Text(text) => (Some(text), &[], &[]),
+            Content::Parts(parts) => (None, parts, &[]),
+        },
+        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
+        Message::Ai(ai) => (None, &[], ai.parts()),
+        Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
+    }
+}
+
+/// Returns why an answer of which nothing is sent is refused. Where parts that are no texts were
+/// left out, those are refused instead.
+pub(super) fn empty_answer(ai: &AiMessage) -> Option<&'static str> {
+    let mut parts = ai.parts().iter().filter_map(as_content);
+    parts.all(|part| part.as_text().is_some()).then_some("an empty answer")
 }
 
 /// `data:image/png;base64,AA==`, written without a copy of the data.

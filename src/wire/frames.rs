@@ -138,7 +138,7 @@ impl Frames {
         }
         match line {
             [] => Ok(self.data.take()),
-            [b'{' | b'[', ..] if self.data.is_none() => {
+            _ if self.data.is_none() && matches!(line.trim_ascii_start(), [b'{' | b'[', ..]) => {
                 let json = text(line)?;
                 if is_json(&json) {
                     return Ok(Some(json));

@@ -62,14 +62,21 @@ fn refusal_with<'a>(
 /// page of a proxy.
 #[cfg(feature = "ureq")]
 pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
-    let body = match serde_json::from_str(body.trim_start_matches('\u{feff}')) {
-        // Google's streams answer a list of one.
-        Ok(Value::Array(list)) => list.into_iter().next(),
-        other => other.ok(),
-    };
+    let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();
     let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
     let error = inner.or(body.as_ref());
     refusal_with(&At::top(operation), Some(status), |key| error?.get(key))
+}
+
+/// Returns the error in a list of one, as Google answers where a stream was asked for; whatever else
+/// as it is.
+pub(super) fn unlisted(body: Value) -> Value {
+    match body {
+        Value::Array(mut list) if list.len() == 1 && list[0].get("error").is_some() => {
+            list.pop().unwrap_or_default()
+        }
+        body => body,
+    }
 }
 
 /// Returns whether this is an error that a provider answered, and one that passes: nothing was

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::answer::{Answer, Stop, weight};
 use super::common::{At, Fields};
 use super::event::{Event, Events};
-use super::refused::refused;
+use super::refused::{refused, unlisted};
 use super::usage::Usage;
 use crate::error::Result;
 use crate::message::AiMessage;
@@ -135,7 +135,7 @@ impl<P: Pieces> FormatStream<P> {
                 self.end.is_over = true;
             }
             data => {
-                let piece = Fields::of(P::named(top.parse(data)?), top)?;
+                let piece = Fields::of(P::named(unlisted(top.parse(data)?)), top)?;
                 refused(&piece, P::OWN)?;
                 // Behind a `[DONE]` that is no end, all that can be told is an error.
                 if !self.end.is_over {

@@ -13,7 +13,11 @@ const KINDS: [&str; 2] = ["function", "custom"];
 
 /// The calls so far, in the order in which they began.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls {
+    list: Vec<Call>,
+    /// The highest index so far: a higher one begins a call, and none before it need be looked at.
+    highest: Option<u64>,
+}
 
 #[derive(Debug, Default)]
 struct Call {
@@ -40,7 +44,7 @@ struct Braces {
 
 impl Calls {
     pub(super) fn len(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     /// Adds a piece to the call that it belongs to.
@@ -53,11 +57,17 @@ impl Calls {
         let at = piece.at;
         let index = piece.index("index")?;
         let i = self.place(index, &piece);
-        if i == self.0.len() {
-            self.show(ids, events);
-            self.0.push(Call { index, ..Call::default() });
+        if i == self.list.len() {
+            // Those before it were shown when the one behind them began.
+            if let Some(last) =
+                i.checked_sub(1).and_then(|last| Some((last, self.list.get_mut(last)?)))
+            {
+                last.1.show(last.0, ids, events);
+            }
+            self.list.push(Call { index, ..Call::default() });
+            self.highest = self.highest.max(index);
         }
-        let call = &mut self.0[i];
+        let call = &mut self.list[i];
         if call.is_named {
             // What was shown under another id stays under it.
             piece.take("id");
@@ -80,7 +90,7 @@ impl Calls {
     /// Tells all that has come. A name may come in pieces: it is whole when arguments, another call
     /// or the end come.
     pub(super) fn show(&mut self, ids: &mut Ids, events: &mut Events) {
-        for (i, call) in self.0.iter_mut().enumerate() {
+        for (i, call) in self.list.iter_mut().enumerate() {
             call.show(i, ids, events);
         }
     }
@@ -88,18 +98,21 @@ impl Calls {
     /// The place of the call that a piece belongs to: that of the last one of its index, or of all
     /// where it has none, unless another call begins.
     fn place(&self, index: Option<u64>, piece: &Fields<'_>) -> usize {
+        if index > self.highest {
+            return self.list.len();
+        }
         let same = |call: &Call| index.is_none() || call.index == index;
         let is_indexed = index.is_some();
         let is_over = |call: &Call| call.is_over(piece, is_indexed);
-        let found = self.0.iter().rposition(same).filter(|&i| !is_over(&self.0[i]));
-        found.unwrap_or(self.0.len())
+        let found = self.list.iter().rposition(same).filter(|&i| !is_over(&self.list[i]));
+        found.unwrap_or(self.list.len())
     }
 
     /// Leaves out the calls of which the end may not have come.
     pub(super) fn keep_whole(&mut self) {
-        let last = self.0.len().saturating_sub(1);
+        let last = self.list.len().saturating_sub(1);
         let mut i = 0;
-        self.0.retain(|call| {
+        self.list.retain(|call| {
             i += 1;
             call.is_whole(i - 1 == last)
         });
@@ -107,9 +120,9 @@ impl Calls {
 
     /// Writes them as a whole answer has them. What has neither name nor arguments is none.
     pub(super) fn put_into(&mut self, message: &mut Attributes) {
-        self.0.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
-        if !self.0.is_empty() {
-            let calls = self.0.drain(..).map(|call| Value::Object(call.fields));
+        self.list.retain(|call| !call.inner("name").is_empty() || !call.input().is_empty());
+        if !self.list.is_empty() {
+            let calls = self.list.drain(..).map(|call| Value::Object(call.fields));
             message.insert("tool_calls".to_owned(), calls.collect());
         }
     }
@@ -125,9 +138,10 @@ impl Call {
         let is_open = !self.is_object();
         match (self.id(), piece.peek("id").unwrap_or_default()) {
             // vLLM, until the middle of 2025, made a new id for each piece of a call that it was
-            // told to make.
+            // told to make; each piece brought some of the arguments.
             (known, id) if !known.is_empty() && !id.is_empty() => {
-                let goes_on = is_indexed && is_same && is_open && !self.is_custom();
+                let brings = !inner_of(|kind| piece.get(kind), "arguments").is_empty();
+                let goes_on = is_indexed && is_same && is_open && brings && !self.is_custom();
                 id != known && !goes_on
             }
             // The name itself may go on: only the first piece of a call has its id.
@@ -222,16 +236,19 @@ fn input(fields: &Attributes) -> &str {
     if arguments.is_empty() { inner(fields, "input") } else { arguments }
 }
 
-/// A text of the function, or of the custom tool.
+/// A text of the function, or of the custom tool, in the fields of a call.
 fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
-    let text = |kind| fields.get(kind)?.get(key)?.as_str();
-    KINDS.into_iter().find_map(text).unwrap_or_default()
+    inner_of(|kind| fields.get(kind), key)
 }
 
 /// The name in a piece.
 fn name<'a>(piece: &'a Fields<'_>) -> &'a str {
-    let name = |kind| piece.get(kind)?.get("name")?.as_str();
-    KINDS.into_iter().find_map(name).unwrap_or_default()
+    inner_of(|kind| piece.get(kind), "name")
+}
+
+fn inner_of<'a>(field: impl Fn(&str) -> Option<&'a Value>, key: &str) -> &'a str {
+    let text = |kind| field(kind)?.get(key)?.as_str();
+    KINDS.into_iter().find_map(text).unwrap_or_default()
 }
 
 fn text<'a>(fields: &'a Attributes, key: &str) -> &'a str {

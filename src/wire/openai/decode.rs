@@ -5,17 +5,17 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, CustomMessage, Media, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, detail, each, elements, expected, from_url, keep, one_system,
-    other_part, put_back,
+    At, Fields, Ids, beside, each, elements, expected, from_url, keep, one_system, other_part,
+    put_back,
 };
 use crate::wire::json::Json;
-use crate::wire::refused::refused;
+use crate::wire::refused::{refused, unlisted};
 use crate::wire::usage::Usage;
 
 /// Reads a response: its whole body, or the message in it.
@@ -49,7 +49,7 @@ use crate::wire::usage::Usage;
 /// the one that you want).
 pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
     let top = At::top("read openai answer");
-    let mut body = Fields::of(top.parse(json)?, top)?;
+    let mut body = Fields::of(unlisted(top.parse(json)?), top)?;
     refused(&body, &["choices", "role"])?;
     let mut ids = Ids::default();
     name_after(&mut ids, &body);
@@ -224,7 +224,7 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
         object => Fields::of(object, at.key("image_url"))?,
     };
     let url = inner.required_text("url")?;
-    let detail = inner.text("detail")?.map(detail);
+    let detail = inner.text("detail")?.map(Detail::from);
     let (source, media_type) = from_url(url);
     Ok(Part::Image(Media { media_type, detail, ..media(source, "image_url", fields, inner) }))
 }
@@ -243,11 +243,7 @@ fn audio(mut fields: Fields<'_>) -> Result<Part> {
             } else {
                 (Source::Base64(data), None)
             };
-            let inner = Fields::of(serde_json::json!({}), at)?;
-            return Ok(Part::Audio(Media {
-                media_type,
-                ..media(source, "input_audio", fields, inner)
-            }));
+            return Ok(Part::Audio(bare(source, media_type, fields)));
         }
         object => Fields::of(object, at.key("input_audio"))?,
     };
@@ -289,7 +285,8 @@ pub(super) fn ai(fields: Fields<'_>, ids: &mut Ids) -> Result<AiMessage> {
 /// An assistant's message, in a response or in a request.
 fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMessage> {
     let at = fields.at;
-    if !matches!(fields.text("role")?.as_deref(), None | Some("assistant")) {
+    // MiniMax has streamed an empty one.
+    if !matches!(fields.text("role")?.as_deref(), None | Some("" | "assistant")) {
         return Err(at.key("role").error("expected `assistant`"));
     }
     let mut parts: Vec<AiPart> = Vec::new();
@@ -313,6 +310,13 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
         let extra = keep(FORMAT, audio.rest());
         parts.push(AiPart::Content(Part::Audio(Media { extra, ..media })));
     }
+    // Pictures that the model made; OpenRouter has a field of its own for them.
+    let is_picture = |one: &Value| one["image_url"]["url"].is_string();
+    let made = fields.get("images").and_then(Value::as_array);
+    if made.is_some_and(|list| list.iter().all(is_picture)) {
+        let pictures = fields.each("images", |value, at| image(Fields::of(value, at)?))?;
+        parts.extend(pictures.into_iter().map(AiPart::Content));
+    }
     for mut call in fields.each("tool_calls", call)? {
         if let (true, Some(ids)) = (call.id.is_empty(), &mut ids) {
             call.id = ids.next();
@@ -322,10 +326,8 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
     if let Some(value) = fields.take("function_call").filter(|call| is_there(call, "name")) {
         parts.push(AiPart::ToolCall(function_call(value, &at, 0)?));
     }
-    let mut message = AiMessage::from_parts(parts);
-    if let Some(name) = fields.text("name")? {
-        message = message.with_name(name);
-    }
+    let message = AiMessage::from_parts(parts);
+    let message = fields.text("name")?.into_iter().fold(message, AiMessage::with_name);
     let mut rest = fields.rest();
     // Every answer has the field; it says something only where it holds something.
     if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {

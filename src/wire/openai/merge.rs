@@ -62,6 +62,9 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
         (Value::Array(list), Value::Array(pieces)) if key == "reasoning_details" => {
             pieces.into_iter().try_for_each(|piece| detail(list, piece, at))?;
         }
+        (Value::Array(list), Value::Array(pieces)) if key == THOUGHTS => {
+            pieces.into_iter().for_each(|piece| thought(list, piece));
+        }
         (Value::Array(list), Value::Array(pieces)) if key == "content" || key == "thinking" => {
             for piece in pieces {
                 block(list, piece);
@@ -120,6 +123,36 @@ fn block(list: &mut Vec<Value>, mut piece: Value) {
         }
     }
     list.push(piece);
+}
+
+/// The field in which `LiteLLM` hands over Claude's thoughts.
+const THOUGHTS: &str = "thinking_blocks";
+
+/// Adds a piece of a thought: to the one before it, unless that is signed, which is its end.
+fn thought(list: &mut Vec<Value>, mut piece: Value) {
+    let is_thought = |block: &Value| block["type"] == "thinking";
+    match list.last_mut() {
+        Some(last) if is_thought(last) && !is_signed(last) && is_thought(&piece) => {
+            if let (Value::String(text), Some(more)) =
+                (&mut last["thinking"], piece["thinking"].as_str())
+            {
+                text.push_str(more);
+            }
+            last["signature"] = piece["signature"].take();
+        }
+        _ => list.push(piece),
+    }
+}
+
+fn is_signed(thought: &Value) -> bool {
+    thought["signature"].as_str().is_some_and(|signature| !signature.is_empty())
+}
+
+/// Leaves out the thoughts of which the end did not come: Claude takes none without a signature.
+pub(super) fn unsign(message: &mut Attributes) {
+    if let Some(Value::Array(list)) = message.get_mut(THOUGHTS) {
+        list.retain(|block| block["type"] != "thinking" || is_signed(block));
+    }
 }
 
 /// Adds a piece of OpenRouter's reasoning: to the block of its index, or as a block of its own.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use super::decode::{self, FUNCTION_ID, name_after, usage};
-use super::merge::merge;
+use super::merge::{merge, unsign};
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
@@ -57,6 +57,8 @@ pub struct Chunks {
     ids: Ids,
     /// True where `[DONE]` is the end.
     ends_in_done: bool,
+    /// True where something was said in pieces.
+    has_deltas: bool,
 }
 
 impl Stream {
@@ -110,6 +112,7 @@ impl Pieces for Chunks {
 
     fn kept(mut self) -> AiMessage {
         self.calls.keep_whole();
+        unsign(&mut self.message);
         let text = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
         let text = AiMessage::new(text);
         self.message().unwrap_or(text)
@@ -124,10 +127,21 @@ impl Chunks {
         refused(&choice, &["delta", "message"])?;
         // Moonshot counts here.
         end.usage.grow(usage(&choice));
-        // Some servers answer whole where a stream was asked for.
-        if let Some(delta) = choice.take("delta").or_else(|| choice.take("message")) {
-            let at = choice.at;
+        let (delta, message) = (choice.take("delta"), choice.take("message"));
+        let at = choice.at;
+        if let Some(delta) = delta {
             self.delta(Fields::of(delta, at.key("delta"))?, events)?;
+            let said = ["content", "tool_calls", "reasoning"];
+            self.has_deltas |= said.into_iter().any(|key| self.has_said(key));
+        }
+        // Some servers answer whole where a stream was asked for. MiniMax says all of it again when
+        // the pieces have come.
+        if let Some(message) = message {
+            let mut message = Fields::of(message, at.key("message"))?;
+            if self.has_deltas {
+                message.retain(|key| !self.has_said(key));
+            }
+            self.delta(message, events)?;
         }
         let word = stop_word(choice.take("finish_reason"));
         if word.is_some() {
@@ -136,6 +150,25 @@ impl Chunks {
             end.comes();
         }
         Ok(())
+    }
+
+    /// Returns true where something has come of a field, or of what stands for it.
+    fn has_said(&self, key: &str) -> bool {
+        let is_told = |key: &str| match self.message.get(key) {
+            None | Some(Value::Null) => false,
+            Some(Value::String(text)) => !text.is_empty(),
+            Some(Value::Array(list)) => !list.is_empty(),
+            Some(_) => true,
+        };
+        match key {
+            "tool_calls" | "function_call" => self.calls.len() > 0,
+            "reasoning" | "reasoning_content" => {
+                is_told("reasoning") || is_told("reasoning_content")
+            }
+            // A refusal before content is a block of it.
+            "content" | "refusal" => is_told("content") || is_told("refusal"),
+            key => is_told(key),
+        }
     }
 
     fn delta(&mut self, mut delta: Fields<'_>, events: &mut Events) -> Result<()> {
