@@ -49,9 +49,9 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Contents::strict`] says so beforehand. Written
-//! anyway, data and addresses of which no media type is known (by its ending, for one) and
-//! results' media at an address (but for `gs://`) become texts like `[image: not supported by this format]`; custom messages are left out; arguments that
-//! are not a JSON object become `{"arguments": ".."}`.
+//! anyway, data and addresses of which no media type is known (by its ending, for one) and results'
+//! media at an address (but for `gs://`) become texts like `[image: not supported by this format]`;
+//! custom messages are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];
