@@ -383,7 +383,8 @@ fn parse<T: redis::FromRedisValue>(operation: &'static str, value: Value) -> Res
 }
 
 fn unexpected(operation: &'static str) -> Error {
-    Error::new(ErrorKind::Storage, operation, "redis: the server holds or says what nobody wrote")
+    let text = "redis: the server's answer, or what it holds, is not in the form that was expected";
+    Error::new(ErrorKind::Storage, operation, text)
 }
 
 impl fmt::Debug for RedisStore {

@@ -186,7 +186,7 @@ impl Client {
             if Instant::now() >= patience {
                 return Err(failure.unacknowledged(operation));
             }
-            self.watch.retried(operation, "nobody says whether the change was made");
+            self.watch.retried(operation, "it is not known whether the change was made");
             tokio::time::sleep(PAUSE).await;
         }
     }

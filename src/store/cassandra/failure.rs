@@ -31,7 +31,7 @@ impl Failure {
 
     /// As the error of a change about which nobody answered, however often it was asked.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
-        let text = "nobody says whether the change was made: ";
+        let text = "it is not known whether the change was made: ";
         self.error(ErrorKind::Unacknowledged, operation, text)
     }
 
@@ -72,7 +72,8 @@ pub(super) fn strange(
 
 /// A change that may have been made, before others changed what would tell.
 pub(super) fn overtaken(operation: &'static str) -> Error {
-    let text = "cassandra: nobody says whether the change was made: others have changed the conversation since";
+    let text = "cassandra: it is not known whether the change was made: the request failed, and then \
+                another writer changed the conversation";
     Error::new(ErrorKind::Unacknowledged, operation, text)
 }
 
@@ -147,8 +148,8 @@ mod tests {
         assert!(!failure(DbError::Invalid).leaves_doubt());
         let error = failure(gone()).unacknowledged("append");
         assert_eq!(error.kind(), ErrorKind::Unacknowledged);
-        let expected = "append: cassandra: nobody says whether the change was made: 1 replicas are alive, \
-                        and 2 are needed";
+        let expected = "append: cassandra: it is not known whether the change was made: 1 \
+                        replicas are alive, and 2 are needed";
         assert_eq!(error.to_string(), expected);
     }
 }

@@ -78,8 +78,9 @@ pub(super) struct Locked<'a>(pub(super) String, pub(super) Change<'a>);
 /// Statements that change something, in one transaction; the answer is how many rows each of them
 /// did.
 ///
-/// Each sees what was committed before it began, which a part of a statement does not: so what one
-/// waited for, the next one sees.
+/// Each statement takes its own look at the database when it begins. So where the first one had to
+/// wait for another transaction's lock, the next ones see what that transaction committed. Parts of
+/// one statement would not: they share the look that was taken before the wait.
 pub(super) struct Script {
     /// The one that takes the locks. When it is done there must be time left, or all of it is
     /// undone.
