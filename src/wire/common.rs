@@ -10,7 +10,7 @@ use super::json::{Form, Json};
 use crate::composed::{self, Prompt};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
-    AiPart, Attributes, Content, Detail, Media, Message, OtherPart, Part, Source, SystemMessage,
+    AiMessage, AiPart, Attributes, Content, Media, Message, OtherPart, Part, Source, SystemMessage,
     TextPart, ToolCall, is_object, is_shallow,
 };
 
@@ -303,6 +303,16 @@ pub(super) fn each<T>(
     list.into_iter().enumerate().map(|(i, value)| read(value, at.index(i))).collect()
 }
 
+/// Content of these parts: a text alone, with nothing beside it, is a plain text.
+pub(super) fn content_of(mut parts: Vec<Part>) -> Content {
+    match parts.as_mut_slice() {
+        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
+            Content::Text(std::mem::take(text))
+        }
+        _ => Content::from(parts),
+    }
+}
+
 /// Puts what is left of an object back under its key, if anything is.
 pub(super) fn put_back(rest: &mut Attributes, key: &str, inner: Attributes) {
     if !inner.is_empty() {
@@ -356,16 +366,6 @@ impl Ids {
     pub(super) fn next(&mut self) -> String {
         self.count += 1;
         format!("call_{}{}", self.stem, self.count - 1)
-    }
-}
-
-/// The level of detail of media.
-pub(super) fn detail(level: String) -> Detail {
-    match level.as_str() {
-        "auto" => Detail::Auto,
-        "low" => Detail::Low,
-        "high" => Detail::High,
-        _ => Detail::Other(level),
     }
 }
 
@@ -552,6 +552,28 @@ pub(super) fn write_mark<M: SerializeMap>(map: &mut M) -> Result<(), M::Error> {
 /// Returns the part, where it is neither reasoning nor a call.
 pub(super) fn as_content(part: &AiPart) -> Option<&Part> {
     if let AiPart::Content(part) = part { Some(part) } else { None }
+}
+
+/// Returns what a user, an answer or a system message says: a text alone, parts of content, or
+/// parts of an answer. Of the three at most one is there.
+pub(super) fn said(message: &Message) -> (Option<&str>, &[Part], &[AiPart]) {
+    match message {
+        Message::System(system) => (Some(system.text()), &[], &[]),
+        Message::User(user) => match user.content() {
+            Content::Text(text) => (Some(text), &[], &[]),
+            Content::Parts(parts) => (None, parts, &[]),
+        },
+        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
+        Message::Ai(ai) => (None, &[], ai.parts()),
+        Message::Tool(_) | Message::Custom(_) => (None, &[], &[]),
+    }
+}
+
+/// Returns why an answer of which nothing is sent is refused. Where parts that are no texts were
+/// left out, those are refused instead.
+pub(super) fn empty_answer(ai: &AiMessage) -> Option<&'static str> {
+    let mut parts = ai.parts().iter().filter_map(as_content);
+    parts.all(|part| part.as_text().is_some()).then_some("an empty answer")
 }
 
 /// `data:image/png;base64,AA==`, written without a copy of the data.

@@ -19,7 +19,7 @@ use crate::provider::{Provider, Row};
 /// stand here. It borrows: nothing is copied before it is serialised, which never fails. A
 /// placeholder stands for what the format can't express; [`strict`](Self::strict) refuses it
 /// instead.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct View<'a, F> {
     pub(super) messages: Sequence<'a>,
     pub(super) terms: Terms,
@@ -245,18 +245,6 @@ impl<F: Marks> View<'_, F> {
     pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
         self.cache = cache;
         self
-    }
-}
-
-impl<F: fmt::Debug> fmt::Debug for View<'_, F> {
-    /// Says how it is set, not what is said: logs are no place for conversations.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("View")
-            .field("messages", &self.messages)
-            .field("terms", &self.terms)
-            .field("cache", &self.cache)
-            .field("options", &self.options)
-            .finish()
     }
 }
 

@@ -14,7 +14,8 @@ use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::base64;
 use crate::wire::common::{
-    At, Fields, beside, each, elements, expected, keep, keep_signed, one_system, other_part,
+    At, Fields, beside, content_of, each, elements, expected, keep, keep_signed, one_system,
+    other_part,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -183,13 +184,7 @@ impl Reader {
         if has_results && parts.is_empty() {
             return fields.end();
         }
-        let content = match parts.as_mut_slice() {
-            // Beside results, one text is what was a string before the turn became a list.
-            [Part::Text(text)] if has_results && text.extra.is_empty() => {
-                Content::Text(std::mem::take(&mut text.text))
-            }
-            _ => Content::from(parts),
-        };
+        let content = if has_results { content_of(parts) } else { Content::from(parts) };
         self.read.push(beside(UserMessage::new(content), ATTRIBUTE, fields.rest()));
         Ok(())
     }

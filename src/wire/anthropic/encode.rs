@@ -12,7 +12,7 @@ use crate::message::{
 use crate::provider::{Provider, Row};
 use crate::wire::base64;
 use crate::wire::common::{
-    DataUrl, as_content, as_other_part, is_foreign, kept, media_type, placeholder,
+    DataUrl, as_other_part, empty_answer, is_foreign, kept, media_type, placeholder, said,
 };
 use crate::wire::shape::{Entry, Seq, write};
 use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
@@ -90,15 +90,7 @@ impl<'a> Turn<'_, 'a> {
     /// The text of a turn that is one plain text.
     fn plain(&self) -> Option<&'a str> {
         let ([message], false) = (self.messages, self.is_marked(0)) else { return None };
-        let text = match message {
-            Message::User(user) => match user.content() {
-                Content::Text(text) => text.as_str(),
-                Content::Parts(_) => return None,
-            },
-            Message::Ai(ai) if ai.parts().is_empty() => ai.texts().next()?,
-            Message::System(system) => system.text(),
-            _ => return None,
-        };
+        let text = said(message).0?;
         Some(if is_blank(text) { EMPTY_MESSAGE } else { text })
     }
 
@@ -184,17 +176,8 @@ impl Block<'_> {
 
 /// The blocks of one message.
 fn blocks(message: &Message) -> impl Iterator<Item = Block<'_>> + Clone {
-    let (text, result, parts, ai): (_, _, &[Part], &[AiPart]) = match message {
-        Message::User(user) => match user.content() {
-            Content::Text(text) => (Some(text.as_str()), None, &[], &[]),
-            Content::Parts(parts) => (None, None, parts, &[]),
-        },
-        Message::Tool(tool) => (None, Some(Block::ToolResult(tool)), &[], &[]),
-        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), None, &[], &[]),
-        Message::Ai(ai) => (None, None, &[], ai.parts()),
-        Message::System(system) => (Some(system.text()), None, &[], &[]),
-        Message::Custom(_) => (None, None, &[], &[]),
-    };
+    let (text, parts, ai) = said(message);
+    let result = message.as_tool().map(Block::ToolResult);
     let text = text.filter(|text| !is_blank(text)).map(|text| Block::Text { text, kept: None });
     let blocks = text
         .into_iter()
@@ -462,11 +445,7 @@ impl Shape for Options {
             Message::User(user) if says_nothing(user.content()) => Some("an empty message"),
             Message::Tool(tool) if tool.call_id().is_empty() => Some(NO_ID),
             // Of media it is told one by one.
-            Message::Ai(ai) if !is_said(message, false) => {
-                let is_text = |part: &Part| part.as_text().is_some();
-                let mut parts = ai.parts().iter().filter_map(as_content);
-                parts.all(is_text).then_some("an empty answer")
-            }
+            Message::Ai(ai) if !is_said(message, false) => empty_answer(ai),
             _ => None,
         }
     }

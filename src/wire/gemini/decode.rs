@@ -13,8 +13,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, each, elements, expected, keep, keep_signed, one_system, other_part,
-    put_back,
+    At, Fields, Ids, beside, content_of, each, elements, expected, keep, keep_signed, one_system,
+    other_part, put_back,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
@@ -355,14 +355,8 @@ fn with_media(content: Content, media: Vec<Value>, at: &At<'_>) -> Result<Conten
     Ok(Content::from(parts))
 }
 
-fn user(mut parts: Vec<Part>, rest: Attributes) -> Message {
-    let content = match parts.as_mut_slice() {
-        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
-            Content::Text(std::mem::take(text))
-        }
-        _ => Content::from(parts),
-    };
-    beside(UserMessage::new(content), ATTRIBUTE, rest)
+fn user(parts: Vec<Part>, rest: Attributes) -> Message {
+    beside(UserMessage::new(content_of(parts)), ATTRIBUTE, rest)
 }
 
 /// One part of an answer; `None` where it is empty.

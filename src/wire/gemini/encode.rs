@@ -13,7 +13,7 @@ use crate::message::{
 };
 use crate::provider::{Provider, Row};
 use crate::wire::common::{
-    DataUrl, NO_SIGNATURE, as_content, as_other_part, is_foreign, kept, placeholder, sniff,
+    DataUrl, NO_SIGNATURE, as_other_part, empty_answer, is_foreign, kept, placeholder, said, sniff,
     write_kept,
 };
 use crate::wire::media::{is_googles, resolution, type_at};
@@ -181,15 +181,7 @@ impl<'a> Piece<'a> {
 
 /// The parts of one message; results are not among them.
 fn pieces(message: &Message) -> impl Iterator<Item = Piece<'_>> + Clone {
-    let (text, parts, ai): (Option<&str>, &[Part], &[AiPart]) = match message {
-        Message::User(user) => match user.content() {
-            Content::Text(text) => (Some(text), &[], &[]),
-            Content::Parts(parts) => (None, parts, &[]),
-        },
-        Message::Ai(ai) if ai.parts().is_empty() => (ai.texts().next(), &[], &[]),
-        Message::Ai(ai) => (None, &[], ai.parts()),
-        Message::Tool(_) | Message::System(_) | Message::Custom(_) => (None, &[], &[]),
-    };
+    let (text, parts, ai) = said(message);
     let pieces = text
         .filter(|text| !text.is_empty())
         .map(Piece::text)
@@ -386,24 +378,20 @@ struct Response<'a>(&'a ToolMessage, Option<&'a str>);
 impl Serialize for Response<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // What came as an object goes back as one, if it still is one.
-        if let (Some(shape), Content::Text(text)) = (self.1, self.0.content())
-            && let Ok(value) = serde_json::from_str::<Value>(text)
-        {
-            match (shape, value) {
-                (WHOLE, Value::Object(fields)) => return fields.serialize(serializer),
-                (_, value) => {
-                    let key = if self.0.is_error() { "error" } else { "output" };
-                    let mut map = serializer.serialize_map(Some(1))?;
-                    map.serialize_entry(key, &value)?;
-                    return map.end();
-                }
-            }
+        let Self(tool, shape) = *self;
+        let value = match tool.content() {
+            Content::Text(text) if shape.is_some() => serde_json::from_str::<Value>(text).ok(),
+            _ => None,
+        };
+        if let (Some(WHOLE), Some(Value::Object(fields))) = (shape, &value) {
+            return fields.serialize(serializer);
         }
         let mut map = serializer.serialize_map(Some(1))?;
-        let key = if self.0.is_error() { "error" } else { "output" };
-        match self.0.content() {
-            Content::Text(text) => map.serialize_entry(key, text)?,
-            Content::Parts(parts) => {
+        let key = if tool.is_error() { "error" } else { "output" };
+        match (value, tool.content()) {
+            (Some(value), _) => map.serialize_entry(key, &value)?,
+            (None, Content::Text(text)) => map.serialize_entry(key, text)?,
+            (None, Content::Parts(parts)) => {
                 let texts = parts.iter().filter(|part| result_media(part).is_none());
                 let texts = texts.map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
                 map.serialize_entry(key, &texts.collect::<Vec<_>>())?;
@@ -451,11 +439,7 @@ impl Shape for Options {
                 Some("a result without a tool's name")
             }
             // Of media it is told one by one.
-            Message::Ai(ai) if !is_said(message) => {
-                let is_text = |part: &Part| part.as_text().is_some();
-                let mut parts = ai.parts().iter().filter_map(as_content);
-                parts.all(is_text).then_some("an empty answer")
-            }
+            Message::Ai(ai) if !is_said(message) => empty_answer(ai),
             _ => None,
         }
     }

@@ -6,10 +6,11 @@ use super::{ATTRIBUTE, FORMAT, Kind, REDACTED, SIGNATURE};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
-    SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
+    SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, Fields, each, expected, keep, keep_signed, one_system, other_part, put_back, with_attribute,
+    At, Fields, content_of, each, expected, keep, keep_signed, one_system, other_part, put_back,
+    with_attribute,
 };
 use crate::wire::json::Json;
 
@@ -74,10 +75,8 @@ fn with_all(message: impl Into<Message>, own: Attributes, fields: Fields<'_>) ->
 fn user(mut fields: Fields<'_>) -> Result<Message> {
     let name = fields.text("name")?;
     let attributes = attributes(&mut fields)?;
-    let mut user = UserMessage::new(content(&mut fields)?);
-    if let Some(name) = name {
-        user = user.with_name(name);
-    }
+    let user = UserMessage::new(content(&mut fields)?);
+    let user = name.into_iter().fold(user, UserMessage::with_name);
     Ok(with_all(user, attributes, fields))
 }
 
@@ -168,20 +167,13 @@ fn content(fields: &mut Fields<'_>) -> Result<Content> {
         return Err(at.key("text").error("beside `contents`"));
     }
     let read = |content, at: At<'_>| part(Fields::of(content, at)?);
-    let mut parts = fields.each("contents", read)?;
-    Ok(match parts.as_mut_slice() {
-        [Part::Text(TextPart { text, extra })] if extra.is_empty() => {
-            Content::Text(std::mem::take(text))
-        }
-        _ => Content::from(parts),
-    })
+    fields.each("contents", read).map(content_of)
 }
 
 fn part(mut fields: Fields<'_>) -> Result<Part> {
     let name = fields.required_text("type")?;
     if name == "TEXT" {
-        let text = fields.required_text("text")?;
-        return Ok(Part::Text(TextPart { text, extra: keep(FORMAT, fields.rest()) }));
+        return fields.text_part(FORMAT);
     }
     let Some(kind) = Kind::ALL.into_iter().find(|kind| kind.names().0 == name) else {
         let mut whole = fields.whole();

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, Content, CustomMessage, Media, Message, Part, Reasoning,
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
@@ -163,13 +163,10 @@ fn content(fields: &mut Fields<'_>) -> Result<Content> {
 
 fn images(fields: &mut Fields<'_>) -> Result<Vec<Part>> {
     fields.each("images", |value, at| match value {
-        Value::String(data) => Ok(Part::Image(Media {
-            media_type: sniff(&data).map(str::to_owned),
-            source: Source::Base64(data),
-            name: None,
-            detail: None,
-            extra: Attributes::new(),
-        })),
+        Value::String(data) => {
+            let media_type = sniff(&data).map(str::to_owned);
+            Ok(Part::Image(Media { media_type, ..Media::base64("", data) }))
+        }
         other => Err(at.error(expected("a string", &other))),
     })
 }

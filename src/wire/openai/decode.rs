@@ -5,14 +5,14 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, CustomMessage, Media, Message, Part, Reasoning, Source,
+    AiMessage, AiPart, Attributes, CustomMessage, Detail, Media, Message, Part, Reasoning, Source,
     SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, detail, each, elements, expected, from_url, keep, one_system,
-    other_part, put_back,
+    At, Fields, Ids, beside, each, elements, expected, from_url, keep, one_system, other_part,
+    put_back,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::refused;
@@ -224,7 +224,7 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
         object => Fields::of(object, at.key("image_url"))?,
     };
     let url = inner.required_text("url")?;
-    let detail = inner.text("detail")?.map(detail);
+    let detail = inner.text("detail")?.map(Detail::from);
     let (source, media_type) = from_url(url);
     Ok(Part::Image(Media { media_type, detail, ..media(source, "image_url", fields, inner) }))
 }
@@ -243,11 +243,7 @@ fn audio(mut fields: Fields<'_>) -> Result<Part> {
             } else {
                 (Source::Base64(data), None)
             };
-            let inner = Fields::of(serde_json::json!({}), at)?;
-            return Ok(Part::Audio(Media {
-                media_type,
-                ..media(source, "input_audio", fields, inner)
-            }));
+            return Ok(Part::Audio(bare(source, media_type, fields)));
         }
         object => Fields::of(object, at.key("input_audio"))?,
     };
@@ -322,10 +318,8 @@ fn assistant(mut fields: Fields<'_>, mut ids: Option<&mut Ids>) -> Result<AiMess
     if let Some(value) = fields.take("function_call").filter(|call| is_there(call, "name")) {
         parts.push(AiPart::ToolCall(function_call(value, &at, 0)?));
     }
-    let mut message = AiMessage::from_parts(parts);
-    if let Some(name) = fields.text("name")? {
-        message = message.with_name(name);
-    }
+    let message = AiMessage::from_parts(parts);
+    let message = fields.text("name")?.into_iter().fold(message, AiMessage::with_name);
     let mut rest = fields.rest();
     // Every answer has the field; it says something only where it holds something.
     if rest.get("annotations").and_then(Value::as_array).is_some_and(Vec::is_empty) {

@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::{ATTRIBUTE, FORMAT, kinds};
 use crate::error::Result;
 use crate::message::{
-    AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, SystemMessage,
+    AiMessage, AiPart, Attributes, Detail, Media, Message, Part, Reasoning, Source, SystemMessage,
     TextPart, ToolCall, ToolMessage, UserMessage,
 };
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, beside, detail, expected, from_url, keep, keep_signed, one_system, other_part,
+    At, Fields, beside, expected, from_url, keep, keep_signed, one_system, other_part,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
@@ -284,7 +284,7 @@ fn image(mut fields: Fields<'_>) -> Result<Part> {
         (None, Some(id)) => (Source::FileId(id), None),
         _ => return Err(fields.at.error("expected either `image_url` or `file_id`")),
     };
-    let detail = fields.text("detail")?.map(detail);
+    let detail = fields.text("detail")?.map(Detail::from);
     let extra = keep(FORMAT, fields.rest());
     Ok(Part::Image(Media { source, media_type, name: None, detail, extra }))
 }
@@ -306,7 +306,7 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
             return Err(fields.at.error(what));
         }
     };
-    let detail = fields.text("detail")?.map(detail);
+    let detail = fields.text("detail")?.map(Detail::from);
     let extra = keep(FORMAT, fields.rest());
     Ok(Part::File(Media { source, media_type, name, detail, extra }))
 }
