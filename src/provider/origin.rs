@@ -88,7 +88,8 @@ pub(crate) fn origin_of(message: &Message) -> Option<&str> {
     attributes(message).get(ORIGIN)?.as_str()
 }
 
-fn attributes(message: &Message) -> &Attributes {
+/// Returns what a message keeps beside its content.
+pub(crate) fn attributes(message: &Message) -> &Attributes {
     match message {
         Message::System(m) => m.attributes(),
         Message::User(m) => m.attributes(),

@@ -92,6 +92,15 @@ impl Serialize for Entry<'_> {
     }
 }
 
+/// The fields of a block that says a text under this key.
+pub(super) fn block<'a>(
+    kind: &'static str,
+    key: &'static str,
+    text: &'a str,
+) -> [(&'static str, Entry<'a>); 2] {
+    [("type", kind.into()), (key, text.into())]
+}
+
 impl<const N: usize> Serialize for Object<'_, N> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

@@ -14,7 +14,7 @@ use crate::wire::base64;
 use crate::wire::common::{
     DataUrl, as_other_part, empty_answer, is_foreign, kept, media_type, placeholder, said,
 };
-use crate::wire::shape::{Entry, Seq, write};
+use crate::wire::shape::{Entry, Seq, block, write};
 use crate::wire::view::{Cache, ForProvider, Marks, Shape, Speaker};
 
 impl Serialize for System<'_> {
@@ -299,7 +299,7 @@ impl Marked<'_> {
     fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         match self.block {
             Block::Text { text, kept } => {
-                self.write_fields(map, &[("type", "text".into()), ("text", text.into())], kept)
+                self.write_fields(map, &block("text", "text", text), kept)
             }
             Block::Image(media, location) => {
                 let source = location.source();

@@ -5,11 +5,10 @@ use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Kind, Messages, Options, REDACTED, SIGNATURE};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Content, CustomMessage, Detail, EMPTY_MESSAGE, Media, Message,
-    NO_OUTPUT, Part, Reasoning, Source, SystemMessage, TextPart, ToolCall, ToolMessage,
-    UserMessage,
+    AiMessage, AiPart, Attributes, Content, Detail, EMPTY_MESSAGE, Media, Message, NO_OUTPUT, Part,
+    Reasoning, Source, TextPart, ToolCall, ToolMessage, UserMessage,
 };
-use crate::provider::{Provider, Row};
+use crate::provider::{Provider, Row, attributes};
 use crate::wire::common::{
     DataUrl, as_content, as_other_part, kept, placeholder, sniff, write_kept,
 };
@@ -37,115 +36,93 @@ struct One<'a> {
 
 impl Serialize for One<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { message, is_old } = *self;
         let mut map = serializer.serialize_map(None)?;
-        let kind = match self.message {
-            Message::System(system) if self.is_old => {
+        let (kind, own): (_, &[&str]) = match message {
+            Message::System(system) => {
                 map.serialize_entry("text", system.text())?;
-                "SYSTEM"
+                ("SYSTEM", &["text", "type"])
             }
-            Message::System(system) => write_system(&mut map, system)?,
-            Message::User(user) => write_user(&mut map, user, self.is_old)?,
-            Message::Ai(ai) => write_ai(&mut map, ai, self.is_old)?,
-            Message::Tool(tool) => write_tool(&mut map, tool, self.is_old)?,
-            Message::Custom(custom) => write_custom(&mut map, custom)?,
+            Message::User(user) => {
+                write_user(&mut map, user, is_old)?;
+                ("USER", &["name", "contents", "attributes", "type"])
+            }
+            Message::Ai(ai) => {
+                write_ai(&mut map, ai, is_old)?;
+                ("AI", &["text", "thinking", "toolExecutionRequests", "attributes", "type"])
+            }
+            Message::Tool(tool) => {
+                write_tool(&mut map, tool, is_old)?;
+                let own = &["id", "toolName", "contents", "text", "isError", "attributes", "type"];
+                ("TOOL_EXECUTION_RESULT", own)
+            }
+            Message::Custom(_) => ("CUSTOM", &["attributes", "type"]),
         };
+        if !is_old || matches!(message, Message::Custom(_)) {
+            write_attributes(&mut map, message, own)?;
+        }
         map.serialize_entry("type", kind)?;
         map.end()
     }
 }
 
-fn write_system<M: SerializeMap>(map: &mut M, m: &SystemMessage) -> Result<&'static str, M::Error> {
-    map.serialize_entry("text", m.text())?;
-    write_kept(map, kept(ATTRIBUTE, m.attributes()), &["text", "type"])?;
-    Ok("SYSTEM")
+/// Writes the attributes of a message and what a decoder kept beside them.
+fn write_attributes<M: SerializeMap>(
+    map: &mut M,
+    message: &Message,
+    own: &[&str],
+) -> Result<(), M::Error> {
+    let attributes = attributes(message);
+    let reasoning = message.as_ai().map(Thinking);
+    let shared = Shared { attributes, reasoning: reasoning.as_ref() };
+    // Of a user's message LangChain4j leaves the field out where it is empty.
+    let is_left_out = message.is_user() && shared.is_empty();
+    if own.contains(&"attributes") && !is_left_out {
+        map.serialize_entry("attributes", &shared)?;
+    }
+    write_kept(map, kept(ATTRIBUTE, attributes), own)
 }
 
-fn write_user<M: SerializeMap>(
-    map: &mut M,
-    m: &UserMessage,
-    is_old: bool,
-) -> Result<&'static str, M::Error> {
+fn write_user<M: SerializeMap>(map: &mut M, m: &UserMessage, is_old: bool) -> Result<(), M::Error> {
     if let Some(name) = m.name().filter(|name| !name.is_empty()) {
         map.serialize_entry("name", name)?;
     }
-    map.serialize_entry("contents", &Contents { of: m.content(), is_old })?;
-    if is_old {
-        return Ok("USER");
-    }
-    let attributes = Shared { attributes: m.attributes(), reasoning: None };
-    if !attributes.is_empty() {
-        map.serialize_entry("attributes", &attributes)?;
-    }
-    let own = ["name", "contents", "attributes", "type"];
-    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
-    Ok("USER")
+    map.serialize_entry("contents", &Contents { of: m.content(), is_old })
 }
 
-fn write_ai<M: SerializeMap>(
-    map: &mut M,
-    m: &AiMessage,
-    is_old: bool,
-) -> Result<&'static str, M::Error> {
+fn write_ai<M: SerializeMap>(map: &mut M, m: &AiMessage, is_old: bool) -> Result<(), M::Error> {
     let texts = || m.parts().iter().filter_map(said);
     if m.parts().is_empty() {
         map.serialize_entry("text", &m.text())?;
     } else if texts().next().is_some() {
         map.serialize_entry("text", &texts().collect::<String>())?;
     }
-    let thinking = Thinking::of(m);
-    if let Some(text) = thinking.text().filter(|_| !is_old) {
+    if let Some(text) = Thinking(m).text().filter(|_| !is_old) {
         map.serialize_entry("thinking", &text)?;
     }
     let requests = m.tool_calls().map(|call| request(call, is_old));
-    map.serialize_entry("toolExecutionRequests", &Seq(requests))?;
-    if is_old {
-        return Ok("AI");
-    }
-    let attributes = Shared { attributes: m.attributes(), reasoning: Some(&thinking) };
-    map.serialize_entry("attributes", &attributes)?;
-    let own = ["text", "thinking", "toolExecutionRequests", "attributes", "type"];
-    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
-    Ok("AI")
+    map.serialize_entry("toolExecutionRequests", &Seq(requests))
 }
 
-fn write_tool<M: SerializeMap>(
-    map: &mut M,
-    m: &ToolMessage,
-    is_old: bool,
-) -> Result<&'static str, M::Error> {
+fn write_tool<M: SerializeMap>(map: &mut M, m: &ToolMessage, is_old: bool) -> Result<(), M::Error> {
     let own = [
         ("id", Entry::unless_empty(m.call_id())),
         ("toolName", Entry::unless_empty(m.tool_name())),
     ];
     write(map, &own, None)?;
-    if is_old {
-        match m.content() {
-            content if is_blank(content) => map.serialize_entry("text", NO_OUTPUT)?,
-            Content::Text(text) => map.serialize_entry("text", text)?,
-            Content::Parts(parts) => {
-                let texts =
-                    parts.iter().map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
-                map.serialize_entry("text", &Joined(texts))?;
-            }
+    if !is_old {
+        map.serialize_entry("contents", &Contents { of: m.content(), is_old })?;
+        return if m.is_error() { map.serialize_entry("isError", &true) } else { Ok(()) };
+    }
+    match m.content() {
+        content if is_blank(content) => map.serialize_entry("text", NO_OUTPUT),
+        Content::Text(text) => map.serialize_entry("text", text),
+        Content::Parts(parts) => {
+            let texts =
+                parts.iter().map(|part| part.as_text().unwrap_or_else(|| placeholder(part)));
+            map.serialize_entry("text", &Joined(texts))
         }
-        return Ok("TOOL_EXECUTION_RESULT");
     }
-    map.serialize_entry("contents", &Contents { of: m.content(), is_old })?;
-    if m.is_error() {
-        map.serialize_entry("isError", &true)?;
-    }
-    let attributes = Shared { attributes: m.attributes(), reasoning: None };
-    map.serialize_entry("attributes", &attributes)?;
-    let own = ["id", "toolName", "contents", "text", "isError", "attributes", "type"];
-    write_kept(map, kept(ATTRIBUTE, m.attributes()), &own)?;
-    Ok("TOOL_EXECUTION_RESULT")
-}
-
-fn write_custom<M: SerializeMap>(map: &mut M, m: &CustomMessage) -> Result<&'static str, M::Error> {
-    let attributes = Shared { attributes: m.attributes(), reasoning: None };
-    map.serialize_entry("attributes", &attributes)?;
-    write_kept(map, kept(ATTRIBUTE, m.attributes()), &["attributes", "type"])?;
-    Ok("CUSTOM")
 }
 
 /// The text of a part of an answer; `None` where it is none: a placeholder would be what the model
@@ -200,10 +177,6 @@ impl Serialize for Shared<'_> {
 struct Thinking<'a>(&'a AiMessage);
 
 impl<'a> Thinking<'a> {
-    fn of(message: &'a AiMessage) -> Self {
-        Self(message)
-    }
-
     fn shown(&self) -> impl Iterator<Item = &'a Reasoning> {
         self.0.reasoning().filter(|reasoning| !is_redacted(reasoning))
     }
@@ -420,7 +393,7 @@ impl Shape for Options {
                 Some("a role of its own")
             }
             Message::Tool(tool) if self.before_1_13 && tool.is_error() => Some("a failed result"),
-            Message::Ai(ai) if Thinking::of(ai).is_too_much() => {
+            Message::Ai(ai) if Thinking(ai).is_too_much() => {
                 Some("reasoning in several signed parts")
             }
             _ => None,

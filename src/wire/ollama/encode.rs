@@ -4,7 +4,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{AiMessage, AiPart, Content, Message, Part, ToolCall};
-use crate::provider::{Provider, Row};
+use crate::provider::{Provider, Row, attributes};
 use crate::wire::common::{as_content, inline, kept, placeholder, write_kept};
 use crate::wire::shape::{Entry, Joined, Object, Seq, write};
 use crate::wire::terms::Terms;
@@ -58,15 +58,9 @@ impl Serialize for One<'_> {
             ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("role", self.0.role().as_str())?;
-        let attributes = match self.0 {
-            Message::System(m) => {
-                map.serialize_entry("content", m.text())?;
-                m.attributes()
-            }
-            Message::User(m) => {
-                write_content(&mut map, m.content())?;
-                m.attributes()
-            }
+        match self.0 {
+            Message::System(m) => map.serialize_entry("content", m.text())?,
+            Message::User(m) => write_content(&mut map, m.content())?,
             Message::Tool(m) => {
                 write_content(&mut map, m.content())?;
                 let own = [
@@ -74,16 +68,12 @@ impl Serialize for One<'_> {
                     ("tool_call_id", Entry::unless_empty(m.call_id())),
                 ];
                 write(&mut map, &own, None)?;
-                m.attributes()
             }
-            Message::Ai(m) => {
-                write_ai(&mut map, m)?;
-                m.attributes()
-            }
+            Message::Ai(m) => write_ai(&mut map, m)?,
             // `Messages` leaves these out.
-            Message::Custom(m) => m.attributes(),
-        };
-        write_kept(&mut map, kept(ATTRIBUTE, attributes), &OWN)?;
+            Message::Custom(_) => {}
+        }
+        write_kept(&mut map, kept(ATTRIBUTE, attributes(self.0)), &OWN)?;
         map.end()
     }
 }

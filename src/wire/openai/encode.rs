@@ -15,7 +15,7 @@ use crate::wire::common::{
     MARK, NO_SIGNATURE, as_other_part, entry, inline, input, kept, placeholder, write_kept,
     write_mark,
 };
-use crate::wire::shape::{Entry, Joined, Object, Seq, write};
+use crate::wire::shape::{Entry, Joined, Object, Seq, block, write};
 use crate::wire::terms::Terms;
 use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
 
@@ -528,46 +528,32 @@ impl Serialize for Marked<'_> {
         let mut map = serializer.serialize_map(None)?;
         match self.block {
             Block::Bare(text) | Block::Placeholder(text) => {
-                write(&mut map, &[("type", "text".into()), ("text", text.into())], None)?;
+                write(&mut map, &block("text", "text", text), None)?;
             }
             Block::Text(part) => {
-                let own = [("type", "text".into()), ("text", (&part.text).into())];
-                write(&mut map, &own, kept(FORMAT, &part.extra))?;
+                write(&mut map, &block("text", "text", &part.text), kept(FORMAT, &part.extra))?;
             }
-            Block::Refusal(text) => {
-                write(&mut map, &[("type", "refusal".into()), ("refusal", text.into())], None)?;
-            }
+            Block::Refusal(text) => write(&mut map, &block("refusal", "refusal", text), None)?,
             Block::Thinking(thought) => {
                 let kept = kept(FORMAT, &thought.extra);
                 if kept.is_none_or(|kept| !kept.contains_key("thinking")) {
-                    let own = [("type", "text".into()), ("text", (&thought.text).into())];
+                    let own = block("text", "text", &thought.text);
                     map.serialize_entry("thinking", &[Object { own, kept: None }])?;
                 }
                 write_kept(&mut map, kept, &[])?;
             }
-            Block::Image(media) => {
-                map.serialize_entry("type", "image_url")?;
-                map.serialize_entry("image_url", &image_url(media))?;
-                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "image_url"])?;
-            }
+            Block::Image(media) => write_media(&mut map, "image_url", media, image_url(media))?,
             Block::Audio(media, format) => {
-                map.serialize_entry("type", "input_audio")?;
-                map.serialize_entry("input_audio", &input_audio(media, format))?;
-                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "input_audio"])?;
+                write_media(&mut map, "input_audio", media, input_audio(media, format))?;
             }
-            Block::File(media) => {
-                map.serialize_entry("type", "file")?;
-                map.serialize_entry("file", &file(media))?;
-                write_kept(&mut map, kept(FORMAT, &media.extra), &["type", "file"])?;
-            }
+            Block::File(media) => write_media(&mut map, "file", media, file(media))?,
             Block::Document(media) => write_document(&mut map, media)?,
             Block::Recording(media) => {
                 let data = match &media.source {
                     Source::Url(url) if inline(media).is_none() => url,
                     _ => inline(media).map_or("", |url| url.data),
                 };
-                let own = [("type", "input_audio".into()), ("input_audio", data.into())];
-                write(&mut map, &own, None)?;
+                write(&mut map, &block("input_audio", "input_audio", data), None)?;
             }
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
@@ -578,9 +564,22 @@ impl Serialize for Marked<'_> {
     }
 }
 
+/// Writes a block whose media are an object under the name of its kind.
+fn write_media<M: SerializeMap, const N: usize>(
+    map: &mut M,
+    kind: &'static str,
+    media: &Media,
+    own: [(&'static str, Entry<'_>); N],
+) -> Result<(), M::Error> {
+    let kept = kept(FORMAT, &media.extra);
+    map.serialize_entry("type", kind)?;
+    map.serialize_entry(kind, &Object { own, kept: inner(kept, kind) })?;
+    write_kept(map, kept, &["type", kind])
+}
+
 fn write_document<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::Error> {
     if let (None, Source::FileId(id)) = (inline(media), &media.source) {
-        return write(map, &[("type", "file".into()), ("file_id", id.into())], None);
+        return write(map, &block("file", "file_id", id), None);
     }
     let own = [
         ("type", "document_url".into()),
@@ -590,32 +589,25 @@ fn write_document<M: SerializeMap>(map: &mut M, media: &Media) -> Result<(), M::
     write(map, &own, None)
 }
 
-fn image_url(media: &Media) -> Object<'_, 2> {
+fn image_url(media: &Media) -> [(&'static str, Entry<'_>); 2] {
     let detail = media.detail.as_ref().map(Detail::as_str);
-    Object {
-        own: [("url", Entry::address(media)), ("detail", detail.into())],
-        kept: inner(kept(FORMAT, &media.extra), "image_url"),
-    }
+    [("url", Entry::address(media)), ("detail", detail.into())]
 }
 
-fn input_audio<'a>(media: &'a Media, format: &'a str) -> Object<'a, 2> {
+fn input_audio<'a>(media: &'a Media, format: &'a str) -> [(&'static str, Entry<'a>); 2] {
     let data = inline(media).map(|url| url.data);
-    Object {
-        own: [("data", data.into()), ("format", format.into())],
-        kept: inner(kept(FORMAT, &media.extra), "input_audio"),
-    }
+    [("data", data.into()), ("format", format.into())]
 }
 
-fn file(media: &Media) -> Object<'_, 3> {
+fn file(media: &Media) -> [(&'static str, Entry<'_>); 3] {
     // Data without a name is refused.
     let stand_in = inline(media).map(|_| "file.pdf");
-    let own = [
+    [
         ("filename", media.name.as_deref().or(stand_in).into()),
         // Another address than that of data only where the provider takes one here.
         ("file_data", Entry::address(media)),
         ("file_id", Entry::file_id(media)),
-    ];
-    Object { own, kept: inner(kept(FORMAT, &media.extra), "file") }
+    ]
 }
 
 struct Call<'a> {

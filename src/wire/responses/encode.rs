@@ -12,7 +12,7 @@ use crate::provider::{Provider, Row};
 use crate::wire::common::{
     MARK, as_content, as_other_part, inline, input, kept, placeholder, write_kept, write_mark,
 };
-use crate::wire::shape::{Entry, Object, Seq, write};
+use crate::wire::shape::{Entry, Object, Seq, block, write};
 use crate::wire::terms::Terms;
 use crate::wire::view::{ForProvider, Marks, Shape, Speaker};
 
@@ -272,12 +272,9 @@ impl Serialize for One<'_> {
         let mut map = serializer.serialize_map(None)?;
         match self.block {
             Block::Bare(text) | Block::Placeholder(text) => {
-                write(&mut map, &[("type", "input_text".into()), ("text", text.into())], None)?;
+                write(&mut map, &block("input_text", "text", text), None)?;
             }
-            Block::Text(part) => {
-                let own = [("type", "input_text".into()), ("text", (&part.text).into())];
-                write(&mut map, &own, None)?;
-            }
+            Block::Text(part) => write(&mut map, &block("input_text", "text", &part.text), None)?,
             Block::Image(media) => write_image(&mut map, media)?,
             Block::File(media) => write_file(&mut map, media)?,
             Block::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
@@ -445,10 +442,8 @@ fn write_reasoning<M: SerializeMap>(
     map.serialize_entry("type", "reasoning")?;
     if !kept.contains_key("summary") {
         let text = Some(&reasoning.text).filter(|text| !text.is_empty());
-        let summary = text.map(|text| {
-            let own = [("type", "summary_text".into()), ("text", text.into())];
-            Object { own, kept: None }
-        });
+        let own = text.map(|text| block("summary_text", "text", text));
+        let summary = own.map(|own| Object { own, kept: None });
         map.serialize_entry("summary", &summary.as_slice())?;
     }
     if let Some(signature) = &reasoning.signature {
