@@ -171,13 +171,18 @@ impl<'a> Fields<'a> {
         self.text(key)?.ok_or_else(|| self.at.key(key).error("missing"))
     }
 
-    /// The object in a field, as its text; `None` where there is none.
-    pub(super) fn object_text(&mut self, key: &'static str) -> Result<Option<String>> {
+    /// The object in a field; `None` where there is none.
+    pub(super) fn object(&mut self, key: &'static str) -> Result<Option<Attributes>> {
         match self.take(key) {
             None => Ok(None),
-            Some(object @ Value::Object(_)) => Ok(Some(object.to_string())),
+            Some(Value::Object(object)) => Ok(Some(object)),
             Some(other) => Err(self.at.key(key).error(expected("an object", &other))),
         }
+    }
+
+    /// The object in a field, as its text; `None` where there is none.
+    pub(super) fn object_text(&mut self, key: &'static str) -> Result<Option<String>> {
+        Ok(self.object(key)?.map(|object| Value::Object(object).to_string()))
     }
 
     /// Returns true where a field says so; false where it is absent.
@@ -208,11 +213,7 @@ impl<'a> Fields<'a> {
 
     /// The elements of an array; none where the field is absent.
     pub(super) fn list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        match self.take(key) {
-            None => Ok(Vec::new()),
-            Some(Value::Array(list)) => Ok(list),
-            Some(other) => Err(self.at.key(key).error(expected("an array", &other))),
-        }
+        self.take(key).map_or(Ok(Vec::new()), |value| list(value, &self.at.key(key)))
     }
 
     pub(super) fn required(&mut self, key: &'static str) -> Result<Value> {
@@ -220,10 +221,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn required_list(&mut self, key: &'static str) -> Result<Vec<Value>> {
-        match self.required(key)? {
-            Value::Array(list) => Ok(list),
-            other => Err(self.at.key(key).error(expected("an array", &other))),
-        }
+        list(self.required(key)?, &self.at.key(key))
     }
 
     /// Content: a text, or a list of parts.
@@ -299,6 +297,14 @@ pub(super) fn elements<'a>(
             more(&mut body)?;
             body.required_list(key)
         }
+    }
+}
+
+/// The elements of an array.
+pub(super) fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
+    match value {
+        Value::Array(list) => Ok(list),
+        other => Err(at.error(expected("an array", &other))),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use serde::ser::{Serialize, SerializeMap, Serializer};
+use serde::ser::{Serialize, Serializer};
 
 use super::common::{At, Sequence};
 use super::losses::{self, Loss};
+use super::shape::Object;
 use super::terms::Terms;
 use crate::composed::Prompt;
 use crate::error::Result;
@@ -251,11 +252,8 @@ impl<F: Marks> View<'_, F> {
 impl Serialize for Cache {
     /// Anthropic's mark.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("type", "ephemeral")?;
-        if matches!(self, Self::Hour) {
-            map.serialize_entry("ttl", "1h")?;
-        }
-        map.end()
+        let ttl = matches!(self, Self::Hour).then_some("1h");
+        let own = [("type", "ephemeral".into()), ("ttl", ttl.into())];
+        Object { own, kept: None }.serialize(serializer)
     }
 }

@@ -13,8 +13,8 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, Ids, beside, content_of, each, elements, expected, keep, keep_signed, one_system,
-    other_part, put_back,
+    At, Fields, Ids, beside, content_of, each, elements, keep, keep_signed, one_system, other_part,
+    put_back,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped, unlisted};
@@ -301,11 +301,8 @@ impl Reader {
             }
             (None, open) => open.and_then(VecDeque::pop_front).unwrap_or_else(made_up),
         };
-        let (content, is_error, shape) = match response.take("response") {
-            None => (Content::from(""), false, None),
-            Some(Value::Object(fields)) => said(fields),
-            Some(other) => return Err(at.key("response").error(expected("an object", &other))),
-        };
+        let (content, is_error, shape) =
+            response.object("response")?.map_or_else(|| (Content::from(""), false, None), said);
         let media = response.list("parts")?;
         let content = if media.is_empty() { content } else { with_media(content, media, &at)? };
         let tool = ToolMessage::new(id, name, content).with_error(is_error);

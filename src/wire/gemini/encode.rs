@@ -2,7 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
+use serde::Serialize;
+use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 
 use serde_json::Value;
 
@@ -46,7 +47,10 @@ impl Serialize for Contents<'_> {
         options.detail = self.terms.row.detail;
         let mut before: &[&Message] = &[];
         for messages in said.chunk_by(are_one) {
-            list.serialize_element(&Turn { messages, before, options })?;
+            let is_ai = messages.iter().any(|message| message.as_ai().is_some());
+            let role = if is_ai { "model" } else { "user" };
+            let parts = Parts { messages, before, options };
+            list.serialize_element(&Turn { role, parts })?;
             before = messages;
         }
         list.end()
@@ -64,28 +68,22 @@ fn is_said(message: &Message) -> bool {
 
 /// One element of `contents`: a user message, or neighbouring answers, or the results of their
 /// calls.
+#[derive(Serialize)]
 struct Turn<'e, 'a> {
+    role: &'static str,
+    parts: Parts<'e, 'a>,
+}
+
+struct Parts<'e, 'a> {
     messages: &'e [&'a Message],
     /// The entry before this one.
     before: &'e [&'a Message],
     options: Options,
 }
 
-impl Serialize for Turn<'_, '_> {
+impl Serialize for Parts<'_, '_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let is_ai = self.messages.first().is_some_and(|m| m.as_ai().is_some());
-        let mut map = serializer.serialize_map(Some(2))?;
-        map.serialize_entry("role", if is_ai { "model" } else { "user" })?;
-        map.serialize_entry("parts", &Parts(self))?;
-        map.end()
-    }
-}
-
-struct Parts<'p, 'e, 'a>(&'p Turn<'e, 'a>);
-
-impl Serialize for Parts<'_, '_, '_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Turn { messages, before, options } = *self.0;
+        let Self { messages, before, options } = *self;
         let mut list = serializer.serialize_seq(None)?;
         for (call, tool) in in_order_of_calls(before, messages) {
             list.serialize_element(&Piece::Result { tool, call, options })?;

@@ -9,7 +9,7 @@ use crate::message::{
     SystemMessage, ToolCall, ToolMessage, UserMessage,
 };
 use crate::wire::common::{
-    At, Fields, content_of, each, expected, keep, keep_signed, one_system, other_part, put_back,
+    At, Fields, content_of, each, keep, keep_signed, one_system, other_part, put_back,
     with_attribute,
 };
 use crate::wire::json::Json;
@@ -142,11 +142,7 @@ fn call(mut fields: Fields<'_>) -> Result<ToolCall> {
 }
 
 fn attributes(fields: &mut Fields<'_>) -> Result<Attributes> {
-    match fields.take("attributes") {
-        None => Ok(Attributes::new()),
-        Some(Value::Object(attributes)) => Ok(attributes),
-        Some(other) => Err(fields.at.key("attributes").error(expected("an object", &other))),
-    }
+    Ok(fields.object("attributes")?.unwrap_or_default())
 }
 
 /// Unknown fields of a message, as its attribute.

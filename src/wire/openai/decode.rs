@@ -411,12 +411,8 @@ fn call(value: Value, at: At<'_>) -> Result<ToolCall> {
     let arguments = arguments(&mut inner, input)?;
     let mut rest = fields.rest();
     put_back(&mut rest, key, inner.rest());
-    match kind {
-        None => {}
-        Some(kind) if kind == "function" => {}
-        Some(kind) => {
-            rest.insert("type".to_owned(), Value::String(kind));
-        }
+    if let Some(kind) = kind.filter(|kind| kind != "function") {
+        rest.insert("type".to_owned(), kind.into());
     }
     Ok(ToolCall { extra: keep(FORMAT, rest), ..ToolCall::new(id, name, arguments) })
 }

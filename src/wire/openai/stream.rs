@@ -212,9 +212,7 @@ impl Chunks {
         }
         Ok(())
     }
-}
 
-impl Chunks {
     /// Content comes: a refusal before it becomes a block of it, and stays before it.
     fn say_behind_refusal(&mut self, at: &At<'_>) -> Result<()> {
         match self.message.get_mut("refusal").map(Value::take) {

@@ -11,7 +11,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::answer::{Answer, stop_word};
 use crate::wire::common::{
-    At, Fields, beside, expected, from_url, keep, keep_signed, one_system, other_part,
+    At, Fields, beside, from_url, keep, keep_signed, list, one_system, other_part,
 };
 use crate::wire::json::Json;
 use crate::wire::refused::{refused, stopped};
@@ -142,13 +142,6 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     Ok(one_system(history.finish()))
 }
 
-fn list(value: Value, at: &At<'_>) -> Result<Vec<Value>> {
-    match value {
-        Value::Array(list) => Ok(list),
-        other => Err(at.error(expected("an array", &other))),
-    }
-}
-
 #[derive(Default)]
 struct History {
     messages: Vec<Message>,
@@ -181,13 +174,10 @@ impl History {
                     _ => return Err(fields.at.key("role").error("not a role of this format")),
                 }
             }
-            Some("function_call_output") => {
+            Some(kind @ ("function_call_output" | "custom_tool_call_output")) => {
+                let is_custom = kind == "custom_tool_call_output";
                 self.close();
-                result(fields, false, self.asked())?
-            }
-            Some("custom_tool_call_output") => {
-                self.close();
-                result(fields, true, self.asked())?
+                result(fields, is_custom, self.asked())?
             }
             _ => {
                 self.opened = true;
@@ -313,25 +303,20 @@ fn file(mut fields: Fields<'_>) -> Result<Part> {
 
 /// An item that the model produced.
 fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
-    match fields.peek("type") {
+    let part = match fields.peek("type") {
         None | Some("message") if fields.peek("role") == Some("assistant") => {
-            message(fields, parts)
+            return message(fields, parts);
         }
         // Kept as it is, it would come back as something that nobody reads.
-        Some("message") => Err(fields.at.key("role").error("expected `assistant` in an answer")),
-        Some("reasoning") => {
-            parts.push(reasoning(fields)?.into());
-            Ok(())
+        Some("message") => {
+            return Err(fields.at.key("role").error("expected `assistant` in an answer"));
         }
+        Some("reasoning") => reasoning(fields)?.into(),
         Some("function_call") => {
             fields.take("type");
-            parts.push(call(fields, "arguments")?.into());
-            Ok(())
+            call(fields, "arguments")?.into()
         }
-        Some("custom_tool_call") => {
-            parts.push(call(fields, "input")?.into());
-            Ok(())
-        }
+        Some("custom_tool_call") => call(fields, "input")?.into(),
         Some(kind) => {
             let is_result = matches!(kind, "function_call_output" | "custom_tool_call_output");
             let at = fields.at;
@@ -341,11 +326,12 @@ fn said(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
                 result(Fields::of(item.clone(), at)?, false, None)?;
             }
             let fields = Attributes::from_iter([("item".to_owned(), item)]);
-            parts.push(other_part(FORMAT, fields).into());
-            Ok(())
+            other_part(FORMAT, fields).into()
         }
-        None => Err(fields.at.key("type").error("missing")),
-    }
+        None => return Err(fields.at.key("type").error("missing")),
+    };
+    parts.push(part);
+    Ok(())
 }
 
 fn message(mut fields: Fields<'_>, parts: &mut Vec<AiPart>) -> Result<()> {
