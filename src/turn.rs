@@ -395,7 +395,9 @@ impl Turn {
         self
     }
 
-    /// The turn under an id of your own, so that a request which comes twice is stored once.
+    /// The turn under an id of your own, so that a request which comes twice is stored once. It has
+    /// 1 to 246 bytes and no control characters; any other one is an error before the model is
+    /// asked.
     ///
     /// Ids are recognised within a conversation: see
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before

@@ -343,6 +343,7 @@ impl Turn {
         if self.document.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
+        self.check_id()?;
         if let Some(text) = self.excess_of(&self.document.messages, self.room_for_answer()) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }

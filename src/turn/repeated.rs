@@ -1,7 +1,8 @@
 //! A request that comes twice: its turn is found by its id before a model is asked.
 
 use super::{Done, Ended, Turn};
-use crate::memory::{Append, Appended, Read};
+use crate::error::{Error, Result};
+use crate::memory::{Append, Appended, MOST_NAME, Read, check_name};
 use crate::record::{Snapshot, places};
 use crate::wire::Usage;
 
@@ -9,14 +10,27 @@ impl Turn {
     /// Returns the ids under which a turn of this id may have been stored: the whole, or the whole
     /// behind a note. They are looked for one by one, while each is known. None where nobody gave
     /// the turn an id, or where it has begun.
-    pub(super) fn ids_to_look_for(&self) -> Vec<String> {
-        if !self.may_be_repeated || self.limits.ids == 0 || self.is_over() || self.seen().is_some()
-        {
-            return Vec::new();
+    pub(super) fn ids_to_look_for(&self) -> Result<Vec<String>> {
+        if !self.may_be_repeated || self.is_over() || self.seen().is_some() {
+            return Ok(Vec::new());
         }
-        let id = self.append_id();
-        let behind_note = self.append_id_behind_note();
-        vec![id, behind_note]
+        self.check_id()?;
+        if self.limits.ids == 0 {
+            return Ok(Vec::new());
+        }
+        Ok(vec![self.append_id(), self.append_id_behind_note()])
+    }
+
+    /// Refuses an id under which the turn could not be stored, before it has begun.
+    pub(super) fn check_id(&self) -> Result<()> {
+        let (id, longest) = (&self.document.id, self.append_id_behind_note());
+        let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
+        if self.seen().is_some() || is_good {
+            return Ok(());
+        }
+        let most = MOST_NAME.saturating_sub(longest.len().saturating_sub(id.len()));
+        let text = format!("the id of a turn has 1 to {most} bytes and no control characters");
+        Err(Error::invalid("turn", text))
     }
 
     /// Takes what is stored under its id. Where that has an answer, and all of it is still there,

@@ -112,7 +112,7 @@ impl Turn {
 
     /// Looks whether a turn of its id is stored.
     fn look_for_its_id(&mut self, memory: &Arc<dyn ChatMemory>) -> Result<()> {
-        for id in self.ids_to_look_for() {
+        for id in self.ids_to_look_for()? {
             let stored = memory.append_with(&mut look_for(id))?;
             if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
                 self.found_stored(&stored, &memory.read_with(&read)?);

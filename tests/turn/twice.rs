@@ -201,6 +201,27 @@ fn a_request_that_comes_twice_books_once() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
+/// The id of a request was a few bytes longer than the memory takes. A booking was made, and could
+/// be stored by nobody. Where requests had no id each one was taken for the first.
+#[test]
+fn an_id_that_is_none_is_refused_before_anything_happens() {
+    for (size, is_good) in [(0, false), (1, true), (246, true), (247, false), (300, false)] {
+        let (_, prompt) = shared();
+        let mut turn = Turn::from("Book.").with_id("x".repeat(size)).tools(tools());
+        if is_good {
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c1", "book")])).unwrap();
+            call(&mut turn, &prompt);
+            turn.interrupt(OnInterrupt::Keep);
+            assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+        } else {
+            let error = turn.next(&prompt).unwrap_err();
+            let text = "turn: the id of a turn has 1 to 246 bytes and no control characters";
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, text.into()));
+        }
+    }
+}
+
 /// A client that had lost its answer sent its request again. The model was asked once more and
 /// paid for, the client was shown another answer than the one that was stored, and where a tool
 /// had run it was told no positions.

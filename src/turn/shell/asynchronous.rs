@@ -53,7 +53,7 @@ impl Turn {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
-        for id in self.ids_to_look_for() {
+        for id in self.ids_to_look_for()? {
             let stored = memory.append_with(&mut look_for(id)).await?;
             if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
                 self.found_stored(&stored, &memory.read_with(&read).await?);
