@@ -404,8 +404,8 @@ impl Turn {
     /// says [`Ended::Adopted`], with the messages and positions of the first one: the model is not
     /// asked again. [`next`](Self::next) looks for that first, at the price of one more round trip.
     ///
-    /// Where the first one still runs, was ended by others or without an answer, or was evicted, the
-    /// model is asked: the turn stores nothing then and says the same, but its messages are its
+    /// Where the first one still runs, was evicted, or was ended by others or without an answer,
+    /// the model is asked: the turn stores nothing then and says the same, but its messages are its
     /// own. No call of a tool that is not repeatable is handed out where one
     /// was begun under this id: a request that comes twice books once, over a memory that keeps a
     /// note of it. The first turn is in the conversation, or among the
