@@ -119,6 +119,10 @@
 //! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
 //! and [runs](Conversation::run) it again: it goes on in the middle.
 //!
+//! Where neither the turn nor its note can be written any more, what its tools returned is kept by
+//! the conversation, over a blocking memory, and stored as late results once somebody has adopted
+//! and ended the turn.
+//!
 //! Where the model panics, or whoever approves or listens, the turn ends as where the model fails,
 //! and then the panic goes on to the caller. An answer that was being shown is stored. Nothing is
 //! left locked: the next question is answered.

@@ -32,8 +32,8 @@ pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
 pub use read::Read;
-pub(crate) use slots::check_name;
 pub use slots::{Expected, SlotChange};
+pub(crate) use slots::{MOST_NAME, check_name};
 pub use token_window::TokenWindowChatMemory;
 
 use crate::error::Result;

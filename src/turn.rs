@@ -76,11 +76,13 @@ mod lost;
 mod machine;
 mod owner;
 mod recall;
+mod repeated;
 mod reply;
 mod search;
 mod shell;
 mod tool;
 mod unfinished;
+mod unwritten;
 
 use std::fmt;
 use std::ops::Range;
@@ -107,6 +109,7 @@ pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};
 pub use unfinished::{Begun, Unfinished};
+pub(crate) use unwritten::Unwritten;
 
 /// A question on its way to an answer.
 ///
@@ -143,6 +146,8 @@ pub struct Turn {
     may_not_be_tried_again: bool,
     /// The append under the id of the turn that was made before, where one was.
     stored: Option<Appended>,
+    /// True where a turn of its id may have been stored, and nobody has looked.
+    may_be_repeated: bool,
     /// Why the newest answer ended, where its provider told.
     stop: Option<Stop>,
     done: Option<Done>,
@@ -208,7 +213,8 @@ impl Ask {
 #[non_exhaustive]
 pub struct Done {
     /// The positions of its messages in the memory, as far as they are known: none where others
-    /// have ended the turn, or one of its [id](Turn::with_id) was begun before.
+    /// have ended the turn, or one of its [id](Turn::with_id) was begun before and not stored when
+    /// this one began.
     pub positions: Range<u64>,
     /// Its messages: the question, calls and results, and the answer.
     pub messages: Vec<Message>,
@@ -337,6 +343,7 @@ impl Turn {
             may_be_stored: false,
             may_not_be_tried_again: false,
             stored: None,
+            may_be_repeated: false,
             stop: None,
             done: None,
         }
@@ -388,34 +395,43 @@ impl Turn {
         self
     }
 
-    /// The turn under an id of your own, so that a request which comes twice is stored once.
+    /// The turn under an id of your own, so that a request which comes twice is stored once. It has
+    /// 1 to 246 bytes and no control characters; any other one is an error before the model is
+    /// asked.
     ///
     /// Ids are recognised within a conversation: see
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn of an id that was stored before
-    /// stores nothing and says [`Ended::Adopted`]. So does one of an id under which a tool that is
-    /// not repeatable was begun, and no such call of its own is handed out: a request that comes
-    /// twice books once, over a memory that keeps a note of it. The model is asked again before
-    /// that is known: the answer to show is the stored one. The first turn is in the conversation,
-    /// or among the [unfinished](crate::MemoryPrompt::unfinished) ones.
+    /// says [`Ended::Adopted`], with the messages and positions of the first one: the model is not
+    /// asked again. [`next`](Self::next) looks for that first, at the price of one more round trip.
+    ///
+    /// Where the first one still runs, was evicted, or was ended by others or without an answer,
+    /// the model is asked: the turn stores nothing then and says the same, but its messages are its
+    /// own. No call of a tool that is not repeatable is handed out where one
+    /// was begun under this id: a request that comes twice books once, over a memory that keeps a
+    /// note of it. The first turn is in the conversation, or among the
+    /// [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};
     /// use memory_prompt::{ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message};
     ///
     /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    /// for ended in [Ended::Answered, Ended::Adopted] {
-    ///     let mut turn = Turn::new(Message::user("Hi.")).with_id("update 4711");
-    ///     turn.next(&prompt)?;
-    ///     turn.answer("Hello.")?;
-    ///     let Next::Done(done) = turn.next(&prompt)? else { unreachable!() };
-    ///     assert_eq!((done.ended, done.positions), (ended, 0..2));
-    /// }
+    /// let mut turn = Turn::new(Message::user("Hi.")).with_id("update 4711");
+    /// turn.next(&prompt)?;
+    /// turn.answer("Hello.")?;
+    /// let Next::Done(first) = turn.next(&prompt)? else { unreachable!() };
+    ///
+    /// let mut again = Turn::new(Message::user("Hi.")).with_id("update 4711");
+    /// let Next::Done(done) = again.next(&prompt)? else { unreachable!() };
+    /// assert_eq!((done.text(), done.positions), (first.text(), first.positions));
+    /// assert_eq!((first.ended, done.ended), (Ended::Answered, Ended::Adopted));
     /// assert_eq!(prompt.memory().next_position()?, 2);
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.document.id = id.into();
+        self.may_be_repeated = true;
         self
     }
 

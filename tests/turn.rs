@@ -566,13 +566,14 @@ fn a_turn_of_an_id_that_was_stored_stores_nothing() {
     let mut turn = prompt.turn(Message::user("Hi.")).with_id("update 1");
     ask(&mut turn, &prompt);
     turn.answer("Hello.").unwrap();
+    // It has looked before that was stored.
+    let mut again = prompt.turn(Message::user("Hi.")).with_id("update 1");
+    ask(&mut again, &prompt);
     assert_eq!(done(&mut turn, &prompt).ended, Ended::Answered);
 
     // Nothing has happened.
-    let mut turn = prompt.turn(Message::user("Hi.")).with_id("update 1");
-    ask(&mut turn, &prompt);
-    turn.answer("Hello again.").unwrap();
-    let again = done(&mut turn, &prompt);
+    again.answer("Hello again.").unwrap();
+    let again = done(&mut again, &prompt);
     assert_eq!((again.ended, again.positions), (Ended::Adopted, 0..2));
     assert_eq!(memory.next_position().unwrap(), 2);
 

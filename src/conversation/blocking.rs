@@ -155,8 +155,8 @@ impl Conversation {
 
     /// Waits so long for the tools that [took too long](Self::call_timeout) and go on, and returns
     /// the number of results that are not stored by then: of tools that still go on, of turns that
-    /// still run, are parked or may be run again, and those that the memory refuses. Before a
-    /// process ends it is the last thing to do; none of them is given up by it.
+    /// still run, are parked, could not be stored or may be run again, and those that the memory
+    /// refuses. Before a process ends it is the last thing to do; none of them is given up by it.
     ///
     /// Where more than 256 results wait for their turns, or for a memory that refuses them, the
     /// oldest one is lost; so is one that the memory refuses for good. It is counted once, in the

@@ -33,12 +33,16 @@ pub(super) struct Open {
 }
 
 impl Counts {
-    /// The time of this tool is up, and it runs on.
-    pub(super) fn late(self: &Arc<Self>, span: Span) -> (RunsOn, Open) {
-        let mut numbers = self.0.lock();
-        numbers.running += 1;
-        numbers.open += 1;
-        (RunsOn(Arc::clone(self)), Open { counts: Arc::clone(self), span, is_over: false })
+    /// The time of a tool is up, and it runs on.
+    pub(super) fn runs_on(self: &Arc<Self>) -> RunsOn {
+        self.0.lock().running += 1;
+        RunsOn(Arc::clone(self))
+    }
+
+    /// A result is to be stored, when it is there and its turn is.
+    pub(super) fn open(self: &Arc<Self>, span: Span) -> Open {
+        self.0.lock().open += 1;
+        Open { counts: Arc::clone(self), span, is_over: false }
     }
 
     pub(super) fn running(&self) -> usize {
@@ -78,7 +82,7 @@ impl Open {
         self.is_over = true;
     }
 
-    /// Its call is in the memory no more, so that it belongs nowhere.
+    /// Its call is in the memory no more, or has a result, so that it belongs nowhere.
     pub(super) fn gone(self) {
         self.span.late_result_is_gone();
         self.over();

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, ChatMemory};
 use crate::message::{Message, ToolMessage};
 use crate::record::{Incarnation, Snapshot};
-use crate::turn::{Call, Done, Ended, Search, Turn, Wanted, excess, too_large};
+use crate::turn::{Call, Done, Ended, Search, Turn, Unwritten, Wanted, excess, too_large};
 
 /// A call that runs on a thread of its own, while somebody waits for it.
 pub(super) struct Running {
@@ -30,6 +30,8 @@ pub(super) struct Running {
 pub(super) struct Overdue {
     pub(super) call: Call,
     shared: Arc<Shared>,
+    /// The thing that is looked for before it is stored.
+    wanted: Wanted,
     open: Open,
 }
 
@@ -91,25 +93,35 @@ impl Running {
             }
         }
         span.timed_out();
-        let (on, open) = shared.left.counts.late(span);
-        *state = State::RunsOn(on, None);
+        let open = shared.left.counts.open(span);
+        *state = State::RunsOn(shared.left.counts.runs_on(), None);
         drop(state);
-        Err(Box::new(Overdue { call, shared, open }))
+        let wanted = Wanted::late(&call);
+        Err(Box::new(Overdue { call, shared, wanted, open }))
     }
 }
 
 impl Overdue {
+    /// One that came in time, of a turn that could not be stored.
+    fn of(unwritten: Unwritten, left: &Arc<Left>) -> Self {
+        let Unwritten { call, outcome, wanted } = unwritten;
+        let open = left.counts.open(Span::current());
+        let (state, left) = (Mutex::new(State::Ended(outcome)), Arc::clone(left));
+        let shared = Arc::new(Shared { state, changed: Condvar::new(), left });
+        Self { call, shared, wanted, open }
+    }
+
     /// Returns true where its result is wanted behind these messages: one of them has made the
-    /// call, and nobody has run it again.
+    /// call, and neither is its result among them, nor has anybody run it again.
     fn is_wanted(&self, messages: &[Message]) -> bool {
-        let was_run_again = || messages.iter().any(|it| self.call.is_answered_by(it));
-        messages.iter().any(|it| self.call.is_of(it))
-            && !(self.call.is_repeatable() && was_run_again())
+        let mut search = Search::new(vec![self.wanted.clone()], 0);
+        search.look_at(messages.iter());
+        search.are_open().any(|is_open| is_open)
     }
 
     /// Appends what comes of it when it comes, if the conversation is still there by then.
     fn append(self, place: Place) {
-        let Self { call, shared, open } = self;
+        let Self { call, shared, open, .. } = self;
         let mut state = shared.state.lock();
         match replace(&mut *state, State::Taken) {
             State::RunsOn(on, _) => *state = State::RunsOn(on, Some(Box::new((place, open)))),
@@ -286,7 +298,7 @@ impl Waiting {
                 return Ok(false);
             }
         }
-        let wanted = self.late.iter().map(|it| Wanted::late(&it.call)).collect();
+        let wanted = self.late.iter().map(|it| it.wanted.clone()).collect();
         let mut search = Search::new(wanted, self.began_at);
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
@@ -325,14 +337,18 @@ impl Late {
     }
 
     /// Keeps the late results of a turn that has failed: until somebody has ended it, or until its
-    /// owner runs it again.
+    /// owner runs it again. Where nobody can, those that came in time and are written nowhere are
+    /// kept with them.
     pub(super) fn fail(
         &self,
         turn: &Turn,
         memory: &Arc<dyn ChatMemory>,
-        late: Vec<Overdue>,
+        mut late: Vec<Overdue>,
         may_run_again: bool,
     ) {
+        if !may_run_again {
+            late.extend(turn.unwritten().into_iter().map(|it| Overdue::of(it, &self.left)));
+        }
         let until = if may_run_again && !turn.has_slot() { Until::RunAgain } else { Until::Ended };
         self.put(Waiting::new(turn, memory, until, late));
     }

@@ -164,12 +164,17 @@ mod told {
             }
         }
 
+        /// The one in which this is called.
+        pub(in super::super) fn current() -> Self {
+            Self { span: tracing::Span::current(), is_with_text: false }
+        }
+
         /// The late result of the call belongs nowhere any more.
         pub(in super::super) fn late_result_is_gone(&self) {
             tracing::warn!(
                 target: TARGET,
                 parent: &self.span,
-                "a late result is not stored: its call is not in the memory"
+                "a late result is not stored: its call is not in the memory, or has a result"
             );
         }
 
@@ -308,6 +313,10 @@ impl Span {
     fn tell_outcome(&self, _: &Outcome) {}
 
     fn failed(&self, _: &str) {}
+
+    pub(super) fn current() -> Self {
+        Self {}
+    }
 
     pub(super) fn late_result_is_gone(&self) {}
 

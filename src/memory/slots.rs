@@ -10,7 +10,7 @@ use crate::record::SlotVersion;
 const SYSTEM: &str = "system";
 
 /// The most bytes of a slot's name, and of the id of an append.
-const MOST_NAME: usize = 256;
+pub(crate) const MOST_NAME: usize = 256;
 
 /// A slot that is written or removed by an [`Append`](super::Append).
 #[derive(Clone, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Checkpoint, Ended, OnConflict};
-use crate::message::{Message, ToolCall};
+use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, SlotVersion};
 use crate::wire::Usage;
 
@@ -194,6 +194,28 @@ impl Document {
             }
         }
         open.iter().any(|(place, call)| self.is_handed_out(*place) && !self.is_repeatable(call))
+    }
+
+    /// Returns what tools gave that the slot does not have, with the calls and their marks.
+    pub(super) fn unwritten_results(&self) -> Vec<(String, &ToolCall, &ToolMessage)> {
+        let mut unwritten = Vec::new();
+        let mut open: Vec<(String, &ToolCall)> = Vec::new();
+        for (at, message) in self.messages.iter().enumerate() {
+            if message.has_tool_calls() {
+                let calls = message.tool_calls().enumerate();
+                open = calls.map(|(i, it)| (self.mark_at(at, i), it)).collect();
+            }
+            let Some(result) = message.as_tool() else { continue };
+            let Some(place) = open.iter().position(|(_, call)| call.is_answered_by(result)) else {
+                continue;
+            };
+            let (mark, call) = open.remove(place);
+            let is_new = at >= self.kept_messages && !self.not_run.contains(&at);
+            if is_new && !result.is_stand_in() {
+                unwritten.push((mark, call, result));
+            }
+        }
+        unwritten
     }
 
     /// Returns the id that the model gave to the call at this place.

@@ -256,26 +256,12 @@ impl Turn {
 
     /// Others have ended the turn: what this owner found out since may be lacking.
     fn ended(&self) -> Hold {
-        let Document { messages, not_run, repeatable, kept_messages, .. } = &self.document;
         let mut wanted: Vec<_> = self.written_call().map(Wanted::call).into_iter().collect();
-        let mut open: Vec<(String, &ToolCall)> = Vec::new();
-        for (at, message) in messages.iter().enumerate() {
-            if message.has_tool_calls() {
-                let calls = message.tool_calls().enumerate();
-                open = calls.map(|(i, it)| (self.document.mark_at(at, i), it)).collect();
-            }
-            let Some(result) = message.as_tool() else { continue };
-            let Some(place) = open.iter().position(|(_, call)| call.is_answered_by(result)) else {
-                continue;
-            };
-            let (mark, call) = open.remove(place);
-            let is_new = at >= *kept_messages && !not_run.contains(&at) && !result.is_stand_in();
-            if is_new {
-                let is_repeatable = repeatable.contains(&call.name);
-                wanted.push(Wanted::result(call, mark, result, is_repeatable));
-            }
-        }
-        Hold::Ended(Search::new(wanted, self.began_at()), messages.len())
+        let unwritten = self.document.unwritten_results().into_iter();
+        wanted.extend(unwritten.map(|(mark, call, result)| {
+            Wanted::result(call, mark, result, self.is_repeatable(call))
+        }));
+        Hold::Ended(Search::new(wanted, self.began_at()), self.document.messages.len())
     }
 
     /// Returns the newest call that its slot showed: whoever has ended the turn has stored it.

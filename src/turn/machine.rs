@@ -266,7 +266,7 @@ impl Turn {
         let mut append = Append::new(self.document.messages.iter().cloned());
         append.id = Some(match self.document.kept {
             None => self.append_id(),
-            Some(_) => self.append_id() + ":done", // the note has the other
+            Some(_) => self.append_id_behind_note(),
         });
         if self.document.on_conflict == OnConflict::Fail {
             append.expected = self.seen().map(|seen| seen.end);
@@ -280,6 +280,11 @@ impl Turn {
     /// The id of the first append of the turn, a note or the whole: a memory takes one of it.
     pub(super) fn append_id(&self) -> String {
         format!("{PREFIX}{}", self.document.id)
+    }
+
+    /// The id of the append of the whole, where the note has the other.
+    pub(super) fn append_id_behind_note(&self) -> String {
+        self.append_id() + ":done"
     }
 
     fn without_slot(&self, append: Append, kept: SlotVersion) -> Append {
@@ -338,6 +343,7 @@ impl Turn {
         if self.document.messages.first().is_some_and(Message::is_system) {
             return Err(Error::invalid("turn", "a system message is no question"));
         }
+        self.check_id()?;
         if let Some(text) = self.excess_of(&self.document.messages, self.room_for_answer()) {
             return Err(Error::new(ErrorKind::Invalid, "turn", text));
         }

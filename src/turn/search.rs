@@ -24,7 +24,7 @@ pub(crate) struct Search {
 }
 
 /// A call that is looked for, and perhaps a result of it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     call: ToolCall,
     /// The mark that a late result of it bears, where one may.
@@ -34,14 +34,16 @@ pub(crate) struct Wanted {
     /// True where any true result is as good as this one.
     is_repeatable: bool,
     is_found: bool,
-    /// The number of such results that were found.
+    /// The number of such results that were found, and of those that there are.
     results: usize,
+    of: usize,
 }
 
 impl Wanted {
     pub(super) fn call(call: &ToolCall) -> Self {
         let (call, mark) = (call.clone(), String::new());
-        Self { call, mark, result: None, is_repeatable: false, is_found: false, results: 0 }
+        let (is_repeatable, is_found) = (false, false);
+        Self { call, mark, result: None, is_repeatable, is_found, results: 0, of: 1 }
     }
 
     pub(super) fn result(
@@ -61,9 +63,16 @@ impl Wanted {
         Self { mark, is_repeatable, ..Self::call(&call.made) }
     }
 
-    /// Returns true where its result is wanted: it is stored, and nobody has run it again.
+    /// The same, where so many results of a turn are like this one.
+    pub(super) fn among(mut self, messages: &[Message]) -> Self {
+        self.of = messages.iter().filter(|message| self.is_like(message, None)).count();
+        self
+    }
+
+    /// Returns true where its result is wanted: it is stored, and neither is its result, nor has
+    /// anybody run it again.
     fn is_open(&self) -> bool {
-        self.is_found && !(self.is_repeatable && self.results > 0)
+        self.is_found && self.results < self.of
     }
 
     /// Returns true where this is the result, or as good. Unless it bears the mark of the call, it
@@ -122,7 +131,7 @@ impl Search {
     }
 
     /// Takes messages that are stored, in their order.
-    pub(super) fn look_at<'a>(&mut self, messages: impl Iterator<Item = &'a Message>) {
+    pub(crate) fn look_at<'a>(&mut self, messages: impl Iterator<Item = &'a Message>) {
         let mut calls = None;
         for message in messages {
             calls = Some(message).filter(|it| it.has_tool_calls()).or(calls);

@@ -40,17 +40,6 @@ impl Call {
         &self.made.id
     }
 
-    /// Returns true where this message is the answer that made it.
-    pub(crate) fn is_of(&self, message: &Message) -> bool {
-        message.tool_calls().any(|call| *call == self.made)
-    }
-
-    /// Returns true where this message is a true result of it.
-    pub(crate) fn is_answered_by(&self, message: &Message) -> bool {
-        let answers = |it| self.made.is_answered_by(it) && !it.is_stand_in();
-        message.as_tool().is_some_and(answers)
-    }
-
     /// Returns this result of it as one that comes late.
     pub(crate) fn late(&self, result: ToolMessage) -> Message {
         Message::Tool(result.marked(&self.mark))

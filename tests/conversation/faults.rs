@@ -672,6 +672,7 @@ counted! {
         plans in proptest::collection::vec(plans(), 1..4),
         is_blocking in proptest::bool::weighted(0.3), is_parallel in proptest::bool::weighted(0.2),
         slot in prop_oneof![2 => Just(usize::MAX), 1 => 700usize..3_000], ids in 0u64..3,
+        has_id in any::<bool>(),
     ) {
         let world = World::new(slot);
         world.0.lock().unwrap().ids = ids;
@@ -693,6 +694,7 @@ counted! {
             let turn = Turn::from(question.as_str()).max_rounds(plan.rounds).on_conflict(plan.on_conflict);
             // What is not kept may be denied, so it is not begun.
             let turn = turn.checkpoint(Checkpoint::Required);
+            let turn = if has_id { turn.with_id(question.as_str()) } else { turn };
             *world.2.lock().unwrap() = plan.fails;
             let is_kept = plan.is_kept && matches!(conversation, Either::Async(_));
             let said = if is_kept {
@@ -736,6 +738,23 @@ counted! {
             let can_fail = is_kept || plan.drop_after.is_some() || has_failed || slot < usize::MAX;
             if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && !can_fail {
                 prop_assert!(matches!(said, Some(Ok(_))), "{:?}, {} left", said, steps_left);
+            }
+
+            // The same request once more has the same answer, and no model is asked.
+            let others = |it: &Step| matches!(it, Step::Other(times) if *times > 60);
+            let is_known = has_id && !plan.steps.iter().any(others);
+            if let Some(Ok(done)) = said.filter(|_| is_known)
+                && done.answer().is_some()
+                && !done.positions.is_empty()
+                && done.ended != Ended::Adopted
+            {
+                world.0.lock().unwrap().asked = None;
+                let again = Turn::from(question.as_str()).with_id(question.as_str());
+                let again = conversation.say(again, None).unwrap().unwrap();
+                prop_assert!(world.0.lock().unwrap().asked.is_none());
+                prop_assert_eq!(again.ended, Ended::Adopted);
+                prop_assert_eq!((&again.positions, again.text()), (&done.positions, done.text()));
+                prop_assert_eq!(&again.messages, &done.messages);
             }
 
             // What others know of calls that were begun, the next model is told.
@@ -783,6 +802,17 @@ counted! {
             let waits = world.prompt().unfinished().unwrap().len();
             // Of a turn that is left over.
             prop_assert!(kept == 0 || waits > 0, "{kept}: {last}");
+
+            // Nobody was dropped, so once all have ended no result is unknown that was told.
+            world.adopt_and_end();
+            prop_assert_eq!(conversation.finish(Duration::from_secs(60)), 0);
+            check(&world)?;
+            let all = world.1.all().unwrap();
+            for arguments in world.0.lock().unwrap().ran.keys() {
+                let n = arguments.trim_matches(|it: char| !it.is_ascii_digit());
+                let told = all.messages().filter(|it| it.text() == format!("done {n}")).count();
+                prop_assert_eq!(told, 1, "{}: {:#?}", n, all.messages().collect::<Vec<_>>());
+            }
         }
     }
 }

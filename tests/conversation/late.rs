@@ -89,6 +89,38 @@ fn a_late_result_outlives_the_failure_of_all() {
     }
 }
 
+/// A payment was made in time, and then neither the turn nor its note could be stored. Whoever
+/// adopted it did not know what had come of the payment, and nobody ever told, though the process
+/// that knew lived on. What came too late had been kept.
+#[test]
+fn a_result_that_could_not_be_stored_is_late() {
+    for is_timed in [false, true] {
+        let memory = Odd::new(DefaultChatMemory::new().limits());
+        let wrong = Arc::clone(&memory);
+        let pay = move |_: serde_json::Value| {
+            wrong.fails.store(true, Ordering::Relaxed); // the note of the result
+            wrong.is_unreadable.store(true, Ordering::Relaxed); // whether that was written
+            Ok("paid")
+        };
+        let calls = [("c1", "pay"), ("c2", "look")].map(|(id, it)| ToolCall::new(id, it, "{}"));
+        let model = Scripted::new().says(Message::ai_calls(calls)).says("Hello.");
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        let mut conversation = Conversation::new(prompt, model)
+            .tool(Tool::new("pay", "Pays."), pay)
+            .tool(Tool::new("look", "Looks.").repeatable(), nothing);
+        if is_timed {
+            conversation = conversation.call_timeout(LONG);
+        }
+        let error = conversation.say("Pay.").unwrap_err();
+        assert_eq!(error.remains(), Some(Remains::Unfinished));
+        assert_eq!(conversation.finish(LONG), 2, "they wait for their turn");
+        end_all(conversation.prompt());
+        assert_eq!(conversation.finish(LONG), 0);
+        let sent = conversation.prompt().preview().unwrap();
+        assert_eq!((sent[2].text(), sent[3].text()), ("paid".into(), "nothing".into()));
+    }
+}
+
 /// When a turn was stored the memory could not be read for a moment, and what came of its payment
 /// was thrown away.
 #[test]
@@ -200,7 +232,9 @@ fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
     assert!(done.messages.iter().any(|it| it.text() == "seen"));
     go.send(()).unwrap();
     assert_eq!(conversation.finish(LONG), 0);
-    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "Well.");
+    let stored = memory.messages().unwrap();
+    assert!(stored.iter().all(|it| it.text() != "paid"), "it was seen");
+    assert_eq!(stored.last().unwrap().text(), "booked", "nobody else knew");
 }
 
 /// What came late was larger than the memory takes. It was refused, and nobody was told.

@@ -201,6 +201,59 @@ fn a_request_that_comes_twice_books_once() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
+/// The id of a request was a few bytes longer than the memory takes. A booking was made, and could
+/// be stored by nobody. Where requests had no id each one was taken for the first.
+#[test]
+fn an_id_that_is_none_is_refused_before_anything_happens() {
+    for (size, is_good) in [(0, false), (1, true), (246, true), (247, false), (300, false)] {
+        let (_, prompt) = shared();
+        let mut turn = Turn::from("Book.").with_id("x".repeat(size)).tools(tools());
+        if is_good {
+            ask(&mut turn, &prompt);
+            turn.answer(calls([("c1", "book")])).unwrap();
+            call(&mut turn, &prompt);
+            turn.interrupt(OnInterrupt::Keep);
+            assert_eq!(done(&mut turn, &prompt).positions, 0..3);
+        } else {
+            let error = turn.next(&prompt).unwrap_err();
+            let text = "turn: the id of a turn has 1 to 246 bytes and no control characters";
+            assert_eq!((error.kind(), error.to_string()), (ErrorKind::Invalid, text.into()));
+        }
+    }
+}
+
+/// A client that had lost its answer sent its request again. The model was asked once more and
+/// paid for, the client was shown another answer than the one that was stored, and where a tool
+/// had run it was told no positions.
+#[test]
+fn a_request_that_comes_again_has_its_first_answer() {
+    let (memory, mut prompt) = shared();
+    let mut first = booking(&mut prompt).with_id("request 9");
+    call(&mut first, &prompt);
+    first.result("c1", ok("ref 7XK")).unwrap();
+    answer(&mut first, &prompt);
+    let first = done(&mut first, &prompt);
+    assert_eq!(first.positions, 0..4);
+    let mut plain = Turn::from("Hi.").with_id("request 10");
+    answer(&mut plain, &prompt);
+    let plain = done(&mut plain, &prompt);
+    for (id, first) in [("request 9", &first), ("request 10", &plain)] {
+        let again = done(&mut Turn::from("Again.").with_id(id), &prompt);
+        assert_eq!((again.ended, &again.positions), (Ended::Adopted, &first.positions));
+        assert_eq!(again.messages, first.messages);
+        // One that was ended before it began stores nothing, and says so.
+        let mut ended = Turn::from("Again.").with_id(id);
+        ended.interrupt(OnInterrupt::Forget);
+        assert_eq!(done(&mut ended, &prompt).ended, Ended::Interrupted);
+    }
+    // Where the answer is no more there, and of another id, the model is asked.
+    memory.evict(2).unwrap();
+    for id in ["request 9", "request 11"] {
+        ask(&mut Turn::from("Again.").with_id(id), &prompt);
+    }
+    assert_eq!(memory.next_position().unwrap(), 6);
+}
+
 /// A mail was approved and sent by one terminal, which died. The other one, where the question
 /// still stood, said no: that was stored as the late result, and the model was told that no mail
 /// was sent.

@@ -1,6 +1,7 @@
 //! The same over an async memory.
 
 use super::super::machine::turn_in;
+use super::super::repeated::{look_for, read_of};
 use super::super::{Next, Step, Turn, Unfinished};
 use super::{adoption, names};
 use crate::error::Result;
@@ -52,6 +53,16 @@ impl Turn {
         let memory = prompt.memory();
         self.set_limits(memory.limits());
         self.kept_free = prompt.kept_free();
+        for id in self.ids_to_look_for()? {
+            let stored = memory.append_with(&mut look_for(id)).await?;
+            if let Some(read) = read_of(&stored).filter(|_| stored.repeated) {
+                self.found_stored(&stored, &memory.read_with(&read).await?);
+            }
+            if !stored.repeated || self.done.is_some() {
+                break;
+            }
+        }
+        self.is_looked_for();
         loop {
             // The lock is not held while the memory is asked.
             let step = self.step_cached(prompt.composer(), &mut prompt.cache().lock())?;
