@@ -14,7 +14,16 @@
 //! Without a log it reads a small one that was made for this.
 //! `--chain 256` puts conversations together until they have so many messages. `--html out.html`
 //! writes the table as a page too: one file that fetches nothing.
+//!
+//! Logs may be of any size, for one conversation is kept at a time. A file of more than 64 MiB must
+//! be JSON lines, and no line may be longer than that: it is told, and the rest is read.
+//!
+//! Where a setting recalls, older messages that fit the question are searched anew for each call, as
+//! [`MemoryPrompt::build`] does. A conversation does so once a question, and keeps what it has found
+//! for all calls of its tools: there it costs less.
 
+#[path = "replay/logs.rs"]
+mod logs;
 #[path = "replay/page.rs"]
 mod page;
 #[cfg(test)]
@@ -22,7 +31,7 @@ mod page;
 #[allow(clippy::unwrap_used)] // a test that panics has failed
 mod tests;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, IsTerminal, Write as _};
@@ -36,10 +45,10 @@ use memory_prompt::report::Origin;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::window::Prices;
 use memory_prompt::{
-    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Tool, Window, wire,
+    Budget, Clear, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt, Recall, Tool, Window,
 };
-use serde::de::IgnoredAny;
-use serde_json::Value;
+
+use logs::{Conversation, Files, error_in};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -64,44 +73,43 @@ fn run() -> Result<()> {
     }
     let options = Options::read(env::args().skip(1))?;
     let settings = settings(options.prices)?;
-    let mut logs = Logs::default();
-    for path in &options.paths {
-        logs.read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    if let Some(path) = &options.html {
+        writable(path).map_err(|error| error_in(&path.display().to_string(), &error))?;
     }
-    let conversations = chain(logs.conversations, options.chain);
-    let calls: usize = conversations.iter().map(|it| answers(&it.messages).count()).sum();
-    let read = format!("{} conversations, {calls} model calls", conversations.len());
+    let mut files = Files::default();
+    for path in &options.paths {
+        files.find(path).map_err(|error| error_in(&path.display().to_string(), &error))?;
+    }
+    let clock = Progress::new(files.bytes);
+    let mut replay = Replay::new(&settings, &options, clock);
+    let failed = files.read(|conversation, read| replay.take(conversation, read))?;
+    let Replay { runs, conversations, calls, with_tools, .. } = replay.end()?;
+
+    let read = format!("{conversations} conversations, {calls} model calls");
     println!("{read}");
-    for (reason, (times, first)) in &logs.failed {
+    for (reason, (times, first)) in &failed {
         println!("{times} not read: {reason}, first in {first}");
     }
     if calls == 0 {
         return Err("no log has an answer of a model to a message of a user".into());
     }
-
-    let with_tools = conversations.iter().filter(|it| !it.tools.is_empty()).count();
     if with_tools > 0 {
         println!("{with_tools} of them with definitions of tools, which are counted in each call");
     }
-
-    let mut clock = Progress::new(settings.len() * conversations.len());
-    let mut runs = Vec::new();
-    for setting in &settings {
-        let mut run = Run::default();
-        for conversation in &conversations {
-            run.replay(setting, conversation, options.prices)?;
-            clock.step();
-        }
-        runs.push(run);
-    }
-    clock.end();
     print(&settings, &runs, options.prices);
     if let Some(path) = options.html {
         fs::write(&path, page::page(&read, &settings, &runs, options.prices))
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+            .map_err(|error| error_in(&path.display().to_string(), &error))?;
         println!("\nThe same as a page: {}", path.display());
     }
     Ok(())
+}
+
+/// Finds out whether the page can be written, before the work; what is there stays as it is.
+fn writable(path: &Path) -> io::Result<()> {
+    let is_new = !path.exists();
+    fs::File::options().append(true).create(true).open(path)?;
+    if is_new { fs::remove_file(path) } else { Ok(()) }
 }
 
 struct Options {
@@ -148,175 +156,6 @@ impl Options {
     }
 }
 
-// ----
-// logs ----------------------------------------------------------------------------------------
-
-/// What was said, and the tools that the requests of it define.
-struct Conversation {
-    messages: Vec<Message>,
-    tools: Vec<Tool>,
-}
-
-#[derive(Default)]
-struct Logs {
-    conversations: Vec<Conversation>,
-    /// How often a conversation could not be read, by the reason, and where it was so first.
-    failed: BTreeMap<String, (usize, String)>,
-    /// What was read, for a link leads to it once more, or around in a circle.
-    seen: HashSet<PathBuf>,
-}
-
-impl Logs {
-    /// Reads a file or a folder. What can't be read in a folder is noted, and the rest is read.
-    fn read(&mut self, path: &Path) -> io::Result<()> {
-        if !self.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {
-            return Ok(());
-        }
-        if !path.is_dir() {
-            let bytes = fs::read(path)?;
-            let text = str::from_utf8(&bytes).map_err(|_| io::Error::other("no text in UTF-8"))?;
-            self.text(text.trim_start_matches('\u{feff}'), &path.display().to_string());
-            return Ok(());
-        }
-        let inside = fs::read_dir(path)?.map(|entry| entry.map(|it| it.path()));
-        let mut inside: Vec<_> = inside.collect::<io::Result<_>>()?;
-        inside.sort();
-        for path in inside {
-            let is_other = fs::metadata(&path).is_ok_and(|it| !it.is_file() && !it.is_dir());
-            let read = if is_other {
-                Err(io::Error::other("neither a file nor a folder")) // a pipe makes wait for ever
-            } else {
-                self.read(&path)
-            };
-            if let Err(error) = read {
-                self.fail(&error.to_string(), &path.display().to_string());
-            }
-        }
-        Ok(())
-    }
-
-    fn text(&mut self, text: &str, file: &str) {
-        let whole = match serde_json::from_str(text) {
-            Ok(value) => return self.value(&value, file),
-            Err(error) => error,
-        };
-        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-        let is_log = |line: &str| {
-            line.trim_start().starts_with(['{', '['])
-                && serde_json::from_str::<IgnoredAny>(line).is_ok()
-        };
-        if !lines.clone().any(|(_, line)| is_log(line)) {
-            return self.broken(file, whole.line(), &whole); // one value over many lines
-        }
-        for (i, line) in lines {
-            match serde_json::from_str(line) {
-                Ok(value) => self.value(&value, &format!("{file}, line {}", i + 1)),
-                Err(error) => self.broken(file, i + 1, &error),
-            }
-        }
-    }
-
-    /// Notes a line that is no JSON.
-    fn broken(&mut self, file: &str, line: usize, error: &serde_json::Error) {
-        let reason = error.to_string();
-        let reason = reason.split(" at line ").next().unwrap_or_default();
-        self.fail(reason, &format!("{file}, line {line}, column {}", error.column()));
-    }
-
-    /// Reads a conversation, or a list of them.
-    fn value(&mut self, value: &Value, place: &str) {
-        const LISTS: [&str; 6] =
-            ["messages", "contents", "input", "traj", "history", "conversation"];
-        let inner = LISTS.iter().find_map(|key| value.get(key).filter(|it| it.is_array()));
-        let list = inner.or(Some(value)).and_then(Value::as_array);
-        let Some(list) = list else {
-            return self.fail("neither a list nor an object that holds one", place);
-        };
-        let is_message = |it: &Value| ["role", "type"].iter().any(|key| it[key].is_string());
-        if inner.is_none() && !list.iter().any(is_message) {
-            let numbered = list.iter().enumerate();
-            return numbered
-                .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
-        }
-        match decode(value, list) {
-            Ok(messages) => {
-                let tools = value.get("tools").and_then(Value::as_array);
-                let tools = tools.into_iter().flatten().flat_map(defined).collect();
-                self.conversations.push(Conversation { messages, tools });
-            }
-            Err(error) => self.fail(&error.to_string(), place),
-        }
-    }
-
-    fn fail(&mut self, reason: &str, place: &str) {
-        self.failed.entry(reason.to_owned()).or_insert_with(|| (0, place.to_owned())).0 += 1;
-    }
-}
-
-/// Reads messages in the format that they look like, and the system text that stands beside them in
-/// a request.
-fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
-    let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
-    let kinds = || list.iter().filter_map(|it| it["type"].as_str());
-    let blocks = || list.iter().filter_map(|it| it["content"].as_array()).flatten();
-    let of_anthropic = |kind: &str| ["tool_use", "tool_result", "thinking"].contains(&kind);
-    let read = if has("parts") {
-        wire::gemini::history
-    } else if request.get("system").is_some() {
-        wire::anthropic::history
-    } else if kinds().any(|kind| kind.chars().all(char::is_uppercase)) {
-        wire::langchain4j::history
-    } else if blocks().filter_map(|block| block["type"].as_str()).any(of_anthropic) {
-        wire::anthropic::history
-    } else if kinds().next().is_some() || request["input"].is_array() {
-        wire::responses::history
-    } else {
-        wire::openai::history
-    };
-    let is_request = ["messages", "contents", "input"].iter().any(|key| request[*key].is_array());
-    let read_from = if is_request { request.clone() } else { Value::from(list.to_vec()) };
-    read(&read_from.to_string())
-}
-
-/// Reads the tools of an entry: one of OpenAI's or Anthropic's, or a list of Gemini's.
-fn defined(entry: &Value) -> Vec<Tool> {
-    let mut declared = ["functionDeclarations", "function_declarations"].iter();
-    let declared = declared.find_map(|key| entry.get(key)?.as_array());
-    let alone = std::slice::from_ref(entry.get("function").unwrap_or(entry));
-    declared.map_or(alone, Vec::as_slice).iter().filter_map(tool).collect()
-}
-
-/// Reads a definition; one of another type is of a tool that the provider runs.
-fn tool(definition: &Value) -> Option<Tool> {
-    let kind = definition.get("type").and_then(Value::as_str);
-    if kind.is_some_and(|kind| !["function", "custom"].contains(&kind)) {
-        return None;
-    }
-    let description = definition["description"].as_str().unwrap_or_default();
-    let tool = Tool::new(definition["name"].as_str()?, description);
-    let schemas = ["parameters", "input_schema", "parametersJsonSchema"];
-    let schema = schemas.iter().find_map(|key| definition.get(key).filter(|it| it.is_object()));
-    Some(match schema {
-        Some(schema) => tool.parameters(schema.clone()),
-        None => tool,
-    })
-}
-
-/// Puts conversations together until each has so many messages; the tools are those of the first.
-fn chain(conversations: Vec<Conversation>, messages: usize) -> Vec<Conversation> {
-    let mut chained: Vec<Conversation> = Vec::new();
-    for conversation in conversations {
-        match chained.last_mut() {
-            Some(last) if last.messages.len() < messages => {
-                let said = conversation.messages.into_iter().filter(|it| !it.is_system());
-                last.messages.extend(said);
-            }
-            _ => chained.push(conversation),
-        }
-    }
-    chained
-}
-
 /// Returns the places of what the model said: before each it was called.
 fn answers(conversation: &[Message]) -> impl Iterator<Item = usize> {
     let all = conversation.iter().enumerate();
@@ -332,6 +171,8 @@ struct Setting {
     /// The line of code that sets it.
     code: String,
     how: How,
+    /// Each conversation has one of its own, with the index in it.
+    recall: Option<fn() -> Recall>,
 }
 
 enum How {
@@ -345,15 +186,17 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
         name: name.to_owned(),
         code,
         how: How::Composed(Box::new(Composer::new().window(window))),
+        recall: None,
     };
     let budget = |name: &str, code: String, budget| Setting {
         name: name.to_owned(),
         code,
         how: How::Composed(Box::new(Composer::new().max_tokens(budget, Estimate))),
+        recall: None,
     };
     let mut all = vec![window("everything", ".window(Window::all())".into(), Window::all())];
     let (name, code) = ("newest 20 of the list".into(), String::new());
-    all.push(Setting { name, code, how: How::ByHand(20) });
+    all.push(Setting { name, code, how: How::ByHand(20), recall: None });
     for n in [10, 20, 40] {
         let code = format!(".window(Window::last({n}))");
         all.push(window(&format!("last {n}"), code, Window::last(n)));
@@ -380,13 +223,95 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
         let composer = Composer::new().window(Window::all()).clear(clear);
         let how = if step == 1 { "rolling".into() } else { format!("in steps of {step}") };
         let name = format!("all results but {keep} cleared, {how}");
-        all.push(Setting { name, code, how: How::Composed(Box::new(composer)) });
+        all.push(Setting { name, code, how: How::Composed(Box::new(composer)), recall: None });
     }
+    let stepped = all.iter().find(|it| it.name == "stepped from 10");
+    let code = stepped.map(|it| it.code.clone()).unwrap_or_default();
+    all.push(Setting {
+        recall: Some(|| Recall::words().tokens(500)),
+        code: format!("{code}.recall(Recall::words().tokens(500))"),
+        ..window("stepped from 10, 500 tokens recalled", code, Window::stepped_for(10, prices)?)
+    });
+    let code = ".max_tokens(4_000, Estimate)";
+    let recall = ".recall(Recall::words().tokens(2_000).keep_free())";
+    all.push(Setting {
+        recall: Some(|| Recall::words().tokens(2_000).keep_free()),
+        ..budget("4,000 tokens, half for recall", format!("{code}{recall}"), Budget::new(4_000))
+    });
     Ok(all)
 }
 
 // ----
 // replay --------------------------------------------------------------------------------------
+
+/// All settings, over one conversation after the other.
+struct Replay<'a> {
+    settings: &'a [Setting],
+    prices: Prices,
+    /// The number of messages up to which conversations are put together.
+    chain: usize,
+    begun: Option<Conversation>,
+    runs: Vec<Run>,
+    conversations: usize,
+    calls: usize,
+    with_tools: usize,
+    clock: Progress,
+    failed: Result<()>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(settings: &'a [Setting], options: &Options, clock: Progress) -> Self {
+        Self {
+            settings,
+            prices: options.prices,
+            chain: options.chain,
+            begun: None,
+            runs: settings.iter().map(|_| Run::default()).collect(),
+            conversations: 0,
+            calls: 0,
+            with_tools: 0,
+            clock,
+            failed: Ok(()),
+        }
+    }
+
+    /// Replays a conversation, or adds it to the one before: the tools are those of the first.
+    fn take(&mut self, conversation: Conversation, read: u64) {
+        self.clock.read = read;
+        match &mut self.begun {
+            Some(begun) if begun.messages.len() < self.chain => {
+                let said = conversation.messages.into_iter().filter(|it| !it.is_system());
+                begun.messages.extend(said);
+            }
+            _ => {
+                let whole = self.begun.replace(conversation);
+                self.replay(whole);
+            }
+        }
+    }
+
+    fn replay(&mut self, conversation: Option<Conversation>) {
+        let Some(conversation) = conversation else { return };
+        self.conversations += 1;
+        self.calls += answers(&conversation.messages).count();
+        self.with_tools += usize::from(!conversation.tools.is_empty());
+        for (setting, run) in self.settings.iter().zip(&mut self.runs) {
+            if self.failed.is_ok() {
+                self.failed = run.replay(setting, &conversation, self.prices);
+            }
+            self.clock.tell(self.conversations);
+        }
+    }
+
+    /// Replays the last conversation.
+    fn end(mut self) -> Result<Self> {
+        let last = self.begun.take();
+        self.replay(last);
+        self.clock.end();
+        std::mem::replace(&mut self.failed, Ok(()))?;
+        Ok(self)
+    }
+}
 
 /// One setting over all conversations.
 #[derive(Default)]
@@ -418,6 +343,7 @@ impl Run {
         if let How::Composed(composer) = &setting.how {
             prompt.configure(|_| (**composer).clone().tools(tools.iter().cloned()));
         }
+        prompt.set_recall(setting.recall.map(|recall| recall()));
         let mut known = Known::default();
         let (mut before, mut stored): (Vec<Sent>, _) = (vec![], 0);
         for answer in answers(messages) {
@@ -557,29 +483,28 @@ fn float(number: usize) -> f64 {
 
 /// Tells on a terminal how far it is, where it takes long.
 struct Progress {
-    all: usize,
-    done: usize,
+    all: u64,
+    read: u64,
     told: Instant,
     shown: bool,
 }
 
 impl Progress {
-    fn new(all: usize) -> Self {
-        Self { all, done: 0, told: Instant::now(), shown: false }
+    fn new(all: u64) -> Self {
+        Self { all: all.max(1), read: 0, told: Instant::now(), shown: false }
     }
 
-    fn step(&mut self) {
-        self.done += 1;
+    fn tell(&mut self, conversations: usize) {
         if self.told.elapsed() > Duration::from_secs(1) && io::stderr().is_terminal() {
             (self.told, self.shown) = (Instant::now(), true);
-            eprint!("\r{} %", self.done * 100 / self.all);
+            eprint!("\r{} %, {conversations} conversations", self.read * 100 / self.all);
             let _ = io::stderr().flush();
         }
     }
 
     fn end(&self) {
         if self.shown {
-            eprintln!("\r     ");
+            eprintln!("\r{:40}", "");
         }
     }
 }

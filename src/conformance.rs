@@ -49,6 +49,9 @@
 //! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
 //! ```
 //!
+//! A backend that can't hold any text as an id, since it makes a file name or a key of it, says in
+//! [`Fixture::takes`] what it holds.
+//!
 //! A backend that needs a server is given the attribute that its tests should have, so that a plain
 //! `cargo test` shows what did not run, and `cargo test -- --include-ignored` runs it:
 //!
@@ -123,7 +126,21 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     fn new() -> Self;
 
     /// Returns the conversation under this id; the same one each time that the id is the same.
+    ///
+    /// # Panics
+    ///
+    /// Where it can't be opened: a fixture fails as a test does, so `unwrap` is right here.
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory>;
+
+    /// Returns whether the backend can hold this text as an id; it holds any unless this is
+    /// written. The laws ask [`memory`](Self::memory) for no other one, and a [`StoreFixture`]'s
+    /// store must refuse the others, as [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    ///
+    /// Up to 64 ASCII letters, digits, blanks and `:` must be taken: such are the laws' own.
+    fn takes(&self, id: &str) -> bool {
+        let _ = id;
+        true
+    }
 }
 
 /// A backend that keeps many conversations.

@@ -4,6 +4,8 @@
 
 #[path = "kit/faulty.rs"]
 mod faulty;
+#[path = "kit/few_ids.rs"]
+mod few_ids;
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};

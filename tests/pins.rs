@@ -63,6 +63,18 @@ fn a_pin_stays_in_its_place_until_the_window_has_passed_it() {
     assert_eq!((passed.report().sent, passed.report().older), (4, 2));
     assert!(passed.report().to_string().contains("pinned     2: sent before the window"));
 
+    // The report had a line for each of them.
+    let mut many = over(DefaultChatMemory::new());
+    many.add_all(chatter(26)).unwrap();
+    for seq in (0..24).step_by(2) {
+        many.pin(seq).unwrap();
+    }
+    many.configure(|composer| composer.window(Window::last(1)));
+    let shown = many.build().unwrap().report().to_string();
+    let lines: Vec<_> = shown.lines().filter(|line| line.contains("pinned")).collect();
+    let line = "  pinned     12 messages at 0, 2, 4, 6, 8, 10, 12, 14 …: sent before the window";
+    assert_eq!(lines, [line]);
+
     // In a window that moves in steps the prefix holds from then on.
     prompt.configure(|composer| composer.window(Window::stepped(2, 8).unwrap()));
     prompt.add_all(chatter(12)).unwrap();

@@ -444,11 +444,12 @@ impl Report {
 impl Report {
     /// Writes what is sent beside the window.
     fn write_beside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for seq in &self.pinned_before {
-            writeln!(f, "  pinned     {seq}: sent before the window")?;
+        if !self.pinned_before.is_empty() {
+            writeln!(f, "  pinned     {}: sent before the window", Folded(&self.pinned_before))?;
         }
-        for seq in &self.lost_pins {
-            writeln!(f, "  pinned     {seq}: the memory does not hold it any more")?;
+        if !self.lost_pins.is_empty() {
+            let lost = Folded(&self.lost_pins);
+            writeln!(f, "  pinned     {lost}: not held by the memory any more")?;
         }
         if let Some(position) = self.summary {
             let covered = Grouped(self.covered);
@@ -459,6 +460,22 @@ impl Report {
             writeln!(f, "  compacted  {position}: the provider's own, in place of {covered}")?;
         }
         Ok(())
+    }
+}
+
+/// Positions in one line, however many they are: their number, and the first of them.
+struct Folded<'a>(&'a [u64]);
+
+impl fmt::Display for Folded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 8;
+        if self.0.len() > 1 {
+            write!(f, "{} messages at ", Grouped(self.0.len()))?;
+        }
+        for (i, seq) in self.0.iter().take(SHOWN).enumerate() {
+            write!(f, "{}{seq}", if i > 0 { ", " } else { "" })?;
+        }
+        f.write_str(if self.0.len() > SHOWN { " …" } else { "" })
     }
 }
 

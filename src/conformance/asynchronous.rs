@@ -23,6 +23,12 @@ pub trait AsyncFixture: Sized + Send + Sync + 'static {
 
     /// Returns the conversation under this id; the same one each time that the id is the same.
     fn memory(&self, id: &str) -> Arc<dyn AsyncChatMemory>;
+
+    /// Returns whether the backend can hold this text as an id, as [`Fixture::takes`] does.
+    fn takes(&self, id: &str) -> bool {
+        let _ = id;
+        true
+    }
 }
 
 /// An async backend that keeps many conversations.
@@ -68,6 +74,10 @@ impl<F: AsyncFixture> Fixture for Adapted<F> {
 
     fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
         Arc::new(self.0.beside(self.0.get_ref().memory(id)))
+    }
+
+    fn takes(&self, id: &str) -> bool {
+        self.0.get_ref().takes(id)
     }
 }
 

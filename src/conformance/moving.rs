@@ -40,7 +40,7 @@ pub fn ids_with_a_prefix_are_paged<F: StoreFixture>(fixture: &F) {
         create(&*store, &format!("support:u{i}:c"));
         create(&*store, &format!("sales:u{i}:c"));
     }
-    for id in hostile_ids() {
+    for id in hostile_ids(fixture).0 {
         create(&*store, &id);
     }
     let all: Vec<String> =
@@ -124,7 +124,7 @@ pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     assert_eq!((info(&*store, "system").start, info(&*store, "system").end), (0, 0));
     store.delete(&ID.into()).unwrap();
     assert!(!exists(&*store, ID));
-    for id in hostile_ids() {
+    for id in hostile_ids(fixture).0 {
         create(&*store, &id);
         assert_eq!(info(&*store, &id).end, 1, "{id:?}");
     }
@@ -288,7 +288,7 @@ pub fn a_restored_conversation_goes_on<F: StoreFixture>(fixture: &F) {
             }
         }
     }
-    for (i, id) in hostile_ids().iter().enumerate() {
+    for (i, id) in hostile_ids(fixture).0.iter().enumerate() {
         store.restore(&id.as_str().into(), i as u64, None).unwrap();
         assert_eq!(info(&*store, id).end, i as u64, "{id:?}");
     }

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::StoreFixture;
 use super::support::{Done, ID, append, holds, hostile_ids, later, numbered, paged};
+use crate::error::ErrorKind;
 use crate::memory::{ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
 use crate::store::ChatMemoryStore;
@@ -134,10 +135,14 @@ pub fn ids_that_stay_are_listed_once_while_others_come_and_go<F: StoreFixture>(f
     }
 }
 
-/// Ids are listed as they are, whatever is in them.
+/// Ids are listed as they are, whatever is in them, and what is not taken is refused.
 pub fn hostile_ids_are_listed_as_they_are<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
-    let expected = hostile_ids();
+    let (expected, others) = hostile_ids(fixture);
+    for id in others {
+        let refused = store.memory(id.as_str().into()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{id:?}: {refused}");
+    }
     for id in &expected {
         append(&*store.memory(id.as_str().into()).unwrap(), 0..1);
     }

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use super::Fixture;
 use crate::error::Error;
 use crate::memory::{Append, ChatMemory, ChatMemoryExt, MemoryId};
 use crate::message::Message;
@@ -29,8 +30,18 @@ const HOSTILE_IDS: &[&str] = &[
     "\u{fffd}", "\u{ffff}", "\u{10ffff}", "日本語", "日本语", "🏳️‍🌈", "🏳",
 ];
 
-/// Ids that get in the way of whoever builds a key, a path or a query from them.
-pub(super) fn hostile_ids() -> Vec<String> {
+/// Ids that get in the way of whoever builds a key, a path or a query from them, parted into those
+/// that the backend takes and the others.
+pub(super) fn hostile_ids<F: Fixture>(fixture: &F) -> (Vec<String>, Vec<String>) {
+    let is_plain = |id: &str| id.chars().all(|it| it.is_ascii_alphanumeric() || it == ':');
+    let (taken, others): (Vec<_>, Vec<_>) =
+        hostile_texts_of_ids().into_iter().partition(|id| fixture.takes(id));
+    let plain = others.iter().find(|id| !id.is_empty() && is_plain(id));
+    assert_eq!(plain, None, "ASCII letters, digits and `:` are ids of every backend");
+    (taken, others)
+}
+
+fn hostile_texts_of_ids() -> Vec<String> {
     let mut ids: Vec<String> = HOSTILE_IDS.iter().copied().map(str::to_owned).collect();
     ids.push("🦀".repeat(256)); // 1 KiB
     ids.push(format!("{}🐙", "🦀".repeat(255))); // which differs in its end
@@ -42,7 +53,7 @@ pub(super) fn hostile_ids() -> Vec<String> {
 pub(super) fn hostile_names() -> Vec<String> {
     let more =
         ["System", "system ", "end", "start", "version", "a:system", "-1", "9223372036854775807"];
-    let names = hostile_ids().into_iter().chain(more.map(str::to_owned));
+    let names = hostile_texts_of_ids().into_iter().chain(more.map(str::to_owned));
     let mut names: Vec<_> = names.filter(|name| !no_name(name)).collect();
     names.push("x".repeat(255));
     names.push("x".repeat(256));

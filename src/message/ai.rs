@@ -290,6 +290,21 @@ impl ToolCall {
         }
     }
 
+    /// Returns the id, as the [`Call`](crate::turn::Call) of a turn does.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Returns the tool's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Returns the arguments, as the model wrote them.
+    pub fn arguments(&self) -> &str {
+        &self.arguments
+    }
+
     /// Returns the result of this call: what the tool said.
     #[doc(alias = "answer")]
     pub fn result(&self, content: impl Into<Content>) -> Message {

@@ -1,0 +1,279 @@
+//! Reads logs, one conversation after the other, and keeps none of them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Cursor, Read};
+use std::path::{Path, PathBuf};
+
+use memory_prompt::{Message, Tool, wire};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+/// The most bytes that are read at once: a file that is larger is read by its lines.
+const MOST: u64 = if cfg!(test) { 64 << 10 } else { 64 << 20 };
+
+/// So many lines that are none of a log, at the beginning of a large file, and it is one value.
+const NO_LOG: usize = 100;
+
+/// What was said, and the tools that the requests of it define.
+pub(super) struct Conversation {
+    pub(super) messages: Vec<Message>,
+    pub(super) tools: Vec<Tool>,
+}
+
+/// What is to be read.
+#[derive(Default)]
+pub(super) struct Files {
+    /// Each file, and whether it was named itself: then it is an error if it can't be read.
+    all: Vec<(PathBuf, bool)>,
+    /// The bytes of all of them.
+    pub(super) bytes: u64,
+    failed: Failed,
+    /// What was found, for a link leads to it once more, or around in a circle.
+    seen: HashSet<PathBuf>,
+}
+
+/// How often a conversation could not be read, by the reason, and where it was so first.
+type Failed = BTreeMap<String, (usize, String)>;
+
+fn fail(failed: &mut Failed, reason: &str, place: &str) {
+    failed.entry(reason.to_owned()).or_insert_with(|| (0, place.to_owned())).0 += 1;
+}
+
+impl Files {
+    /// Finds the files of a folder, or takes this one.
+    pub(super) fn find(&mut self, path: &Path) -> io::Result<()> {
+        self.look(path, true)
+    }
+
+    /// What can't be read in a folder is noted, and the rest is found.
+    fn look(&mut self, path: &Path, named: bool) -> io::Result<()> {
+        let found = fs::metadata(path)?;
+        if !self.seen.insert(fs::canonicalize(path).unwrap_or_else(|_| path.into())) {
+            return Ok(());
+        }
+        if !found.is_dir() {
+            if !named && !found.is_file() {
+                // A pipe makes wait for ever.
+                return Err(io::Error::other("neither a file nor a folder"));
+            }
+            self.bytes += found.len();
+            self.all.push((path.into(), named));
+            return Ok(());
+        }
+        let inside = fs::read_dir(path)?.map(|entry| entry.map(|it| it.path()));
+        let mut inside: Vec<_> = inside.collect::<io::Result<_>>()?;
+        inside.sort();
+        for path in inside {
+            if let Err(error) = self.look(&path, false) {
+                fail(&mut self.failed, &error.to_string(), &path.display().to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands on each conversation, with the bytes that were read before it; returns what could not
+    /// be read.
+    pub(super) fn read(self, each: impl FnMut(Conversation, u64)) -> io::Result<Failed> {
+        let mut logs = Logs { each, failed: self.failed, read: 0 };
+        for (path, named) in self.all {
+            let place = path.display().to_string();
+            match logs.file(&path, &place) {
+                Err(error) if named => return Err(error_in(&place, &error)),
+                Err(error) => fail(&mut logs.failed, &error.to_string(), &place),
+                Ok(()) => {}
+            }
+        }
+        Ok(logs.failed)
+    }
+}
+
+pub(super) fn error_in(place: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{place}: {error}"))
+}
+
+struct Logs<E> {
+    each: E,
+    failed: Failed,
+    /// The bytes of what was read.
+    read: u64,
+}
+
+impl<E: FnMut(Conversation, u64)> Logs<E> {
+    fn file(&mut self, path: &Path, place: &str) -> io::Result<()> {
+        let mut file = File::open(path)?;
+        let mut bytes = Vec::new();
+        file.by_ref().take(MOST + 1).read_to_end(&mut bytes)?;
+        if bytes.len() as u64 > MOST {
+            return self.large(BufReader::new(Cursor::new(bytes).chain(file)), place);
+        }
+        let text = str::from_utf8(&bytes).map_err(|_| io::Error::other("no text in UTF-8"))?;
+        self.text(text.trim_start_matches('\u{feff}'), place);
+        self.read += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Reads a file of JSON lines that is too large to be read at once.
+    fn large(&mut self, mut file: impl BufRead, place: &str) -> io::Result<()> {
+        // What is broken before the first conversation: there may come none.
+        let (mut line, mut broken, mut found) = (Vec::new(), Vec::new(), false);
+        for number in 1.. {
+            line.clear();
+            let bytes = file.by_ref().take(MOST).read_until(b'\n', &mut line)? as u64;
+            if bytes == 0 || (!found && broken.len() == NO_LOG) {
+                break;
+            }
+            if bytes == MOST && !line.ends_with(b"\n") {
+                let reason = "a line of more than 64 MiB: write one conversation in each line";
+                self.fail(reason, &format!("{place}, line {number}"));
+                self.read += bytes + skip_line(&mut file)?;
+                continue;
+            }
+            let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
+            match serde_json::from_slice(text) {
+                _ if text.is_empty() => {}
+                Ok(value) => {
+                    found = true;
+                    self.value(&value, &format!("{place}, line {number}"));
+                }
+                Err(error) if found => self.broken(place, number, &error),
+                Err(error) => broken.push((number, error)),
+            }
+            self.read += bytes;
+        }
+        if !found && broken.len() == NO_LOG {
+            let reason = "more than 64 MiB in one value: write one conversation in each line, \
+                          or smaller files";
+            self.fail(reason, place);
+            return Ok(());
+        }
+        for (number, error) in broken {
+            self.broken(place, number, &error);
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, text: &str, file: &str) {
+        let whole = match serde_json::from_str(text) {
+            Ok(value) => return self.value(&value, file),
+            Err(error) => error,
+        };
+        let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+        let is_log = |line: &str| {
+            line.trim_start().starts_with(['{', '['])
+                && serde_json::from_str::<IgnoredAny>(line).is_ok()
+        };
+        if !lines.clone().any(|(_, line)| is_log(line)) {
+            return self.broken(file, whole.line(), &whole); // one value over many lines
+        }
+        let before = self.read;
+        for (i, line) in lines {
+            self.read = before + (line.as_ptr() as usize - text.as_ptr() as usize) as u64;
+            match serde_json::from_str(line) {
+                Ok(value) => self.value(&value, &format!("{file}, line {}", i + 1)),
+                Err(error) => self.broken(file, i + 1, &error),
+            }
+        }
+        self.read = before;
+    }
+
+    /// Notes a line that is no JSON.
+    fn broken(&mut self, file: &str, line: usize, error: &serde_json::Error) {
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        self.fail(reason, &format!("{file}, line {line}, column {}", error.column()));
+    }
+
+    /// Reads a conversation, or a list of them.
+    fn value(&mut self, value: &Value, place: &str) {
+        const LISTS: [&str; 6] =
+            ["messages", "contents", "input", "traj", "history", "conversation"];
+        let inner = LISTS.iter().find_map(|key| value.get(key).filter(|it| it.is_array()));
+        let list = inner.or(Some(value)).and_then(Value::as_array);
+        let Some(list) = list else {
+            return self.fail("neither a list nor an object that holds one", place);
+        };
+        let is_message = |it: &Value| ["role", "type"].iter().any(|key| it[key].is_string());
+        if inner.is_none() && !list.iter().any(is_message) {
+            let numbered = list.iter().enumerate();
+            return numbered
+                .for_each(|(i, it)| self.value(it, &format!("{place}, item {}", i + 1)));
+        }
+        match decode(value, list) {
+            Ok(messages) => {
+                let tools = value.get("tools").and_then(Value::as_array);
+                let tools = tools.into_iter().flatten().flat_map(defined).collect();
+                (self.each)(Conversation { messages, tools }, self.read);
+            }
+            Err(error) => self.fail(&error.to_string(), place),
+        }
+    }
+
+    fn fail(&mut self, reason: &str, place: &str) {
+        fail(&mut self.failed, reason, place);
+    }
+}
+
+/// Reads to the end of a line, which may be long; returns its bytes.
+fn skip_line(file: &mut impl BufRead) -> io::Result<u64> {
+    let mut skipped = 0;
+    loop {
+        let buffer = file.fill_buf()?;
+        let end = buffer.iter().position(|byte| *byte == b'\n');
+        let bytes = end.map_or(buffer.len(), |end| end + 1);
+        file.consume(bytes);
+        skipped += bytes as u64;
+        if end.is_some() || bytes == 0 {
+            return Ok(skipped);
+        }
+    }
+}
+
+/// Reads messages in the format that they look like, and the system text that stands beside them in
+/// a request.
+fn decode(request: &Value, list: &[Value]) -> memory_prompt::Result<Vec<Message>> {
+    let has = |key: &str| list.iter().any(|it| it.get(key).is_some());
+    let kinds = || list.iter().filter_map(|it| it["type"].as_str());
+    let blocks = || list.iter().filter_map(|it| it["content"].as_array()).flatten();
+    let of_anthropic = |kind: &str| ["tool_use", "tool_result", "thinking"].contains(&kind);
+    let read = if has("parts") {
+        wire::gemini::history
+    } else if request.get("system").is_some() {
+        wire::anthropic::history
+    } else if kinds().any(|kind| kind.chars().all(char::is_uppercase)) {
+        wire::langchain4j::history
+    } else if blocks().filter_map(|block| block["type"].as_str()).any(of_anthropic) {
+        wire::anthropic::history
+    } else if kinds().next().is_some() || request["input"].is_array() {
+        wire::responses::history
+    } else {
+        wire::openai::history
+    };
+    let is_request = ["messages", "contents", "input"].iter().any(|key| request[*key].is_array());
+    let read_from = if is_request { request.clone() } else { Value::from(list.to_vec()) };
+    read(&read_from.to_string())
+}
+
+/// Reads the tools of an entry: one of OpenAI's or Anthropic's, or a list of Gemini's.
+fn defined(entry: &Value) -> Vec<Tool> {
+    let mut declared = ["functionDeclarations", "function_declarations"].iter();
+    let declared = declared.find_map(|key| entry.get(key)?.as_array());
+    let alone = std::slice::from_ref(entry.get("function").unwrap_or(entry));
+    declared.map_or(alone, Vec::as_slice).iter().filter_map(tool).collect()
+}
+
+/// Reads a definition; one of another type is of a tool that the provider runs.
+fn tool(definition: &Value) -> Option<Tool> {
+    let kind = definition.get("type").and_then(Value::as_str);
+    if kind.is_some_and(|kind| !["function", "custom"].contains(&kind)) {
+        return None;
+    }
+    let description = definition["description"].as_str().unwrap_or_default();
+    let tool = Tool::new(definition["name"].as_str()?, description);
+    let schemas = ["parameters", "input_schema", "parametersJsonSchema"];
+    let schema = schemas.iter().find_map(|key| definition.get(key).filter(|it| it.is_object()));
+    Some(match schema {
+        Some(schema) => tool.parameters(schema.clone()),
+        None => tool,
+    })
+}
