@@ -18,9 +18,9 @@
 //! Logs may be of any size, for one conversation is kept at a time. A file of more than 64 MiB must
 //! be JSON lines, and no line may be longer than that: it is told, and the rest is read.
 //!
-//! Where a setting recalls, older messages that fit the question are searched anew for each call, as
-//! [`MemoryPrompt::build`] does. A conversation does so once a question, and keeps what it has found
-//! for all calls of its tools: there it costs less.
+//! Where a setting recalls, older messages that fit the question are searched anew for each call,
+//! as [`MemoryPrompt::build`] does. A conversation does so once a question, and keeps what it has
+//! found for all calls of its tools: there it costs less.
 
 #[path = "replay/logs.rs"]
 mod logs;

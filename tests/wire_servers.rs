@@ -45,7 +45,8 @@ fn sent(provider: Provider, answer: Answer) -> Value {
     serde_json::to_value(Request::new(&prompt).model("m").max_tokens(5)).unwrap()
 }
 
-/// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them: "Hello.Hello."
+/// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them:
+/// "Hello.Hello."
 #[test]
 fn a_whole_message_behind_its_pieces_is_not_said_twice() {
     let call = json!({"index": 0, "id": "a", "type": "function",
@@ -135,8 +136,8 @@ fn an_error_in_a_list_is_a_refusal() {
     }
 }
 
-/// `LiteLLM` hands over Claude's signed thoughts in `thinking_blocks`, piece by piece, and wants them
-/// back whole: without them the next round of a tool loop is a 400.
+/// `LiteLLM` hands over Claude's signed thoughts in `thinking_blocks`, piece by piece, and wants
+/// them back whole: without them the next round of a tool loop is a 400.
 #[test]
 fn litellm_gets_its_thoughts_back() {
     let thought = |text: &str, signature: Value| json!([{"type": "thinking", "thinking": text, "signature": signature}]);

@@ -54,8 +54,8 @@ impl PrivateFields {
 
     /// Returns the same fields and one more: one of `audio`, `cache_control`, `extra_content`,
     /// `prefix`, `prompt_cache_breakpoint`, `provider_specific_fields`, `reasoning_details`,
-    /// `thinking` and `thinking_blocks`. Another name changes nothing: [`ALL`](Self::ALL) is for a server whose fields
-    /// this version does not know.
+    /// `thinking` and `thinking_blocks`. Another name changes nothing: [`ALL`](Self::ALL) is for a
+    /// server whose fields this version does not know.
     #[must_use]
     pub fn with(mut self, field: &str) -> Self {
         self.listed |= bit(field);

@@ -68,8 +68,8 @@ pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> 
     refusal_with(&At::top(operation), Some(status), |key| error?.get(key))
 }
 
-/// Returns the error in a list of one, as Google answers where a stream was asked for; whatever else
-/// as it is.
+/// Returns the error in a list of one, as Google answers where a stream was asked for; whatever
+/// else as it is.
 pub(super) fn unlisted(body: Value) -> Value {
     match body {
         Value::Array(mut list) if list.len() == 1 && list[0].get("error").is_some() => {

@@ -63,7 +63,9 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: &At<'_>)
             pieces.into_iter().try_for_each(|piece| detail(list, piece, at))?;
         }
         (Value::Array(list), Value::Array(pieces)) if key == THOUGHTS => {
-            pieces.into_iter().for_each(|piece| thought(list, piece));
+            for piece in pieces {
+                thought(list, piece);
+            }
         }
         (Value::Array(list), Value::Array(pieces)) if key == "content" || key == "thinking" => {
             for piece in pieces {
@@ -132,13 +134,13 @@ const THOUGHTS: &str = "thinking_blocks";
 fn thought(list: &mut Vec<Value>, mut piece: Value) {
     let is_thought = |block: &Value| block["type"] == "thinking";
     match list.last_mut() {
-        Some(last) if is_thought(last) && !is_signed(last) && is_thought(&piece) => {
+        Some(block) if is_thought(block) && !is_signed(block) && is_thought(&piece) => {
             if let (Value::String(text), Some(more)) =
-                (&mut last["thinking"], piece["thinking"].as_str())
+                (&mut block["thinking"], piece["thinking"].as_str())
             {
                 text.push_str(more);
             }
-            last["signature"] = piece["signature"].take();
+            block["signature"] = piece["signature"].take();
         }
         _ => list.push(piece),
     }
