@@ -52,6 +52,10 @@ impl Tool {
     }
 
     /// Returns the tool with what it takes, as a JSON schema of an object.
+    ///
+    /// It is written as each provider reads it, and means the same: `properties` and `items` where
+    /// they are missing, `{}` for `true`, one schema of the items for a tuple. What a provider has
+    /// no keyword for is told to the model in the description.
     #[must_use]
     pub fn parameters(mut self, schema: impl Into<Value>) -> Self {
         self.parameters = schema.into();
@@ -96,7 +100,9 @@ impl Tool {
     /// and Anthropic can.
     ///
     /// Their strict modes take objects without further properties only, and OpenAI's wants every
-    /// property: where the schema leaves one out of `required`, the model says `null` for it.
+    /// property: where the schema leaves one out of `required`, the model says `null` for it. A
+    /// request fails, and names the place, where a schema allows what the mode can't hold: an
+    /// object of any properties, a tuple of several kinds.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;

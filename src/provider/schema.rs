@@ -1,9 +1,22 @@
 //! The JSON schema of a tool, as far as a provider takes it.
 
+mod keywords;
+mod merge;
+mod place;
+mod plain;
+
 use std::fmt;
 
 use serde::ser::{Error, Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::Value;
+
+pub(crate) use keywords::CHOICES;
+use keywords::{
+    ANTHROPIC_FORMATS, HINTS, LISTED, LOOSE, NARROWING, NO_TYPE, OLD, OPEN, OPENAI_FORMATS,
+    SCHEMAS, TOLD, TOLD_TO_GEMINI, TOLD_TO_OPENAI, TYPES,
+};
+use place::Place;
+use plain::plain;
 
 use crate::message::Attributes;
 use crate::tool::Tool;
@@ -18,7 +31,7 @@ pub(super) enum Taken {
     /// The same, with all properties required: OpenAI's strict mode.
     AllRequired,
     /// The keywords that Gemini's reference lists. What it does not list only narrows what is
-    /// allowed, so it is left out.
+    /// allowed, so it is told in words.
     Listed,
 }
 
@@ -39,33 +52,45 @@ impl Serialize for Schema<'_> {
         let Value::Object(fields) = self.tool.schema() else {
             return Err(S::Error::custom("tools: a schema is no object"));
         };
+        let plain = plain(self.tool.schema(), self.taken).map_err(S::Error::custom)?;
+        let fields = plain.as_object().unwrap_or(fields);
         // Every provider refuses parameters that are not said to be an object.
         if fields.get("type").is_some_and(|it| !has_type(it, "object")) {
             return Err(S::Error::custom("tools: parameters can't be anything but an object"));
-        }
-        if self.taken == Taken::Whole && fields.contains_key("type") {
-            return fields.serialize(serializer);
         }
         let mut map = serializer.serialize_map(None)?;
         if !fields.contains_key("type") {
             map.serialize_entry("type", "object")?;
         }
-        write_fields(&mut map, fields, self.taken, true)?;
+        Keywords { fields, taken: self.taken, at: Place::Root }.write(&mut map)?;
+        // "object schema missing properties", where a tool takes nothing.
+        if !fields.contains_key("properties") {
+            map.serialize_entry("properties", &Empty {})?;
+        }
         map.end()
     }
 }
 
+#[derive(serde::Serialize)]
+struct Empty {}
+
 impl Taken {
-    /// Returns whether a strict mode has no place for what this keyword demands, so that it is told
-    /// to the model in words.
+    fn is_strict(self) -> bool {
+        matches!(self, Self::Closed | Self::AllRequired)
+    }
+
+    /// Returns whether a provider has no place for what this keyword demands, so that it is told to
+    /// the model in words.
     fn tells(self, keyword: &str, value: &Value) -> bool {
-        let is_known_format = value.as_str().is_some_and(|it| FORMATS.contains(&it));
+        let is_one_of = |known: &[&str]| value.as_str().is_some_and(|it| known.contains(&it));
         match (self, keyword) {
-            (Self::Closed | Self::AllRequired, "format") => !is_known_format,
+            (Self::Closed, "format") => !is_one_of(&ANTHROPIC_FORMATS),
+            (Self::AllRequired, "format") => !is_one_of(&OPENAI_FORMATS),
             (Self::Closed, "minItems") => !matches!(value.as_u64(), Some(0 | 1)),
             (Self::Closed, _) => TOLD.contains(&keyword),
             (Self::AllRequired, _) => TOLD_TO_OPENAI.contains(&keyword),
-            (Self::Whole | Self::Listed, _) => false,
+            (Self::Listed, _) => TOLD_TO_GEMINI.contains(&keyword),
+            (Self::Whole, _) => false,
         }
     }
 }
@@ -74,11 +99,17 @@ impl Taken {
 struct Told<'a> {
     fields: &'a Attributes,
     taken: Taken,
+    /// Gemini takes nothing beside a reference.
+    beside_reference: bool,
 }
 
 impl Told<'_> {
     fn all(&self) -> impl Iterator<Item = (&String, &Value)> {
-        self.fields.iter().filter(|(keyword, value)| self.taken.tells(keyword, value))
+        let is_told = |keyword: &String, value: &Value| {
+            let is_listed = SCHEMAS.contains(&keyword.as_str()) || NARROWING.contains(&&**keyword);
+            self.taken.tells(keyword, value) || self.beside_reference && is_listed
+        };
+        self.fields.iter().filter(move |(keyword, value)| is_told(keyword, value))
     }
 
     fn is_empty(&self) -> bool {
@@ -103,148 +134,174 @@ impl fmt::Display for Told<'_> {
 struct Inner<'a> {
     schema: &'a Value,
     taken: Taken,
+    at: Place<'a>,
 }
 
 impl Serialize for Inner<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.schema {
+        let Self { schema, taken, at } = *self;
+        match schema {
             Value::Object(fields)
-                if self.taken == Taken::AllRequired
+                if taken == Taken::AllRequired
                     && !TYPES.iter().chain(&LOOSE).any(|it| fields.contains_key(*it)) =>
             {
-                Err(S::Error::custom(NO_TYPE))
+                Err(S::Error::custom(at.refused(NO_TYPE)))
             }
-            Value::Object(fields) if self.taken != Taken::Whole => {
+            Value::Object(fields) if taken != Taken::Whole => {
                 let mut map = serializer.serialize_map(None)?;
-                write_fields(&mut map, fields, self.taken, false)?;
+                Keywords { fields, taken, at }.write(&mut map)?;
                 map.end()
             }
-            Value::Bool(true) if self.taken == Taken::AllRequired => Err(S::Error::custom(NO_TYPE)),
-            // `true` is a schema too.
             other => other.serialize(serializer),
         }
     }
 }
 
-fn write_fields<M: SerializeMap>(
-    map: &mut M,
-    fields: &Attributes,
+/// The keywords of a schema.
+struct Keywords<'a> {
+    fields: &'a Attributes,
     taken: Taken,
-    is_root: bool,
-) -> Result<(), M::Error> {
-    let is_closed = matches!(taken, Taken::Closed | Taken::AllRequired)
-        && (is_root || fields.contains_key("properties") || is_object(fields));
-    if let Some(choice) =
-        CHOICES.iter().find(|it| is_root && is_closed && fields.contains_key(**it))
-    {
-        let text = format_args!("tools: strict parameters can't be `{choice}`");
-        return Err(M::Error::custom(text));
+    at: Place<'a>,
+}
+
+impl Keywords<'_> {
+    fn refused<E: Error>(&self, why: impl fmt::Display) -> E {
+        E::custom(self.at.refused(why))
     }
-    if let Some(to) = fields.get("$ref").filter(|_| taken != Taken::Whole) {
-        return write_reference(map, fields, to, taken, is_root);
+
+    fn is_root(&self) -> bool {
+        matches!(self.at, Place::Root)
     }
-    // They would be written under one name.
-    let (one, other) =
-        if taken == Taken::Listed { ("$defs", "definitions") } else { ("anyOf", "oneOf") };
-    if taken != Taken::Whole && fields.contains_key(one) && fields.contains_key(other) {
-        let text = format_args!("tools: a schema can't have both `{one}` and `{other}` here");
-        return Err(M::Error::custom(text));
-    }
-    let is_list = fields.get("type").is_some_and(|it| has_type(it, "array"));
-    if taken == Taken::AllRequired && is_list && !fields.contains_key("items") {
-        return Err(M::Error::custom(NO_TYPE));
-    }
-    let told = Told { fields, taken };
-    if !told.is_empty() {
-        map.serialize_entry("description", &format_args!("{told}"))?;
-    }
-    for (keyword, value) in fields {
-        match (keyword.as_str(), value) {
-            ("description", _) if !told.is_empty() => {}
-            (keyword, value) if taken.tells(keyword, value) => {}
-            // It is written as one, and says more.
-            ("enum", _) if taken == Taken::Listed && fields.contains_key("const") => {}
-            ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
-            ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
-                let required = required(fields);
-                map.serialize_entry("properties", &Properties { all, required })?;
+
+    fn write<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let Self { fields, taken, .. } = *self;
+        if taken == Taken::Whole {
+            return fields.iter().try_for_each(|(keyword, it)| map.serialize_entry(keyword, it));
+        }
+        let is_closed = taken.is_strict()
+            && (self.is_root() || fields.contains_key("properties") || is_object(fields));
+        if let Some(choice) =
+            CHOICES.iter().find(|it| self.is_root() && is_closed && fields.contains_key(**it))
+        {
+            return Err(self.refused(format_args!("strict parameters can't be `{choice}`")));
+        }
+        if let Some(to) = fields.get("$ref") {
+            return self.write_reference(map, to);
+        }
+        // They would be written under one name.
+        let (one, other) =
+            if taken == Taken::Listed { ("$defs", "definitions") } else { ("anyOf", "oneOf") };
+        if fields.contains_key(one) && fields.contains_key(other) {
+            let text = format_args!("a schema can't have both `{one}` and `{other}` here");
+            return Err(self.refused(text));
+        }
+        let told = Told { fields, taken, beside_reference: false };
+        if !told.is_empty() {
+            map.serialize_entry("description", &format_args!("{told}"))?;
+        }
+        for (keyword, value) in fields {
+            match (keyword.as_str(), value) {
+                ("description", _) if !told.is_empty() => {}
+                (keyword, value) if taken.tells(keyword, value) => {}
+                // It is written as one, and says more.
+                ("enum", _) if taken == Taken::Listed && fields.contains_key("const") => {}
+                ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
+                ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
+                    let properties = Properties { all, required: required(fields), at: &self.at };
+                    map.serialize_entry("properties", &properties)?;
+                }
+                _ => self.write_keyword(map, keyword, value)?,
             }
-            _ => write_keyword(map, keyword, value, taken)?,
         }
+        if is_closed { self.close(map) } else { Ok(()) }
     }
-    if !is_closed {
-        return Ok(());
-    }
-    map.serialize_entry("additionalProperties", &false)?;
-    match (taken, fields.get("properties")) {
-        (Taken::AllRequired, Some(Value::Object(all))) => {
-            let names: Vec<_> = all.keys().collect();
-            map.serialize_entry("required", &names)
-        }
-        (Taken::AllRequired, _) => map.serialize_entry("required", &[(); 0]),
-        _ => fields.get("required").map_or(Ok(()), |it| map.serialize_entry("required", it)),
-    }
-}
 
-/// Writes a schema that is another one: nothing may stand beside that, and its description stands
-/// around it. What would narrow it can't be told so.
-fn write_reference<M: SerializeMap>(
-    map: &mut M,
-    fields: &Attributes,
-    to: &Value,
-    taken: Taken,
-    is_root: bool,
-) -> Result<(), M::Error> {
-    if is_root {
-        return Err(M::Error::custom("tools: parameters can't be `$ref`"));
+    /// Writes what a strict mode wants of an object: that it has no further properties, and for
+    /// OpenAI's that all are required.
+    fn close<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+        let (fields, properties) = (self.fields, self.fields.get("properties"));
+        let is_open = match fields.get("additionalProperties") {
+            None => !self.is_root() && properties.is_none(),
+            further => further == Some(&Value::Bool(true)),
+        };
+        if is_open {
+            // It would become one that has none at all.
+            return Err(self.refused(OPEN));
+        }
+        if properties.is_none() && !self.is_root() {
+            map.serialize_entry("properties", &Empty {})?;
+        }
+        map.serialize_entry("additionalProperties", &false)?;
+        match (self.taken, properties) {
+            (Taken::AllRequired, Some(Value::Object(all))) => {
+                let names: Vec<_> = all.keys().collect();
+                map.serialize_entry("required", &names)
+            }
+            (Taken::AllRequired, _) => map.serialize_entry("required", &[(); 0]),
+            _ => fields.get("required").map_or(Ok(()), |it| map.serialize_entry("required", it)),
+        }
     }
-    let is_hint = |it: &str| HINTS.contains(&it) || matches!(it, "$ref" | "description" | "title");
-    let holds = |it: &str| taken != Taken::Listed || matches!(it, "$defs" | "definitions");
-    if let Some(keyword) = fields.keys().find(|it| !is_hint(it) && holds(it)) {
-        let text = format_args!("tools: a schema can't have `{keyword}` beside `$ref`");
-        return Err(M::Error::custom(text));
-    }
-    let Some(text) = fields.get("description") else {
-        return write_keyword(map, "$ref", to, taken);
-    };
-    let alone = Attributes::from_iter([("$ref".to_owned(), to.clone())]).into();
-    map.serialize_entry("description", text)?;
-    map.serialize_entry("anyOf", &[Inner { schema: &alone, taken }])
-}
 
-fn write_keyword<M: SerializeMap>(
-    map: &mut M,
-    keyword: &str,
-    value: &Value,
-    taken: Taken,
-) -> Result<(), M::Error> {
-    let is_listed = taken == Taken::Listed;
-    let is_strict = matches!(taken, Taken::Closed | Taken::AllRequired);
-    let written = match keyword {
-        "definitions" if is_listed => "$defs",
-        "const" if is_listed => "enum",
-        "oneOf" if is_strict => "anyOf",
-        _ => keyword,
-    };
-    match keyword {
-        _ if is_strict && LOOSE.contains(&keyword) => {
-            Err(M::Error::custom(format_args!("tools: a strict schema can't have `{keyword}`")))
+    /// Writes a schema that is another one: nothing may stand beside that, and its description
+    /// stands around it, where Gemini is also told what would narrow it.
+    fn write_reference<M: SerializeMap>(&self, map: &mut M, to: &Value) -> Result<(), M::Error> {
+        let Self { fields, taken, at } = *self;
+        if self.is_root() {
+            return Err(self.refused("parameters can't be `$ref`"));
         }
-        "$defs" | "anyOf" | "definitions" | "oneOf" | "prefixItems" | "properties" => {
-            map.serialize_entry(written, &Many { of: value, taken })
+        let is_hint =
+            |it: &str| HINTS.contains(&it) || matches!(it, "$ref" | "description" | "title");
+        let holds = |it: &str| taken != Taken::Listed || matches!(it, "$defs" | "definitions");
+        if let Some(keyword) = fields.keys().find(|it| !is_hint(it) && holds(it)) {
+            return Err(self.refused(format_args!("a schema can't have `{keyword}` beside `$ref`")));
         }
-        "items" => map.serialize_entry(written, &Inner { schema: value, taken }),
-        "additionalProperties" if is_listed => {
-            map.serialize_entry(written, &Inner { schema: value, taken })
+        let told = Told { fields, taken, beside_reference: taken == Taken::Listed };
+        match fields.get("description") {
+            _ if !told.is_empty() => {
+                map.serialize_entry("description", &format_args!("{told}"))?;
+            }
+            Some(text) => map.serialize_entry("description", text)?,
+            None => return self.write_keyword(map, "$ref", to),
         }
-        "const" if is_listed => map.serialize_entry(written, &[value]),
-        "$ref" if is_listed => match value.as_str().and_then(|it| it.strip_prefix(OLD)) {
-            Some(name) => map.serialize_entry(written, &format_args!("#/$defs/{name}")),
-            None => map.serialize_entry(written, value),
-        },
-        _ if is_listed && !LISTED.contains(&keyword) => Ok(()),
-        _ if taken == Taken::AllRequired && HINTS.contains(&keyword) => Ok(()),
-        _ => map.serialize_entry(written, value),
+        let alone = Attributes::from_iter([("$ref".to_owned(), to.clone())]).into();
+        map.serialize_entry("anyOf", &[Inner { schema: &alone, taken, at }])
+    }
+
+    fn write_keyword<M: SerializeMap>(
+        &self,
+        map: &mut M,
+        keyword: &str,
+        value: &Value,
+    ) -> Result<(), M::Error> {
+        let taken = self.taken;
+        let is_listed = taken == Taken::Listed;
+        let written = match keyword {
+            "definitions" if is_listed => "$defs",
+            "const" if is_listed => "enum",
+            "oneOf" if taken.is_strict() => "anyOf",
+            _ => keyword,
+        };
+        let around = Place::In(&self.at, keyword);
+        let one = Inner { schema: value, taken, at: around };
+        match keyword {
+            _ if taken.is_strict() && LOOSE.contains(&keyword) => {
+                Err(self.refused(format_args!("a strict schema can't have `{keyword}`")))
+            }
+            "properties" => map.serialize_entry(written, &Many { of: value, taken, at: &self.at }),
+            "$defs" | "anyOf" | "definitions" | "oneOf" => {
+                map.serialize_entry(written, &Many { of: value, taken, at: &around })
+            }
+            "items" => map.serialize_entry(written, &one),
+            "additionalProperties" if is_listed => map.serialize_entry(written, &one),
+            "const" if is_listed => map.serialize_entry(written, &[value]),
+            "$ref" if is_listed => match value.as_str().and_then(|it| it.strip_prefix(OLD)) {
+                Some(name) => map.serialize_entry(written, &format_args!("#/$defs/{name}")),
+                None => map.serialize_entry(written, value),
+            },
+            _ if is_listed && !LISTED.contains(&keyword) => Ok(()),
+            _ if taken == Taken::AllRequired && HINTS.contains(&keyword) => Ok(()),
+            _ => map.serialize_entry(written, value),
+        }
     }
 }
 
@@ -252,13 +309,15 @@ fn write_keyword<M: SerializeMap>(
 struct Properties<'a> {
     all: &'a Attributes,
     required: &'a [Value],
+    at: &'a Place<'a>,
 }
 
 impl Serialize for Properties<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.all.len()))?;
         for (name, schema) in self.all {
-            let inner = Inner { schema, taken: Taken::AllRequired };
+            let at = Place::In(self.at, name);
+            let inner = Inner { schema, taken: Taken::AllRequired, at };
             if self.required.iter().any(|it| it == name) || may_be_null(schema) {
                 map.serialize_entry(name, &inner)?;
             } else {
@@ -297,16 +356,19 @@ impl Serialize for OrNull<'_> {
 struct Many<'a> {
     of: &'a Value,
     taken: Taken,
+    at: &'a Place<'a>,
 }
 
 impl Serialize for Many<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let taken = self.taken;
+        let Self { taken, at, .. } = *self;
         match self.of {
             Value::Object(all) => serializer
-                .collect_map(all.iter().map(|(name, schema)| (name, Inner { schema, taken }))),
+                .collect_map(all.iter().map(|(name, schema)| {
+                    (name, Inner { schema, taken, at: Place::In(at, name) })
+                })),
             Value::Array(all) => {
-                serializer.collect_seq(all.iter().map(|schema| Inner { schema, taken }))
+                serializer.collect_seq(all.iter().map(|schema| Inner { schema, taken, at: *at }))
             }
             other => other.serialize(serializer),
         }
@@ -329,76 +391,3 @@ fn may_be_null(schema: &Value) -> bool {
 fn has_type(types: &Value, name: &str) -> bool {
     types == name || types.as_array().is_some_and(|all| all.iter().any(|it| it == name))
 }
-
-/// The beginning of a `$ref` in drafts before 2019.
-const OLD: &str = "#/definitions/";
-
-/// The keywords that Gemini's reference lists, beside those that hold schemas.
-const LISTED: [&str; 14] = [
-    "$anchor",
-    "$id",
-    "$ref",
-    "description",
-    "enum",
-    "format",
-    "maxItems",
-    "maximum",
-    "minItems",
-    "minimum",
-    "propertyOrdering",
-    "required",
-    "title",
-    "type",
-];
-
-/// The keywords that make of a schema a choice of others.
-pub(crate) const CHOICES: [&str; 3] = ["oneOf", "anyOf", "allOf"];
-
-/// The formats of a text that strict modes know.
-const FORMATS: [&str; 10] =
-    ["date", "date-time", "duration", "email", "hostname", "ipv4", "ipv6", "time", "uri", "uuid"];
-
-/// The keywords besides that Anthropic's strict mode refuses, and its clients tell in words.
-const TOLD: [&str; 11] = [
-    "exclusiveMaximum",
-    "exclusiveMinimum",
-    "maxItems",
-    "maxLength",
-    "maxProperties",
-    "maximum",
-    "minLength",
-    "minProperties",
-    "minimum",
-    "multipleOf",
-    "uniqueItems",
-];
-
-/// Those of them that OpenAI's refuses.
-const TOLD_TO_OPENAI: [&str; 5] =
-    ["maxLength", "maxProperties", "minLength", "minProperties", "uniqueItems"];
-
-/// Hints that OpenAI's strict mode refuses.
-const HINTS: [&str; 6] = ["$comment", "default", "deprecated", "examples", "readOnly", "writeOnly"];
-
-/// One of these says what a value is, which OpenAI's strict mode demands of each.
-const TYPES: [&str; 6] = ["$ref", "anyOf", "const", "enum", "oneOf", "type"];
-const NO_TYPE: &str = "tools: a strict schema can't leave the type of a value open";
-
-/// Keywords that strict modes refuse. Without them a schema would allow what the tool does not
-/// expect, so they are not left out.
-const LOOSE: [&str; 14] = [
-    "additionalProperties",
-    "allOf",
-    "contains",
-    "dependentRequired",
-    "dependentSchemas",
-    "else",
-    "if",
-    "not",
-    "patternProperties",
-    "prefixItems",
-    "propertyNames",
-    "then",
-    "unevaluatedItems",
-    "unevaluatedProperties",
-];

@@ -1,0 +1,30 @@
+//! Where in the parameters of a tool a schema stands, for errors.
+
+use std::fmt::{self, Display};
+
+/// The way to a schema: the properties and keywords that lead there, the last one first.
+#[derive(Clone, Copy)]
+pub(super) enum Place<'a> {
+    Root,
+    In(&'a Self, &'a str),
+}
+
+impl Place<'_> {
+    /// Returns the text of an error here, behind the place.
+    pub(super) fn refused(&self, why: impl Display) -> String {
+        match self {
+            Self::Root => format!("tools: {why}"),
+            Self::In(..) => format!("tools: at `{self}`: {why}"),
+        }
+    }
+}
+
+impl Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::In(Self::Root, name) => f.write_str(name),
+            Self::In(outer, name) => write!(f, "{outer}.{name}"),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Schemas said in the way that all providers read: what drafts of JSON schema write in several
+//! ways, and what some leave out, is written in one.
+
+use std::borrow::Cow;
+
+use serde_json::{Value, json};
+
+use super::Taken;
+use super::has_type;
+use super::merge::merge_all_of;
+use super::place::Place;
+use crate::message::Attributes;
+
+/// The keywords that hold schemas by name, a list of them, and one.
+const MAPS: [&str; 4] = ["$defs", "definitions", "patternProperties", "properties"];
+const LISTS: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
+const ONES: [&str; 2] = ["additionalProperties", "items"];
+
+/// Returns a schema in plain words: `{}` for `true`, `items` for every array, one schema for all
+/// places of a tuple. For Gemini, which has no `allOf`, one schema for all that it holds too.
+pub(super) fn plain(schema: &Value, taken: Taken) -> Result<Cow<'_, Value>, String> {
+    if is_plain(schema, taken) {
+        return Ok(Cow::Borrowed(schema));
+    }
+    let mut copy = schema.clone();
+    make_plain(&mut copy, taken, &Place::Root)?;
+    Ok(Cow::Owned(copy))
+}
+
+fn is_plain(schema: &Value, taken: Taken) -> bool {
+    let Value::Object(fields) = schema else { return !schema.is_boolean() };
+    let has_items = fields.get("items").is_some_and(|it| !it.is_array() && !it.is_boolean());
+    let own = !fields.contains_key("prefixItems")
+        && (has_items || !fields.contains_key("items") && !is_array(fields))
+        && (taken != Taken::Listed || !fields.contains_key("allOf"))
+        && !NULLS.iter().any(|it| fields.get(*it).is_some_and(Value::is_null));
+    own && inner(fields).all(|it| is_plain(it, taken))
+}
+
+/// Returns the schemas that stand in a schema, but for a bare `additionalProperties`, which all
+/// providers know.
+fn inner(fields: &Attributes) -> impl Iterator<Item = &Value> {
+    fields.iter().flat_map(|(keyword, value)| {
+        let (map, list, one) = match value {
+            Value::Object(all) if MAPS.contains(&keyword.as_str()) => (Some(all), None, None),
+            Value::Array(all) if LISTS.contains(&keyword.as_str()) => (None, Some(all), None),
+            Value::Object(_) if ONES.contains(&keyword.as_str()) => (None, None, Some(value)),
+            _ => (None, None, None),
+        };
+        let map = map.into_iter().flat_map(|all| all.values());
+        map.chain(list.into_iter().flatten()).chain(one)
+    })
+}
+
+fn make_plain(schema: &mut Value, taken: Taken, at: &Place<'_>) -> Result<(), String> {
+    match schema {
+        Value::Bool(true) => *schema = json!({}),
+        Value::Bool(false) => *schema = json!({"not": {}}),
+        _ => {}
+    }
+    let Value::Object(fields) = schema else { return Ok(()) };
+    for keyword in NULLS {
+        if fields.get(keyword).is_some_and(Value::is_null) {
+            fields.remove(keyword);
+        }
+    }
+    if taken == Taken::Listed {
+        merge_all_of(fields, at)?;
+    }
+    give_items(fields, taken, at)?;
+    for (keyword, value) in fields.iter_mut() {
+        let is = |all: &[&str]| all.contains(&keyword.as_str());
+        let around = Place::In(at, keyword);
+        match value {
+            Value::Object(all) if is(&MAPS) => {
+                let around = if keyword == "properties" { at } else { &around };
+                for (name, schema) in all {
+                    make_plain(schema, taken, &Place::In(around, name))?;
+                }
+            }
+            Value::Array(all) if is(&LISTS) => {
+                for schema in all {
+                    make_plain(schema, taken, &around)?;
+                }
+            }
+            Value::Object(_) | Value::Bool(_) if keyword == "items" => {
+                make_plain(value, taken, &around)?;
+            }
+            Value::Object(_) if is(&ONES) => make_plain(value, taken, &around)?,
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Gives an array one schema of its items: "array schema missing items", and "items must be a
+/// schema, not an array".
+fn give_items(fields: &mut Attributes, taken: Taken, at: &Place<'_>) -> Result<(), String> {
+    let behind = if fields.get("items").is_some_and(Value::is_array) {
+        let kinds = fields.remove("items");
+        Some((kinds, fields.remove("additionalItems")))
+    } else if fields.get("prefixItems").is_some_and(Value::is_array) {
+        let kinds = fields.remove("prefixItems");
+        Some((kinds, fields.remove("items")))
+    } else {
+        None
+    };
+    if let Some((Some(Value::Array(kinds)), behind)) = behind {
+        return write_tuple(fields, kinds, behind, taken, at);
+    }
+    match fields.get("items") {
+        Some(Value::Bool(false)) => {
+            bound(fields, 0);
+            fields.insert("items".to_owned(), json!({}));
+        }
+        None if is_array(fields) => {
+            fields.insert("items".to_owned(), json!({}));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Writes a tuple as a list of any of its kinds, with as many of them; which kind stands where is
+/// told in words. A strict mode would not hold the model to that.
+fn write_tuple(
+    fields: &mut Attributes,
+    places: Vec<Value>,
+    behind: Option<Value>,
+    taken: Taken,
+    at: &Place<'_>,
+) -> Result<(), String> {
+    let mut kinds: Vec<Value> = Vec::new();
+    for kind in &places {
+        if !kinds.contains(kind) {
+            kinds.push(kind.clone());
+        }
+    }
+    let is_open = matches!(&behind, Some(Value::Bool(true)));
+    match behind {
+        Some(Value::Bool(false)) => bound(fields, places.len()),
+        // What nothing is said of is not meant, and no tool expects it.
+        None if !places.is_empty() => bound(fields, places.len()),
+        Some(schema @ Value::Object(_)) if !kinds.contains(&schema) => kinds.push(schema),
+        _ => {}
+    }
+    if kinds.len() > 1 || is_open && !kinds.is_empty() {
+        if matches!(taken, Taken::Closed | Taken::AllRequired) {
+            return Err(at.refused("a strict schema can't have a tuple of several kinds"));
+        }
+        tell(fields, &format!("{{prefixItems: {}}}", Value::Array(places)));
+    }
+    let items = match kinds {
+        _ if is_open => json!({}),
+        kinds if kinds.len() > 1 => json!({ "anyOf": kinds }),
+        kinds => kinds.into_iter().next().unwrap_or_else(|| json!({})),
+    };
+    fields.insert("items".to_owned(), items);
+    Ok(())
+}
+
+fn bound(fields: &mut Attributes, most: usize) {
+    let most = most as u64;
+    let least = fields.get("maxItems").and_then(Value::as_u64).map_or(most, |it| it.min(most));
+    fields.insert("maxItems".to_owned(), least.into());
+}
+
+fn tell(fields: &mut Attributes, words: &str) {
+    let text = match fields.get("description").and_then(Value::as_str) {
+        Some(text) => format!("{text} {words}"),
+        None => words.to_owned(),
+    };
+    fields.insert("description".to_owned(), text.into());
+}
+
+fn is_array(fields: &Attributes) -> bool {
+    fields.get("type").is_some_and(|it| has_type(it, "array"))
+}
+
+/// Keywords for which some servers of tools write `null` where they mean none.
+const NULLS: [&str; 2] = ["properties", "required"];
