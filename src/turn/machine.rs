@@ -207,10 +207,10 @@ impl Turn {
     /// The error before a call that the slot does not know of.
     fn unkept_error(&self) -> Error {
         let text = if self.limits.has_slots() {
-            "the turn has outgrown a slot of this memory, so no note can be kept of it before a tool \
-             runs that is not repeatable"
+            "the turn has outgrown a slot of this memory, so it has no checkpoint before a tool runs \
+             that is not repeatable"
         } else {
-            "this memory can't keep a note of the turn before a tool runs that is not repeatable"
+            "this memory keeps no checkpoint of the turn before a tool runs that is not repeatable"
         };
         Error::new(ErrorKind::Unsupported, "turn", text)
     }
@@ -277,7 +277,7 @@ impl Turn {
         Step::Append(self.on_what_was_seen(append))
     }
 
-    /// The id of the first append of the turn, a note or the whole: a memory takes one of it.
+    /// The id of the first append of the turn, a checkpoint or the whole: a memory takes one of it.
     pub(super) fn append_id(&self) -> String {
         format!("{PREFIX}{}", self.document.id)
     }

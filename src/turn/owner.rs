@@ -1,4 +1,4 @@
-//! What the owner of a turn tells it: answers, results, approvals, and that it is to end.
+//! The owner's side of a turn: answers, results, approvals, and that it is to end.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -267,7 +267,7 @@ impl Turn {
 
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
-        // Under an id that was given to it, no other turn is begun where the note may be there.
+        // Under an id that was given to it, no other turn is begun where a checkpoint may be there.
         let may_be_kept = self.document.is_saving || self.document.kept.is_some();
         let is_known = may_be_kept && self.append_id() != self.document.slot;
         is_known || self.document.has_happened()
@@ -472,7 +472,7 @@ fn tell_apart(
     (told_apart.unwrap_or(answer), shared)
 }
 
-/// So many bytes are kept free for an answer at most.
+/// The most bytes that are kept free for an answer.
 const MOST_ROOM: usize = 64 * 1024;
 
 pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message {
