@@ -45,7 +45,7 @@ struct Taking<'a> {
     /// True where a message of the user is sent as a pin before the window.
     has_pinned_user: bool,
     /// In a turn that has gone on behind its temporaries: the places where they stand for good.
-    halted: Option<Halt>,
+    temporaries_at: Option<TemporariesAt>,
     /// The places of the question that is not cut.
     spared: Vec<usize>,
     /// The number of records from before the window that are sent, or dropped.
@@ -57,10 +57,10 @@ struct Taking<'a> {
     next_group: usize,
 }
 
-/// The end of the prompt, and its last user message, at the time when the temporaries of a turn
-/// came.
+/// Where a turn's temporaries go: they keep the place of its first prompt, though later rounds stand
+/// behind it.
 #[derive(Clone, Copy)]
-struct Halt {
+struct TemporariesAt {
     end: usize,
     last_user: Option<usize>,
 }
@@ -119,7 +119,7 @@ impl<'a> Taking<'a> {
             history_at,
             last_user: None,
             has_pinned_user: false,
-            halted: None,
+            temporaries_at: None,
             spared: question,
             earlier: 0,
             last_group: None,
@@ -185,12 +185,13 @@ impl<'a> Taking<'a> {
             self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
-        let mut halt = temporaries.map(|position| records.len() - behind(position));
+        let mut temporaries_from = temporaries.map(|position| records.len() - behind(position));
         loop {
-            self.share_as_is(&mut rest, halt.unwrap_or(records.len()))?;
-            if halt.is_some_and(|halt| rest.at() >= halt) {
+            self.share_as_is(&mut rest, temporaries_from.unwrap_or(records.len()))?;
+            if temporaries_from.is_some_and(|place| rest.at() >= place) {
                 let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                (self.halted, halt) = (Some(Halt { end, last_user }), None);
+                (self.temporaries_at, temporaries_from) =
+                    (Some(TemporariesAt { end, last_user }), None);
                 continue;
             }
             let place = rest.at();
@@ -266,14 +267,14 @@ impl<'a> Taking<'a> {
         self.composer.checks_groups()
     }
 
-    /// Shares the next records before the place `halt`, as far as each is sent as it is, whatever
+    /// Shares the next records before the place `until`, as far as each is sent as it is, whatever
     /// stands around it.
-    fn share_as_is(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
+    fn share_as_is(&mut self, rest: &mut Cursor<'_>, until: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
         let all_are_sent = self.choice.omitted.is_empty();
         rest.pass(|message| {
-            let pass = start + passed < halt
+            let pass = start + passed < until
                 && self.composer.sends_as_is(message)
                 && (all_are_sent || self.choice.omits(start + passed).is_none());
             if pass && message.is_user() {
@@ -389,8 +390,8 @@ impl<'a> Taking<'a> {
         self.draft.report.sent += 1;
     }
 
-    /// Leaves out what was chosen, for the processor dropped it or a part of its group. From before
-    /// the window it is none of the older ones that were never looked at.
+    /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
+    /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
         self.earlier += u64::from(place < self.choice.covers);
         self.leave_out(record, why);
