@@ -99,16 +99,16 @@ impl<'a> Record<'a> {
         self.cell.at
     }
 
-    /// Returns whether this is the record behind `mark`: the same one, not an equal one.
-    pub(crate) fn is(&self, mark: &Mark) -> bool {
+    /// Returns whether this is the record of that identity: the same one, not an equal one.
+    pub(crate) fn is(&self, identity: &RecordIdentity) -> bool {
         let (cells, place) = self.lies();
-        mark.place == place && std::ptr::addr_eq(mark.cells.as_ptr(), Arc::as_ptr(cells))
+        identity.place == place && std::ptr::addr_eq(identity.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
-    /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
-    pub(crate) fn mark(self) -> Mark {
+    /// Returns what tells this record from all others, and keeps nothing of it in memory.
+    pub(crate) fn identity(self) -> RecordIdentity {
         let (cells, place) = self.lies();
-        Mark { cells: Arc::downgrade(cells), place }
+        RecordIdentity { cells: Arc::downgrade(cells), place }
     }
 
     /// Returns the cells among which it lies, and where.
@@ -117,9 +117,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The identity of a record. As long as it is held, the address of its cells is used for nothing
-/// else, though the messages may be gone.
-pub(crate) struct Mark {
+/// The identity of a record: a weak reference to its allocation, and its place there. While it is
+/// held the address isn't used again, even if the messages are gone.
+pub(crate) struct RecordIdentity {
     cells: Weak<[OnceLock<Cell>]>,
     place: usize,
 }

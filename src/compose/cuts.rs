@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::clear::What;
 use crate::composed::{Cleared, Truncated};
 use crate::message::Message;
-use crate::record::{Mark, Record};
+use crate::record::{Record, RecordIdentity};
 
 /// The changed copies of one prompt, for the next one: a sliding window sends most messages
 /// again.
@@ -24,7 +24,7 @@ pub(super) struct Cuts {
 pub(super) struct CutCopy {
     /// The very record: its position would not do, since a conversation that was deleted begins
     /// again at 0, with other messages.
-    record: Mark,
+    record: RecordIdentity,
     pub(super) copy: Arc<Message>,
     pub(super) change: Change,
     /// The part of it that is cleared.
@@ -80,7 +80,7 @@ impl Cuts {
         copy: &Arc<Message>,
         change: Change,
     ) {
-        let (record, copy) = (record.mark(), Arc::clone(copy));
+        let (record, copy) = (record.identity(), Arc::clone(copy));
         self.added.push(CutCopy { record, copy, change, cleared, asked: true });
     }
 
