@@ -56,7 +56,7 @@ struct Taken {
     met: usize,
     /// The tokens of the questions that are sent besides.
     asked: usize,
-    /// For a budget in steps: the place between its marks whose position can be halved most often.
+    /// For a budget in steps: the place within its range whose position can be halved most often.
     place: Option<(u32, usize)>,
     /// True where the number of units has ended the walk.
     is_counted_out: bool,
@@ -87,7 +87,7 @@ impl<'a> TokenRoom<'a> {
         fixed = fixed.saturating_add(notice);
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
-        let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
+        let high = limit.budget.range.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
@@ -287,7 +287,7 @@ impl<'a> TokenRoom<'a> {
         if tokens <= self.whole / 2 || self.question == Some(unit.head) {
             return false;
         }
-        match self.limit.budget.marks {
+        match self.limit.budget.range {
             Some(_) => self.taken.met > self.whole,
             None => !fits,
         }
@@ -313,7 +313,7 @@ impl Room for TokenRoom<'_> {
         matches: &Matches<'_>,
     ) -> Result<Fit> {
         let tokens = self.weigh(records, unit, is_newest, matches)?;
-        let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
+        let (low, high) = self.limit.budget.range.unwrap_or((usize::MAX, usize::MAX));
         let most = self.left.saturating_sub(self.taken.asked).min(high);
         let sum = self.taken.sum.saturating_add(tokens);
         self.taken.met = self.taken.met.saturating_add(tokens);
