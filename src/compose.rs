@@ -482,8 +482,8 @@ impl Composer {
         Some(draft)
     }
 
-    /// Returns the number of messages that the window bounds: none where it reaches back to what a
-    /// summary covers.
+    /// Returns the bound on the number of messages. There is none with a summary, since the window
+    /// then reaches back to it.
     fn messages(&self, beside: &Beside) -> Messages {
         let window = self.effective_window();
         Messages::new(window.most().filter(|_| beside.summary.is_none()), window.half())

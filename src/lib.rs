@@ -26,7 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How it thinks
+//! # Words
 //!
 //! | word | meaning |
 //! |---|---|
@@ -146,7 +146,7 @@
 //!
 //! # Crate features
 //!
-//! `bincode` is on by default, and none changes what others do.
+//! Only `bincode` is on by default. A feature adds items and changes nothing else.
 //!
 //! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but nobody
 //!   maintains that crate any more. Without it messages are stored as JSON alone.

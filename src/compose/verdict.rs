@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::record::Record;
 use crate::truncate::{Cutting, Truncate, Verdict};
 
-/// What is sent for a record.
+/// The form in which a record is sent.
 pub(super) enum Sent {
     AsItIs,
     /// A copy that is shortened, that the processor made, or in which something is cleared.

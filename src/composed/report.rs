@@ -372,8 +372,7 @@ pub enum How {
     /// follows.
     Unanswered,
     /// What belongs to a call of the provider's own tool was left out, for the call is not sent:
-    /// its
-    /// result, or the mark of the calls that it made.
+    /// its result, or the mark of the calls that it made.
     Uncalled,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.

@@ -15,7 +15,7 @@ use crate::provider::Provider;
 use crate::turn::{Ask, Reply};
 use crate::wire::{Event, Stop};
 
-/// Why a model did not answer: any error.
+/// The error of a model: any error.
 pub type ModelError = Box<dyn StdError + Send + Sync>;
 
 /// Something that answers a prompt.

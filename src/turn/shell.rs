@@ -24,8 +24,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
 }
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// The turns of this conversation that were begun and have not ended, in no order of time. They
-    /// may still run.
+    /// Returns the turns of this conversation that were begun and have not ended, in no order of
+    /// time. They may still run.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@ struct Item {
 impl Composer {
     /// Returns the position before which results or media are cleared.
     ///
-    /// Fewer records than there are give the same answer for each of those: where not enough of
-    /// them are there to be kept, the boundary is before all of them.
+    /// For every record that was read the answer is the same however many were read: with too few
+    /// to fill `keep`, nothing is cleared.
     pub(super) fn boundary(
         &self,
         clear: &Clear,

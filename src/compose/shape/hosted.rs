@@ -21,7 +21,7 @@ type Call<'a> = (usize, &'a str);
 pub(super) struct Hosted<'a> {
     /// Those that something else follows.
     gone: Vec<Call<'a>>,
-    /// So many of them a user message follows: a result behind that is none of theirs any more.
+    /// The number of `gone` that have a user message behind them: no later result can answer those.
     closed: usize,
     /// Those that the provider may still go on with.
     waiting: Vec<Call<'a>>,
