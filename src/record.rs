@@ -392,7 +392,7 @@ impl Snapshot {
 
     /// Returns the position of the oldest row that was read, whether or not it could be made sense
     /// of; none where no row was.
-    pub(crate) fn covered(&self) -> Option<u64> {
+    pub(crate) fn oldest_row_read(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.seq());
         let unreadable = self.unreadable.iter().map(|row| row.seq).min();
         readable.into_iter().chain(unreadable).min()
@@ -408,7 +408,11 @@ impl Snapshot {
     /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
-        if self.unreadable.is_empty() { self.oldest() } else { self.covered().unwrap_or(self.end) }
+        if self.unreadable.is_empty() {
+            self.oldest()
+        } else {
+            self.oldest_row_read().unwrap_or(self.end)
+        }
     }
 
     /// Returns whether the memory holds nothing older than what was read.

@@ -209,7 +209,7 @@ impl Composer {
             return Err(NotReady::ReadMore(places(snapshot.end - from)));
         }
         let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
-        (start.covers, start.start) = (place, place);
+        (start.window_from, start.start) = (place, place);
         Ok((start, from > summary.covers))
     }
 

@@ -19,7 +19,7 @@ use crate::window::{
 #[derive(Default)]
 pub(super) struct Choice<'a> {
     /// The place from which on the window covers all records.
-    pub(super) covers: usize,
+    pub(super) window_from: usize,
     /// The place from which on it sends them: between the two stand tool results whose call is
     /// older.
     pub(super) start: usize,
@@ -170,14 +170,14 @@ impl<'a> Case<'a> {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if composer.effective_window().is_turns() { turn } else { 0 };
-                (WindowStart { covers: start, start, ended: false }, Some(n))
+                (WindowStart { window_from: start, start, ended: false }, Some(n))
             }
             Err(stop) => return Err(stop),
         };
-        let WindowStart { covers, start, ended } = window;
-        let mut choice = Choice { covers, start, ..Choice::default() };
-        if ended && (covers > 0 || !snapshot.is_complete()) {
-            choice.search_ended = snapshot.records.get(covers).map(|record| record.seq());
+        let WindowStart { window_from, start, ended } = window;
+        let mut choice = Choice { window_from, start, ..Choice::default() };
+        if ended && (window_from > 0 || !snapshot.is_complete()) {
+            choice.search_ended = snapshot.records.get(window_from).map(|record| record.seq());
         }
         let base = (!room.is_budget()).then_some(start);
         Choosing {
@@ -327,7 +327,7 @@ impl<'a> Choosing<'a, '_> {
             && self.beside.summary.is_none()
             && self.composer.effective_window().most().is_some();
         let has_work =
-            || from(self.window.covers).any(is_work) || self.sent_units().next().is_none();
+            || from(self.window.window_from).any(is_work) || self.sent_units().next().is_none();
         if counts_messages && !has_work() {
             return Ok(());
         }
@@ -394,9 +394,9 @@ impl<'a> Choosing<'a, '_> {
     /// searched.
     fn cuts(&self) -> bool {
         let records = &self.snapshot.records;
-        let (searched, covers) = (self.searched(), self.choice.covers);
-        let mut before = records.messages().rev().skip(records.len() - covers);
-        before.by_ref().take(covers.saturating_sub(searched)).any(|it| !it.is_private())
+        let (searched, window_from) = (self.searched(), self.choice.window_from);
+        let mut before = records.messages().rev().skip(records.len() - window_from);
+        before.by_ref().take(window_from.saturating_sub(searched)).any(|it| !it.is_private())
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
@@ -432,8 +432,8 @@ impl<'a> Choosing<'a, '_> {
             }
         }
         let choice = &mut self.choice;
-        let WindowStart { covers, start: of_window, .. } = self.window;
-        (choice.covers, choice.start) = start.map_or((covers, of_window), |it| (it, it));
+        let WindowStart { window_from, start: of_window, .. } = self.window;
+        (choice.window_from, choice.start) = start.map_or((window_from, of_window), |it| (it, it));
         omitted.retain(|unit: &Unit| unit.newest >= choice.start);
         choice.omitted = omitted.iter().map(|unit| (unit.head, Why::OverBudget)).collect();
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();

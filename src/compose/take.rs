@@ -132,13 +132,13 @@ impl<'a> Taking<'a> {
     fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
-        let Choice { covers, start, is_full, is_compacted, search_ended, .. } = self.choice;
+        let Choice { window_from, start, is_full, is_compacted, search_ended, .. } = self.choice;
         // A window that takes more than there is covers the rows before the first record too. A
         // budget reads less than that at first, and what was not read is not covered.
         let most = self.composer.effective_window().first_read();
         let takes_all = snapshot.is_complete() && most > snapshot.rows();
-        let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
+        let first = match records.get(window_from) {
+            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),
             None => snapshot.end,
         };
@@ -175,7 +175,7 @@ impl<'a> Taking<'a> {
         report.search_ended = search_ended;
         let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
         report.unreadable.extend(lost.map(|row| row.seq));
-        let mut rest = records.cursor(if is_compacted { start } else { covers });
+        let mut rest = records.cursor(if is_compacted { start } else { window_from });
         while rest.at() < start
             && let Some(record) = rest.next()
         {
@@ -379,7 +379,7 @@ impl<'a> Taking<'a> {
 
     fn send(&mut self, member: &Member<'_>) {
         let Member { place, record, copy } = member;
-        self.earlier += u64::from(*place < self.choice.covers);
+        self.earlier += u64::from(*place < self.choice.window_from);
         match copy {
             None => self.draft.pieces.share(*place..place + 1),
             Some((copy, change)) => self.draft.replace(copy, *change),
@@ -393,7 +393,7 @@ impl<'a> Taking<'a> {
     /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
     /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
-        self.earlier += u64::from(place < self.choice.covers);
+        self.earlier += u64::from(place < self.choice.window_from);
         self.leave_out(record, why);
     }
 

@@ -69,17 +69,17 @@ impl Composer {
         let beside = self.summed_as_of(beside, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (covers, is_whole) = match self.window_start(past, &beside, self.search()) {
-            Ok(window) => (window.covers, true),
+        let (window_from, is_whole) = match self.window_start(past, &beside, self.search()) {
+            Ok(window) => (window.window_from, true),
             // A budget does not wait until all that a window covers was read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
             Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
         };
         let counter = self.limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
-        let covered = records.iter().rev().take(records.len() - covers);
+        let newest_first = records.iter().rev().take(records.len() - window_from);
         let mut sum = 0_usize;
-        for record in covered {
+        for record in newest_first {
             if !self.never_sends(record.message()) {
                 sum = sum.saturating_add(counter.count(record.message())?);
             }
