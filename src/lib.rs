@@ -34,11 +34,11 @@
 //! | [`Record`](record::Record) | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
-//! | tool group | an ai message with calls and the results that answer it: indivisible |
-//! | turn | a user message, or several in a row, and all that follows up to the next one |
+//! | tool group | an ai message with calls and the results that answer them: indivisible |
+//! | turn | a question, which is a user message or several in a row, and all that follows up to the next one |
 //! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
 //! | [`summary`] | a text that stands for all records before a position |
-//! | [`recall`] | which older records are sent because they fit the question |
+//! | [`recall`] | which older records are quoted because they fit the question |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!

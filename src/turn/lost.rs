@@ -223,7 +223,7 @@ impl Turn {
     pub(super) fn was_unwritten(&mut self, appended: &Appended) -> bool {
         let is_it = matches!(self.hold, Hold::Unwritten(_));
         if is_it && appended.repeated {
-            self.lose();
+            self.slot_conflict();
         } else if is_it {
             self.go_on();
         }
@@ -234,7 +234,7 @@ impl Turn {
     pub(super) fn was_stored(&mut self, appended: &Appended) {
         self.stored = Some(appended.clone());
         if self.document.kept.is_some() {
-            self.lose(); // the slot tells whether it was this turn
+            self.slot_conflict(); // the slot tells whether it was this turn
         } else if self.tries > 1 {
             self.hold = Hold::Stored(appended.positions.clone());
         } else {

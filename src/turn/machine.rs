@@ -126,7 +126,7 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
             // By another owner of the same turn, or by another turn of its id: a look tells.
-            return self.lose();
+            return self.slot_conflict();
         }
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
@@ -156,9 +156,10 @@ impl Turn {
         self.done = Some(done);
     }
 
-    /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
-    /// has the turn, or an earlier save was made though its answer got lost. The next step looks.
-    pub fn lose(&mut self) {
+    /// Tells the turn that its [`Step::Save`] or [`Step::Append`] failed with
+    /// [`ErrorKind::SlotConflict`]: somebody else has the turn, or an earlier save was made though
+    /// its answer got lost. The next step reads which it is.
+    pub fn slot_conflict(&mut self) {
         self.hold = Hold::Lost;
     }
 

@@ -134,7 +134,7 @@ impl Turn {
                 return Err(error);
             }
             Err(_) if self.is_ended_by_others() => return Err(adopted_error()),
-            Err(_) => self.lose(),
+            Err(_) => self.slot_conflict(),
         }
         Ok(())
     }
