@@ -160,7 +160,7 @@ use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 use crate::provider::Provider;
-use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Tool, Turn, no_tool};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -401,7 +401,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
             } else if let Some(handler) = self.handler(&call) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
-                turn.refuse(call.id(), &format!("There is no tool {:?}.", call.name()))?;
+                turn.refuse(call.id(), &no_tool(call.name()))?;
             }
         }
         Ok(ToRun::Jobs(jobs))
@@ -499,9 +499,6 @@ enum ToRun<M: ?Sized + Kind> {
     /// All of them wait for approval.
     Parked,
 }
-
-/// The text for the model about a call that a stop came before.
-const NOT_RUN: &str = "Not run: the turn was interrupted.";
 
 /// The reason why a turn's loop failed.
 enum Failed {

@@ -363,12 +363,7 @@ impl Snapshot {
         let mut rows = Vec::new();
         for message in messages {
             match message {
-                Message::System(next) if rows.is_empty() => {
-                    system = Some(match system {
-                        Some(before) => before.joined(next.text()),
-                        None => next,
-                    });
-                }
+                Message::System(next) if rows.is_empty() => system = Some(next.behind(system)),
                 message => rows.push((rows.len() as u64, UNIX_EPOCH, message)),
             }
         }

@@ -104,7 +104,7 @@ use document::{Document, Seen, own_id};
 use lost::Hold;
 use lost::late_id;
 pub use machine::Step;
-pub(crate) use owner::{excess, too_large};
+pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};

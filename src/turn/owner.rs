@@ -259,7 +259,7 @@ impl Turn {
                 let mark = self.document.mark(place);
                 self.document.messages.push(outcome_unknown(&call, &mark, ""));
             } else {
-                self.stage_not_run(&call, "Not run: the turn was interrupted.");
+                self.stage_not_run(&call, NOT_RUN);
             }
         }
         self.document.messages.append(&mut self.document.steers);
@@ -313,10 +313,9 @@ impl Turn {
         }
         for (place, call) in self.open_calls() {
             if self.tool(&call).is_none() {
-                let text = format!("There is no tool {:?}.", call.name);
                 self.document.not_run.insert(self.document.messages.len());
-                let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
-                self.stage_result(place, result);
+                let result = ToolMessage::new(&call.id, &call.name, no_tool(&call.name));
+                self.stage_result(place, result.with_error(true));
             }
         }
     }
@@ -489,6 +488,14 @@ pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message
 
 const OUTCOME_UNKNOWN: &str =
     "The outcome of this call is not known: it may have been done, and may still be under way.";
+
+/// The text for the model about a call that a stop came before.
+pub(crate) const NOT_RUN: &str = "Not run: the turn was interrupted.";
+
+/// The text for the model about a call of a tool that there is not.
+pub(crate) fn no_tool(name: &str) -> String {
+    format!("There is no tool {name:?}.")
+}
 
 /// The attribute of an answer that broke off.
 const BROKEN: &str = "turn:broken";

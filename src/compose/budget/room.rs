@@ -181,11 +181,9 @@ impl<'a> TokenRoom<'a> {
                             None => count()?,
                         },
                     },
-                    Origin::Cleared(seq) => match records.find(seq) {
-                        Some(record) => {
-                            let is_it =
-                                |place| records.get(place).is_some_and(|it| it.seq() == seq);
-                            let whole = self.spared.iter().any(|place| is_it(*place));
+                    Origin::Cleared(seq) => match records.place(seq) {
+                        Some((place, record)) => {
+                            let whole = self.spared.contains(&place);
                             let form = Form { whole, cleared: self.clearing.of(&record) };
                             self.counts.record(record, form, count)?
                         }

@@ -26,10 +26,11 @@ pub(super) fn trimmed(
     if rules.ends != Ends::Trimmed {
         return None;
     }
-    let lasts = |origin| !matches!(origin, Origin::Temporary | Origin::Note);
     let sent = pieces.items(records).enumerate().filter(|(_, item)| match item.borrowed() {
         Message::System(_) | Message::Custom(_) => false,
-        message => (!lasting || lasts(item.origin())) && !blank::says_nothing(message, rules),
+        message => {
+            (!lasting || !item.origin().is_passing()) && !blank::says_nothing(message, rules)
+        }
     });
     let (i, last) = sent.last()?;
     blank::trimmed(last.borrowed()).map(|_| i)
