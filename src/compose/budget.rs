@@ -49,7 +49,7 @@ pub struct Budget {
 
 /// A budget with the counter that it is counted by.
 #[derive(Clone)]
-pub(super) struct Limit {
+pub(super) struct CountedBudget {
     pub(super) budget: Budget,
     pub(super) counter: Arc<dyn TokenCounter>,
 }
@@ -130,13 +130,13 @@ impl From<usize> for Budget {
     }
 }
 
-impl fmt::Debug for Limit {
+impl fmt::Debug for CountedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.budget.fmt(f)
     }
 }
 
-impl Limit {
+impl CountedBudget {
     /// Drafts the prompt that fits.
     pub(super) fn fit(
         &self,
@@ -237,11 +237,11 @@ impl Limit {
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, NotReady> {
-        let ComposerCache { counts, cuts, .. } = cache;
+        let ComposerCache { counts, copies, .. } = cache;
         let mut room = TokenRoom::new(self, case, system, counts, most)?;
         let choice = case.choose(&mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut draft = case.take(system.clone(), choice, Some(cuts))?;
+        let mut draft = case.take(system.clone(), choice, Some(copies))?;
         let items = draft.pieces.items(&case.snapshot.records);
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;

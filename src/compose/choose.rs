@@ -87,13 +87,13 @@ pub(super) trait Room {
 }
 
 /// A number of messages, or no bound at all.
-pub(super) struct Messages {
+pub(super) struct MessageRoom {
     most: Option<usize>,
     half: usize,
     taken: usize,
 }
 
-impl Messages {
+impl MessageRoom {
     pub(super) fn new(most: Option<usize>, half: usize) -> Self {
         Self { most, half, taken: 0 }
     }
@@ -104,7 +104,7 @@ impl Messages {
     }
 }
 
-impl Room for Messages {
+impl Room for MessageRoom {
     fn begin(&mut self, _: &Records, questions: &[usize]) -> Result<()> {
         self.taken = questions.len();
         Ok(())
@@ -350,7 +350,7 @@ impl<'a> Choosing<'a, '_> {
         let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
             return Ok(());
         };
-        if !self.cuts() {
+        if !self.leaves_older_out() {
             return self.search_before();
         }
         let next = records.cursor(first).position(|record| record.message().begins_turn());
@@ -392,7 +392,7 @@ impl<'a> Choosing<'a, '_> {
 
     /// Returns whether anything that might be sent stands before the window, as far as that was
     /// searched.
-    fn cuts(&self) -> bool {
+    fn leaves_older_out(&self) -> bool {
         let records = &self.snapshot.records;
         let (searched, window_from) = (self.searched(), self.choice.window_from);
         let mut before = records.messages().rev().skip(records.len() - window_from);

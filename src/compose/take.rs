@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::beside::Beside;
 use super::choose::Choice;
 use super::clear::Clearing;
+use super::copies::Change;
 use super::counts::Form;
-use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
-use super::{Case, Composer, Cuts};
+use super::{Case, Composer, Copies};
 use crate::composed::{Draft, LeftOut, Origin, SystemSource, Why};
 use crate::error::Result;
 use crate::message::Message;
@@ -37,7 +37,7 @@ struct Taking<'a> {
     passed: Vec<u64>,
     choice: Choice<'a>,
     clearing: Clearing<'a>,
-    cuts: Option<&'a mut Cuts>,
+    copies: Option<&'a mut Copies>,
     draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
@@ -77,13 +77,13 @@ pub(super) fn take<'a>(
     case: Case<'a>,
     system: System,
     choice: Choice<'a>,
-    cuts: Option<&'a mut Cuts>,
+    copies: Option<&'a mut Copies>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(case, system, choice, cuts);
+    let mut taking = Taking::new(case, system, choice, copies);
     taking.history(case.temporaries.before)?;
     taking.temporaries(case.temporaries.messages)?;
-    if let Some(cuts) = taking.cuts {
-        cuts.end();
+    if let Some(copies) = taking.copies {
+        copies.end();
     }
     Ok(taking.draft)
 }
@@ -93,11 +93,11 @@ impl<'a> Taking<'a> {
         case: Case<'a>,
         system: System,
         choice: Choice<'a>,
-        mut cuts: Option<&'a mut Cuts>,
+        mut copies: Option<&'a mut Copies>,
     ) -> Self {
         let Case { composer, snapshot, beside, clearing, .. } = case;
-        if let Some(cuts) = &mut cuts {
-            cuts.begin();
+        if let Some(copies) = &mut copies {
+            copies.begin();
         }
         let draft = Draft::begin(snapshot, system);
         let history_at = draft.pieces.len();
@@ -114,7 +114,7 @@ impl<'a> Taking<'a> {
             passed: Vec::new(),
             choice,
             clearing,
-            cuts,
+            copies,
             draft,
             history_at,
             last_user: None,
@@ -361,7 +361,8 @@ impl<'a> Taking<'a> {
         // What is spared this time is cut the next time.
         let remembers = !whole;
         if remembers
-            && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record, form.cleared))
+            && let Some(known) =
+                self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
         {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
@@ -371,8 +372,8 @@ impl<'a> Taking<'a> {
             Sent::Copy(copy, change) => Some((copy, change)),
             Sent::Nothing => return Ok(None),
         };
-        if let (Some((copy, change)), Some(cuts), true) = (&copy, &mut self.cuts, remembers) {
-            cuts.keep(&record, form.cleared, copy, *change);
+        if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
+            copies.keep(&record, form.cleared, copy, *change);
         }
         Ok(Some(Member { place, record, copy }))
     }

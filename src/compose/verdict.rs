@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::Composer;
-use super::clear::{Clearing, What};
+use super::clear::{ClearedPart, Clearing};
+use super::copies::Change;
 use super::counts::Form;
-use super::cuts::Change;
 use crate::composed::{Cleared, Gap, Truncated};
 use crate::error::Result;
 use crate::message::Message;
@@ -42,7 +42,7 @@ impl Composer {
             });
         };
         let copy = clearing.copy(record, what);
-        if what == What::Result {
+        if what == ClearedPart::Result {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
             let drops = truncate.is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;

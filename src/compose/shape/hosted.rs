@@ -105,7 +105,7 @@ impl<'a> Hosted<'a> {
 
     /// Returns the place of the first answer that the provider goes on with, where the last one
     /// waits for that.
-    pub(super) fn open(&self) -> Option<usize> {
+    pub(super) fn waiting(&self) -> Option<usize> {
         self.waiting.first().filter(|_| self.ends_in_answer).map(|call| call.0)
     }
 }
