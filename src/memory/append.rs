@@ -255,6 +255,8 @@ impl Append {
 
     /// Returns whether it begins a conversation where there is none: one that only removes slots,
     /// or only closes, does so where it has an id that is to be recognised, and else does not.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn creates(&self) -> bool {
         let writes = self.slots.iter().any(|change| change.content.is_some());
         !self.messages.is_empty() || writes || self.id.is_some() && !self.is_empty()
