@@ -136,6 +136,11 @@ impl<'a> Asking<'a> {
         Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
     }
 
+    /// Asks where nobody listens, and nobody stops it.
+    pub(super) fn alone(ask: Ask) -> Self {
+        Self::new(ask, &Heard::by(|_| {}), &Arc::default(), 0)
+    }
+
     /// Tells what has come of the answer, to be shown.
     ///
     /// # Errors
