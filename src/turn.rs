@@ -409,7 +409,7 @@ impl Turn {
     /// the model is asked: the turn stores nothing then and says the same, but its messages are its
     /// own. No call of a tool that is not repeatable is handed out where one
     /// was begun under this id: a request that comes twice books once, over a memory that keeps a
-    /// note of it. The first turn is in the conversation, or among the
+    /// checkpoint. The first turn is in the conversation, or among the
     /// [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```

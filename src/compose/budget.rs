@@ -100,8 +100,8 @@ impl Budget {
         let most = self.available();
         match self.range {
             Some((low, high)) if low == 0 || high <= low || high > most => {
-                let text =
-                    format!("it must be 0 < low < high <= {most}, and they are {low} and {high}");
+                let are = format!("and are {low} and {high}");
+                let text = format!("low and high must be 0 < low < high <= {most}, {are}");
                 Err(Error::invalid("budget", text))
             }
             _ => Ok(()),

@@ -283,7 +283,7 @@ impl Turn {
         format!("{PREFIX}{}", self.document.id)
     }
 
-    /// The id of the append of the whole, where the note has the other.
+    /// The id of the append of the whole, where the checkpoint has the other.
     pub(super) fn append_id_behind_note(&self) -> String {
         self.append_id() + ":done"
     }
