@@ -57,8 +57,8 @@ struct Taking<'a> {
     next_group: usize,
 }
 
-/// Where a turn's temporaries go: they keep the place of its first prompt, though later rounds stand
-/// behind it.
+/// Where a turn's temporaries go: they keep the place of its first prompt, though later rounds
+/// stand behind it.
 #[derive(Clone, Copy)]
 struct TemporariesAt {
     end: usize,

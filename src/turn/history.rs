@@ -85,8 +85,9 @@ runs_calls! {
 }
 
 runs_calls! {
-    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It searches
-    /// the turn's own messages too, which are not stored yet, and quotes them behind the others.
+    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It
+    /// searches the turn's own messages too, which are not stored yet, and quotes them behind the
+    /// others.
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};
