@@ -25,8 +25,8 @@ mod cache;
 mod choose;
 mod clear;
 mod compacted;
+mod copies;
 mod counts;
-mod cuts;
 mod notice;
 mod shape;
 mod system;
@@ -48,12 +48,12 @@ use crate::truncate::Truncate;
 use crate::window::{NotReady, ToolGroups, Window};
 use beside::Beside;
 pub use budget::Budget;
-use budget::Limit;
+use budget::CountedBudget;
 pub(crate) use cache::ComposerCache;
-use choose::{Choice, Messages};
+use choose::{Choice, MessageRoom};
 pub use clear::Clear;
 use clear::Clearing;
-use cuts::Cuts;
+use copies::Copies;
 pub use notice::Notice;
 use system::System;
 
@@ -72,7 +72,7 @@ pub struct Composer {
     system: Option<Arc<Message>>,
     /// Unset: the last 10, or with a token budget everything that fits.
     window: Option<Window>,
-    limit: Option<Limit>,
+    limit: Option<CountedBudget>,
     truncate: Option<Truncate>,
     clear: Option<Clear>,
     notice: Option<Notice>,
@@ -202,7 +202,7 @@ impl Composer {
         budget: impl Into<Budget>,
         counter: impl TokenCounter + 'static,
     ) -> Self {
-        self.limit = Some(Limit { budget: budget.into(), counter: Arc::new(counter) });
+        self.limit = Some(CountedBudget { budget: budget.into(), counter: Arc::new(counter) });
         self
     }
 
@@ -470,23 +470,23 @@ impl Composer {
         }
         let choice = case.choose(&mut self.messages(&beside))?;
         let system = self.system_message(snapshot, temporaries.messages);
-        Ok(case.take(system, choice, cache.map(|cache| &mut cache.cuts))?)
+        Ok(case.take(system, choice, cache.map(|cache| &mut cache.copies))?)
     }
 
     /// Drafts most prompts the short way, which cuts nothing.
     fn as_is(&self, snapshot: &Snapshot, cache: Option<&mut ComposerCache>) -> Option<Box<Draft>> {
         let draft = self.newest_as_is(snapshot)?;
         if let Some(cache) = cache {
-            cache.cuts = Cuts::default();
+            cache.copies = Copies::default();
         }
         Some(draft)
     }
 
-    /// Returns the number of messages that the window bounds: none where it reaches back to what a
-    /// summary covers.
-    fn messages(&self, beside: &Beside) -> Messages {
+    /// Returns the bound on the number of messages. There is none with a summary, since the window
+    /// then reaches back to it.
+    fn messages(&self, beside: &Beside) -> MessageRoom {
         let window = self.effective_window();
-        Messages::new(window.most().filter(|_| beside.summary.is_none()), window.half())
+        MessageRoom::new(window.most().filter(|_| beside.summary.is_none()), window.half())
     }
 
     /// Returns the tools that the model can call.
@@ -506,7 +506,7 @@ impl Case<'_> {
         self,
         system: System,
         choice: Choice<'_>,
-        cuts: Option<&mut Cuts>,
+        copies: Option<&mut Copies>,
     ) -> Result<Box<Draft>> {
         let Case { composer, snapshot, temporaries, .. } = self;
         // A processor may decide otherwise the next time, so its copies are not remembered.
@@ -514,7 +514,7 @@ impl Case<'_> {
             Some(truncate) => !truncate.has_processor(),
             None => composer.clear.is_some(),
         };
-        let mut draft = take::take(self, system, choice, cuts.filter(|_| remembers))?;
+        let mut draft = take::take(self, system, choice, copies.filter(|_| remembers))?;
         if let Some(provider) = composer.provider {
             shape::shape(composer, provider, &snapshot.records, temporaries.messages, &mut draft)?;
         }

@@ -91,6 +91,11 @@ pub enum Origin {
 }
 
 impl Origin {
+    /// Returns whether it is for this prompt only.
+    pub(crate) const fn is_passing(self) -> bool {
+        matches!(self, Self::Temporary | Self::Note)
+    }
+
     /// Returns the position of the record that is sent, itself or a copy of it; of several that
     /// were joined, that of the first.
     pub(crate) fn seq(self) -> Option<u64> {

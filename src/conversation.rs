@@ -114,8 +114,8 @@
 //! nothing is stored, so that the same question can be asked again: unless a tool
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice and may call
-//! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps notes
-//! of turns, it does neither.
+//! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps
+//! checkpoints, it does neither.
 //! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
 //! and [runs](Conversation::run) it again: it goes on in the middle.
 //!
@@ -160,7 +160,7 @@ use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
 use crate::provider::Provider;
-use crate::turn::{Call, Done, Ended, Next, OnInterrupt, Reply, Tool, Turn};
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, OnInterrupt, Reply, Tool, Turn, no_tool};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
@@ -177,7 +177,7 @@ pub struct Conversation<M: ?Sized + Kind = dyn ChatMemory> {
     prompt: MemoryPrompt<M>,
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
-    /// What runs each of them, in the same order.
+    /// The handler of each tool, in the same order.
     handlers: Vec<Arc<M::Handler>>,
     temporaries: Mutex<Vec<Message>>,
     settings: Settings,
@@ -220,7 +220,7 @@ pub enum AtOnce {
     Busy,
 }
 
-/// What somebody says to a call that needs approval.
+/// The decision on a call that needs approval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Approval {
@@ -401,7 +401,7 @@ impl<M: ?Sized + Kind> Conversation<M> {
             } else if let Some(handler) = self.handler(&call) {
                 jobs.push((call, Arc::clone(handler)));
             } else {
-                turn.refuse(call.id(), &format!("There is no tool {:?}.", call.name()))?;
+                turn.refuse(call.id(), &no_tool(call.name()))?;
             }
         }
         Ok(ToRun::Jobs(jobs))
@@ -493,17 +493,14 @@ impl Drop for Lent<'_> {
     }
 }
 
-/// What there is to do with calls.
+/// The work that a batch of calls leaves.
 enum ToRun<M: ?Sized + Kind> {
     Jobs(Vec<(Call, Arc<M::Handler>)>),
     /// All of them wait for approval.
     Parked,
 }
 
-/// The text for the model about a call that a stop came before.
-const NOT_RUN: &str = "Not run: the turn was interrupted.";
-
-/// Why the loop of a turn came to no end.
+/// The reason why a turn's loop failed.
 enum Failed {
     Error(Error),
     Panic(Box<dyn Any + Send>),

@@ -26,7 +26,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # How it thinks
+//! # Words
 //!
 //! | word | meaning |
 //! |---|---|
@@ -34,11 +34,11 @@
 //! | [`Record`](record::Record) | a message as a memory holds it: with its position and its time |
 //! | [`ChatMemory`] | one conversation; [`DefaultChatMemory`] keeps it in this process |
 //! | [`Window`] | which records are sent |
-//! | tool group | an ai message with calls and the results that answer it: indivisible |
-//! | turn | a user message, or several in a row, and all that follows up to the next one |
+//! | tool group | an ai message with calls and the results that answer them: indivisible |
+//! | turn | a question, which is a user message or several in a row, and all that follows up to the next one |
 //! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
 //! | [`summary`] | a text that stands for all records before a position |
-//! | [`recall`] | which older records are sent because they fit the question |
+//! | [`recall`] | which older records are quoted because they fit the question |
 //! | temporary | a message for the next build only; never stored |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of all that was done to them |
 //!
@@ -146,7 +146,7 @@
 //!
 //! # Crate features
 //!
-//! `bincode` is on by default, and none changes what others do.
+//! Only `bincode` is on by default. A feature adds items and changes nothing else.
 //!
 //! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but nobody
 //!   maintains that crate any more. Without it messages are stored as JSON alone.

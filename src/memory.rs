@@ -83,7 +83,7 @@ use read::Picked;
 ///   names it, and after a delete and a new beginning it is another one.
 /// - **Debug output** and errors name the conversation and say nothing of what was said: they end
 ///   in logs. So `Debug` is written by hand where a field holds messages.
-/// - **Never** blocks a reader for as long as somebody holds what an earlier read returned.
+/// - **A snapshot that somebody holds** keeps no reader waiting.
 ///
 /// # What composing makes of records
 ///

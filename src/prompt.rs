@@ -62,7 +62,8 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
-    /// The number of first temporaries that a build which did not succeed has seen.
+    /// The number of first temporaries that a failed build has used: they belong to this memory,
+    /// and are dropped if it is swapped.
     seen: usize,
     /// The roles of those that were dropped with a memory, for the next report.
     dropped: Vec<Role>,

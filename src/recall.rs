@@ -79,7 +79,7 @@ use parking_lot::Mutex;
 pub use endings::Endings;
 pub use index::RecallIndex;
 use score::Weights;
-pub(crate) use search::{Asked, Found, GROUP, Search, Told, Wants};
+pub(crate) use search::{Asked, Found, GROUP, Search, Told};
 use words::fnv;
 
 use crate::error::{Error, Result};

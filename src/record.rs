@@ -99,16 +99,16 @@ impl<'a> Record<'a> {
         self.cell.at
     }
 
-    /// Returns whether this is the record behind `mark`: the same one, not an equal one.
-    pub(crate) fn is(&self, mark: &Mark) -> bool {
+    /// Returns whether this is the record of that identity: the same one, not an equal one.
+    pub(crate) fn is(&self, identity: &RecordIdentity) -> bool {
         let (cells, place) = self.lies();
-        mark.place == place && std::ptr::addr_eq(mark.cells.as_ptr(), Arc::as_ptr(cells))
+        identity.place == place && std::ptr::addr_eq(identity.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
-    /// Returns a mark that tells this record from all others, and keeps nothing of it in memory.
-    pub(crate) fn mark(self) -> Mark {
+    /// Returns what tells this record from all others, and keeps nothing of it in memory.
+    pub(crate) fn identity(self) -> RecordIdentity {
         let (cells, place) = self.lies();
-        Mark { cells: Arc::downgrade(cells), place }
+        RecordIdentity { cells: Arc::downgrade(cells), place }
     }
 
     /// Returns the cells among which it lies, and where.
@@ -117,9 +117,9 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The identity of a record. As long as it is held, the address of its cells is used for nothing
-/// else, though the messages may be gone.
-pub(crate) struct Mark {
+/// The identity of a record: a weak reference to its allocation, and its place there. While it is
+/// held the address isn't used again, even if the messages are gone.
+pub(crate) struct RecordIdentity {
     cells: Weak<[OnceLock<Cell>]>,
     place: usize,
 }
@@ -363,12 +363,7 @@ impl Snapshot {
         let mut rows = Vec::new();
         for message in messages {
             match message {
-                Message::System(next) if rows.is_empty() => {
-                    system = Some(match system {
-                        Some(before) => before.joined(next.text()),
-                        None => next,
-                    });
-                }
+                Message::System(next) if rows.is_empty() => system = Some(next.behind(system)),
                 message => rows.push((rows.len() as u64, UNIX_EPOCH, message)),
             }
         }
@@ -392,7 +387,7 @@ impl Snapshot {
 
     /// Returns the position of the oldest row that was read, whether or not it could be made sense
     /// of; none where no row was.
-    pub(crate) fn covered(&self) -> Option<u64> {
+    pub(crate) fn oldest_row_read(&self) -> Option<u64> {
         let readable = self.records.first().map(|record| record.seq());
         let unreadable = self.unreadable.iter().map(|row| row.seq).min();
         readable.into_iter().chain(unreadable).min()
@@ -408,7 +403,11 @@ impl Snapshot {
     /// was.
     #[inline]
     pub(crate) fn oldest_row(&self) -> u64 {
-        if self.unreadable.is_empty() { self.oldest() } else { self.covered().unwrap_or(self.end) }
+        if self.unreadable.is_empty() {
+            self.oldest()
+        } else {
+            self.oldest_row_read().unwrap_or(self.end)
+        }
     }
 
     /// Returns whether the memory holds nothing older than what was read.

@@ -59,7 +59,7 @@
 //! may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such calls
 //! nothing is written before the end.
 //!
-//! A memory without slots keeps no such note, and a slot none of a turn that has outgrown it.
+//! A memory without slots keeps no checkpoint, and a turn that has outgrown a slot has none either.
 //! [`Call::is_kept`] says so, and [`Checkpoint::Required`] makes it an error.
 //!
 //! A turn that a later version of this crate has written can't be read by an earlier one, as while
@@ -104,7 +104,7 @@ use document::{Document, Seen, own_id};
 use lost::Hold;
 use lost::late_id;
 pub use machine::Step;
-pub(crate) use owner::{excess, too_large};
+pub(crate) use owner::{NOT_RUN, excess, no_tool, too_large};
 pub use reply::Reply;
 pub(crate) use search::{Search, Wanted};
 pub use tool::{Call, ToolError};
@@ -115,8 +115,9 @@ pub(crate) use unwritten::Unwritten;
 ///
 /// Dropping it stores nothing but what a [checkpoint](Checkpoint) has stored. It is serialised with
 /// all that was said so far and the names of the tools that need approval, but without the tools,
-/// which are code: [set](Self::tools) them again. A turn of the first form does not say what needs
-/// approval: there every call of a next answer does, until tools are set, if only none of them.
+/// which are code: [set](Self::tools) them again. A turn written in format version 1 doesn't say
+/// which tools need approval, so each call of its next answer needs it until [`tools`](Self::tools)
+/// is called, if only with an empty list.
 pub struct Turn {
     document: Document,
     tools: Arc<[Tool]>,
@@ -148,7 +149,7 @@ pub struct Turn {
     stored: Option<Appended>,
     /// True where a turn of its id may have been stored, and nobody has looked.
     may_be_repeated: bool,
-    /// Why the newest answer ended, where its provider told.
+    /// The reason why the newest answer ended, where its provider told.
     stop: Option<Stop>,
     done: Option<Done>,
 }
@@ -224,7 +225,7 @@ pub struct Done {
     pub recognised: bool,
     /// The sum of what its answers cost, as far as their providers told.
     pub usage: Usage,
-    /// Why the last answer ended, where its provider told and this owner of the turn took it.
+    /// The reason why the last answer ended, where its provider told and this owner took it.
     pub stop: Option<Stop>,
 }
 
@@ -243,12 +244,12 @@ impl fmt::Debug for Done {
 }
 
 impl Done {
-    /// The answer, where the model has given one.
+    /// Returns the answer, where the model has given one.
     pub fn answer(&self) -> Option<&AiMessage> {
         self.messages.last().and_then(Message::as_ai).filter(|ai| !ai.has_tool_calls())
     }
 
-    /// The text of the answer; empty where there is none.
+    /// Returns the text of the answer; empty where there is none.
     pub fn text(&self) -> String {
         self.answer().map(|answer| answer.text().into_owned()).unwrap_or_default()
     }
@@ -288,8 +289,8 @@ pub enum OnConflict {
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable, over a memory that can't keep a note
-/// of it.
+/// The rule for a turn before a tool that is not repeatable, over a memory that can't keep a
+/// checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -316,7 +317,7 @@ pub enum OnInterrupt {
 }
 
 impl Turn {
-    /// A turn that begins with this question: a message, or a text of the user.
+    /// Returns a turn that begins with this question: a message, or a text of the user.
     ///
     /// [`MemoryPrompt::turn`](crate::MemoryPrompt::turn) makes one with the temporaries of the
     /// prompt.
@@ -349,7 +350,7 @@ impl Turn {
         }
     }
 
-    /// The turn with what the model can call. A call of anything else is answered with an error,
+    /// Sets what the model can call. A call of anything else is answered with an error,
     /// for the model; where no tools are set, every call is handed out.
     #[must_use]
     pub fn tools(mut self, tools: impl IntoIterator<Item = Tool>) -> Self {
@@ -366,7 +367,7 @@ impl Turn {
         self.document.needs_approval = Some(names(Tool::needs_approval));
     }
 
-    /// The turn with more messages for its own prompts only. They stay where its first prompt has
+    /// Adds messages for its own prompts only. They stay where its first prompt has
     /// them.
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
@@ -374,21 +375,21 @@ impl Turn {
         self
     }
 
-    /// The turn with at most so many answers that call tools; 25 unless set.
+    /// Sets the number of answers that may call tools; 25 unless set.
     #[must_use]
     pub fn max_rounds(mut self, rounds: u32) -> Self {
         self.document.most_rounds = rounds;
         self
     }
 
-    /// The turn with what it does where others append meanwhile.
+    /// Sets what it does where others append meanwhile.
     #[must_use]
     pub fn on_conflict(mut self, on_conflict: OnConflict) -> Self {
         self.document.on_conflict = on_conflict;
         self
     }
 
-    /// The turn with what it does over a memory that keeps no checkpoint.
+    /// Sets what it does over a memory that keeps no checkpoint.
     #[must_use]
     pub fn checkpoint(mut self, checkpoint: Checkpoint) -> Self {
         self.document.checkpoint = checkpoint;
@@ -408,7 +409,7 @@ impl Turn {
     /// the model is asked: the turn stores nothing then and says the same, but its messages are its
     /// own. No call of a tool that is not repeatable is handed out where one
     /// was begun under this id: a request that comes twice books once, over a memory that keeps a
-    /// note of it. The first turn is in the conversation, or among the
+    /// checkpoint. The first turn is in the conversation, or among the
     /// [unfinished](crate::MemoryPrompt::unfinished) ones.
     ///
     /// ```
@@ -435,7 +436,7 @@ impl Turn {
         self
     }
 
-    /// The id by which the memory recognises the append of this turn.
+    /// Returns the id by which the memory recognises the append of this turn.
     pub fn id(&self) -> &str {
         &self.document.id
     }
@@ -460,7 +461,7 @@ impl Turn {
         self.document.usage
     }
 
-    /// The temporaries of a turn that comes to nothing, for the next one.
+    /// Returns the temporaries of a turn that comes to nothing, for the next one.
     #[must_use]
     pub fn into_temporaries(self) -> Vec<Message> {
         self.document.temporaries
@@ -553,7 +554,7 @@ impl<'de> Deserialize<'de> for Turn {
         document.note_handed_out_may_have_run();
         document.owner = own_id();
         let tries = u32::from(document.ended.is_some()); // nobody knows
-        // Another one may have written the first note, and ended the turn long ago.
+        // Another one may have written the first checkpoint, and ended the turn long ago.
         let calls = document.waiting().into_iter().any(|(_, it)| !document.is_repeatable(it));
         let hold = if calls && document.kept.is_none() { Hold::Unsure } else { Hold::Own };
         let may_be_stored = tries > 0;

@@ -95,7 +95,7 @@ pub struct Prices {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WindowStart {
     /// The place of the first record that the window covers.
-    pub(crate) covers: usize,
+    pub(crate) window_from: usize,
     /// The place of the first record that is sent: behind tool results with which no window starts.
     pub(crate) start: usize,
     /// True where records of the application took so much room that the search for others ended.
@@ -340,7 +340,7 @@ pub(crate) fn more(have: usize) -> usize {
 
 impl WindowStart {
     const fn at(start: usize) -> Self {
-        Self { covers: start, start, ended: false }
+        Self { window_from: start, start, ended: false }
     }
 }
 

@@ -137,11 +137,10 @@
 //! not know are kept beside what they came with: under the format's own name in `extra`
 //! ([`ToolCall::extra`](crate::ToolCall::extra) and its like), in a
 //! [`Part::Other`](crate::message::Part::Other) of that name, and for a whole message under the
-//! module's
-//! `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that format
-//! writes them again, and only for the [`Provider`] that gave them and says that it wants them
-//! back: a conversation outlives the model that began it, and another provider answers 400 to a
-//! foreign signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own
+//! module's `ATTRIBUTE` in its attributes, the one attribute that a provider is sent. Only that
+//! format writes them again, and only for the [`Provider`] that gave them and says that it wants
+//! them back: a conversation outlives the model that began it, and another provider answers 400 to
+//! a foreign signature. [`answer`](fn@answer) and [`history`] take the provider; a format's own
 //! `answer` leaves its name open, and [`Answer::given_by`] adds it. A part of an answer that only
 //! another provider understands is left out.
 //!

@@ -428,7 +428,8 @@ fn marks_that_make_no_sense_are_refused_when_they_are_set() {
     for (low, high) in [(0, 10), (10, 10), (20, 10), (10, 91)] {
         let error = Budget::new(100).reserve(10).stepped(low, high).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid);
-        let text = format!("budget: marks must be 0 < low < high <= 90, and are {low} and {high}");
+        let text =
+            format!("budget: low and high must be 0 < low < high <= 90, and are {low} and {high}");
         assert_eq!(error.to_string(), text);
     }
 }

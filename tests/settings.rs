@@ -305,7 +305,7 @@ fn errors_name_the_field() {
         ),
         (
             refusal::<Budget>(json!({"tokens": 100, "stepped": {"low": 50, "high": 40}})),
-            "budget: `stepped`: marks must be 0 < low < high <= 100, and are 50 and 40",
+            "budget: `stepped`: low and high must be 0 < low < high <= 100, and are 50 and 40",
         ),
         (refusal::<Budget>(json!(0)), "budget: `tokens`: a budget of 0 has no room for a prompt"),
         (

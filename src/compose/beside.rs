@@ -1,4 +1,4 @@
-//! What is sent beside the window: pins and the summary, and what is to be read for them.
+//! Pins and the summary: they are sent beside the window, and have records of their own to read.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::record::{Snapshot, places};
 use crate::summary::{self, Summaries};
 use crate::window::{NotReady, WindowStart};
 
-/// What of a snapshot is sent whatever the window holds.
+/// The pins and the summary of a snapshot: they are sent whatever the window holds.
 #[derive(Default)]
 pub(super) struct Beside {
     pub(super) pinned: Pinned,
@@ -209,7 +209,7 @@ impl Composer {
             return Err(NotReady::ReadMore(places(snapshot.end - from)));
         }
         let place = snapshot.records.iter().take_while(|record| record.seq() < from).count();
-        (start.covers, start.start) = (place, place);
+        (start.window_from, start.start) = (place, place);
         Ok((start, from > summary.covers))
     }
 

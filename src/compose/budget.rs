@@ -43,13 +43,13 @@ use room::TokenRoom;
 pub struct Budget {
     tokens: usize,
     reserve: usize,
-    marks: Option<(usize, usize)>,
+    range: Option<(usize, usize)>,
     cut_first: bool,
 }
 
 /// A budget with the counter that it is counted by.
 #[derive(Clone)]
-pub(super) struct Limit {
+pub(super) struct CountedBudget {
     pub(super) budget: Budget,
     pub(super) counter: Arc<dyn TokenCounter>,
 }
@@ -57,13 +57,13 @@ pub(super) struct Limit {
 impl Budget {
     /// Returns a budget of at most `tokens` for the whole prompt.
     pub const fn new(tokens: usize) -> Self {
-        Self { tokens, reserve: 0, marks: None, cut_first: false }
+        Self { tokens, reserve: 0, range: None, cut_first: false }
     }
 
     /// Returns the same budget with this many tokens kept free for the answer. Tool definitions
     /// need no reserve: [those that are known](crate::MemoryPrompt::tools) are counted.
     ///
-    /// Where the marks of a [`stepped`](Self::stepped) budget are then more than is left, each
+    /// Where the range of a [`stepped`](Self::stepped) budget ends above what is then left, each
     /// build is an error.
     #[must_use]
     pub const fn reserve(self, tokens: usize) -> Self {
@@ -76,32 +76,32 @@ impl Budget {
     /// In between prompts only grow at their end. The start is a pure function of the history, the
     /// same in every process: of all places that leave between `low` and `high` tokens it is the
     /// one whose position can be halved most often, for that place stays the same while the
-    /// conversation moves past it. On average a move covers more than half of the room between the
-    /// marks; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the
+    /// conversation moves past it. On average a move covers more than half of that
+    /// range; `high = 2 * low` suits a cached price of 0.1. Leave room between `high` and the
     /// budget for the system message and temporaries; where those need more, the start moves for
     /// that one build.
     ///
     /// Beside [`Clear`](crate::Clear) what is cleared counts less, and the start may move back for
     /// it. Its [step](crate::Clear::step) should be a power of two, of at least as many messages as
-    /// the lower mark holds: then the start hardly ever does.
+    /// fill `low` tokens: then the start hardly ever does.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] where `low` is 0, or `high` is not above it or is more than the
     /// budget without its reserve.
     pub fn stepped(self, low: usize, high: usize) -> Result<Self> {
-        let stepped = Self { marks: Some((low, high)), ..self };
+        let stepped = Self { range: Some((low, high)), ..self };
         stepped.check()?;
         Ok(stepped)
     }
 
-    /// Refuses marks that are out of order, or more than there are tokens.
+    /// Refuses a range that is out of order, or ends above the tokens that there are.
     fn check(&self) -> Result<()> {
         let most = self.available();
-        match self.marks {
+        match self.range {
             Some((low, high)) if low == 0 || high <= low || high > most => {
-                let text =
-                    format!("marks must be 0 < low < high <= {most}, and are {low} and {high}");
+                let are = format!("and are {low} and {high}");
+                let text = format!("low and high must be 0 < low < high <= {most}, {are}");
                 Err(Error::invalid("budget", text))
             }
             _ => Ok(()),
@@ -130,13 +130,13 @@ impl From<usize> for Budget {
     }
 }
 
-impl fmt::Debug for Limit {
+impl fmt::Debug for CountedBudget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.budget.fmt(f)
     }
 }
 
-impl Limit {
+impl CountedBudget {
     /// Drafts the prompt that fits.
     pub(super) fn fit(
         &self,
@@ -237,11 +237,11 @@ impl Limit {
         cache: &mut ComposerCache,
         most: usize,
     ) -> Result<Tried, NotReady> {
-        let ComposerCache { counts, cuts, .. } = cache;
+        let ComposerCache { counts, copies, .. } = cache;
         let mut room = TokenRoom::new(self, case, system, counts, most)?;
         let choice = case.choose(&mut room)?;
         let (units, budget) = (room.taken(), self.budget.available());
-        let mut draft = case.take(system.clone(), choice, Some(cuts))?;
+        let mut draft = case.take(system.clone(), choice, Some(copies))?;
         let items = draft.pieces.items(&case.snapshot.records);
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;

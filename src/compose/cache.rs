@@ -1,7 +1,7 @@
-//! The counts and cuts that one prompt keeps for the next one.
+//! The counts and copies that one prompt keeps for the next one.
 
+use super::copies::Copies;
 use super::counts::Counts;
-use super::cuts::Cuts;
 
 /// The token counts and truncated copies of one conversation, so that the next prompt neither
 /// counts nor cuts them again.
@@ -13,7 +13,7 @@ use super::cuts::Cuts;
 #[derive(Default)]
 pub(crate) struct ComposerCache {
     pub(super) counts: Counts,
-    pub(super) cuts: Cuts,
+    pub(super) copies: Copies,
     /// The single positions that the last prompt has read: the next one reads them at once.
     pub(crate) positions: Vec<u64>,
 }

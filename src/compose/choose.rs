@@ -19,7 +19,7 @@ use crate::window::{
 #[derive(Default)]
 pub(super) struct Choice<'a> {
     /// The place from which on the window covers all records.
-    pub(super) covers: usize,
+    pub(super) window_from: usize,
     /// The place from which on it sends them: between the two stand tool results whose call is
     /// older.
     pub(super) start: usize,
@@ -87,13 +87,13 @@ pub(super) trait Room {
 }
 
 /// A number of messages, or no bound at all.
-pub(super) struct Messages {
+pub(super) struct MessageRoom {
     most: Option<usize>,
     half: usize,
     taken: usize,
 }
 
-impl Messages {
+impl MessageRoom {
     pub(super) fn new(most: Option<usize>, half: usize) -> Self {
         Self { most, half, taken: 0 }
     }
@@ -104,7 +104,7 @@ impl Messages {
     }
 }
 
-impl Room for Messages {
+impl Room for MessageRoom {
     fn begin(&mut self, _: &Records, questions: &[usize]) -> Result<()> {
         self.taken = questions.len();
         Ok(())
@@ -170,14 +170,14 @@ impl<'a> Case<'a> {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if composer.effective_window().is_turns() { turn } else { 0 };
-                (WindowStart { covers: start, start, ended: false }, Some(n))
+                (WindowStart { window_from: start, start, ended: false }, Some(n))
             }
             Err(stop) => return Err(stop),
         };
-        let WindowStart { covers, start, ended } = window;
-        let mut choice = Choice { covers, start, ..Choice::default() };
-        if ended && (covers > 0 || !snapshot.is_complete()) {
-            choice.search_ended = snapshot.records.get(covers).map(|record| record.seq());
+        let WindowStart { window_from, start, ended } = window;
+        let mut choice = Choice { window_from, start, ..Choice::default() };
+        if ended && (window_from > 0 || !snapshot.is_complete()) {
+            choice.search_ended = snapshot.records.get(window_from).map(|record| record.seq());
         }
         let base = (!room.is_budget()).then_some(start);
         Choosing {
@@ -327,7 +327,7 @@ impl<'a> Choosing<'a, '_> {
             && self.beside.summary.is_none()
             && self.composer.effective_window().most().is_some();
         let has_work =
-            || from(self.window.covers).any(is_work) || self.sent_units().next().is_none();
+            || from(self.window.window_from).any(is_work) || self.sent_units().next().is_none();
         if counts_messages && !has_work() {
             return Ok(());
         }
@@ -350,7 +350,7 @@ impl<'a> Choosing<'a, '_> {
         let Some(first) = self.first_sent().filter(|first| !is_user(*first)) else {
             return Ok(());
         };
-        if !self.cuts() {
+        if !self.leaves_older_out() {
             return self.search_before();
         }
         let next = records.cursor(first).position(|record| record.message().begins_turn());
@@ -392,11 +392,11 @@ impl<'a> Choosing<'a, '_> {
 
     /// Returns whether anything that might be sent stands before the window, as far as that was
     /// searched.
-    fn cuts(&self) -> bool {
+    fn leaves_older_out(&self) -> bool {
         let records = &self.snapshot.records;
-        let (searched, covers) = (self.searched(), self.choice.covers);
-        let mut before = records.messages().rev().skip(records.len() - covers);
-        before.by_ref().take(covers.saturating_sub(searched)).any(|it| !it.is_private())
+        let (searched, window_from) = (self.searched(), self.choice.window_from);
+        let mut before = records.messages().rev().skip(records.len() - window_from);
+        before.by_ref().take(window_from.saturating_sub(searched)).any(|it| !it.is_private())
             || (self.is_searched() && (searched > 0 || !self.snapshot.is_complete()))
     }
 
@@ -432,8 +432,8 @@ impl<'a> Choosing<'a, '_> {
             }
         }
         let choice = &mut self.choice;
-        let WindowStart { covers, start: of_window, .. } = self.window;
-        (choice.covers, choice.start) = start.map_or((covers, of_window), |it| (it, it));
+        let WindowStart { window_from, start: of_window, .. } = self.window;
+        (choice.window_from, choice.start) = start.map_or((window_from, of_window), |it| (it, it));
         omitted.retain(|unit: &Unit| unit.newest >= choice.start);
         choice.omitted = omitted.iter().map(|unit| (unit.head, Why::OverBudget)).collect();
         choice.questions = questions.iter().copied().filter(|q| *q < choice.start).collect();

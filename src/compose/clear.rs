@@ -173,20 +173,16 @@ impl Clear {
 
     /// Returns whether this message is cleared once it is old enough.
     pub(super) fn may_clear(&self, message: &Message) -> bool {
-        self.clears(message, true) || self.clears(message, false)
+        [ClearedPart::Result, ClearedPart::Media].iter().any(|part| self.clears(message, *part))
     }
 
-    /// Returns whether a message of such a place is cleared: its result, or only its media.
-    fn clears(&self, message: &Message, result: bool) -> bool {
-        match message {
-            Message::Tool(tool) if !self.spares_tool(tool) => {
-                if result {
-                    self.clears_result(tool)
-                } else {
-                    self.clears_media(&tool.content)
-                }
-            }
-            Message::User(user) if !result => self.clears_media(&user.content),
+    /// Returns whether this part of the message is cleared once it is old enough.
+    fn clears(&self, message: &Message, part: ClearedPart) -> bool {
+        match (message, part) {
+            (Message::Tool(tool), _) if self.spares_tool(tool) => false,
+            (Message::Tool(tool), ClearedPart::Result) => self.clears_result(tool),
+            (Message::Tool(tool), ClearedPart::Media) => self.clears_media(&tool.content),
+            (Message::User(user), ClearedPart::Media) => self.clears_media(&user.content),
             _ => false,
         }
     }
@@ -229,7 +225,7 @@ pub(super) struct Clearing<'a> {
 
 /// The part of a message that is cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum ClearedPart {
     Result,
     Media,
 }
@@ -241,19 +237,20 @@ impl Clearing<'_> {
     }
 
     /// Returns what of this record is cleared.
-    pub(super) fn of(&self, record: &Record<'_>) -> Option<What> {
+    pub(super) fn of(&self, record: &Record<'_>) -> Option<ClearedPart> {
         let (clear, seq) = (self.clear?, record.seq());
         if seq >= self.results.max(self.media) || self.pinned.binary_search(&seq).is_ok() {
             return None;
         }
-        if seq < self.results && clear.clears(record.message(), true) {
-            return Some(What::Result);
+        if seq < self.results && clear.clears(record.message(), ClearedPart::Result) {
+            return Some(ClearedPart::Result);
         }
-        (seq < self.media && clear.clears(record.message(), false)).then_some(What::Media)
+        (seq < self.media && clear.clears(record.message(), ClearedPart::Media))
+            .then_some(ClearedPart::Media)
     }
 
     /// Returns the copy of this record in which that is cleared.
-    pub(super) fn copy(&self, record: &Record<'_>, what: What) -> Arc<Message> {
+    pub(super) fn copy(&self, record: &Record<'_>, what: ClearedPart) -> Arc<Message> {
         let template = self.clear.and_then(|clear| clear.placeholder.as_deref());
         Arc::new(placeholder::copy(record.message(), record.seq(), what, template))
     }
@@ -281,8 +278,8 @@ impl Composer {
         beside: &'a Beside,
     ) -> Result<Clearing<'a>, NotReady> {
         let Some(clear) = &self.clear else { return Ok(Clearing::none()) };
-        let results = self.boundary(clear, snapshot, beside, What::Result)?;
-        let media = self.boundary(clear, snapshot, beside, What::Media)?;
+        let results = self.boundary(clear, snapshot, beside, ClearedPart::Result)?;
+        let media = self.boundary(clear, snapshot, beside, ClearedPart::Media)?;
         let pinned = beside.pinned.members();
         Ok(Clearing { clear: Some(clear), results, media, pinned })
     }

@@ -37,6 +37,6 @@ impl Composer {
         let places = (from..records.len()).rev();
         let mut newest = places.zip(records.messages().rev());
         let (place, _) = newest.find(|(_, message)| holds_compaction(message, &row))?;
-        Some(WindowStart { covers: place, start: place, ended: false })
+        Some(WindowStart { window_from: place, start: place, ended: false })
     }
 }

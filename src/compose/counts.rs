@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use super::clear::What;
+use super::clear::ClearedPart;
 use crate::error::Result;
 use crate::message::Message;
 use crate::provider::{Provider, as_sent};
@@ -51,7 +51,7 @@ pub(super) struct Form {
     /// True where it is not cut, though others of its length are.
     pub(super) whole: bool,
     /// The part of it that is cleared.
-    pub(super) cleared: Option<What>,
+    pub(super) cleared: Option<ClearedPart>,
 }
 
 struct Shared {

@@ -53,7 +53,7 @@ struct Shaping<'a> {
     /// The answer that was sent last.
     answer: Option<Item<'a>>,
     /// True where the provider goes on with what it asked its own tools in the last answer.
-    is_open: bool,
+    waits_for_hosted: bool,
 }
 
 /// The kind of message that was sent last.
@@ -91,14 +91,14 @@ pub(super) fn shape(
         head: None,
         last: Last::Nothing,
         answer: None,
-        is_open: false,
+        waits_for_hosted: false,
     };
     let hosted = Hosted::of(&rules, &pieces, records, false);
-    shaping.is_open = hosted.open().is_some();
+    shaping.waits_for_hosted = hosted.waiting().is_some();
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
     // It will be sent as it is once something is said behind it, and is not until then.
     let unsettled = ends::trimmed(&rules, &pieces, records, true);
-    let open = Hosted::of(&rules, &pieces, records, true).open();
+    let open = Hosted::of(&rules, &pieces, records, true).waiting();
     let unsettled = unsettled.into_iter().chain(open).min();
     let mut has_system = false;
     for (i, item) in pieces.items(records).enumerate() {
@@ -116,7 +116,7 @@ pub(super) fn shape(
         shaping.draft.cacheable = shaping.draft.pieces.len();
     }
     shaping.finish(has_system)?;
-    shaping.close()?;
+    shaping.put_closing()?;
     mem::take(&mut shaping.gaps).tell(&mut shaping.draft.report.truncated);
     if rules.parallel_calls { Ok(()) } else { shaping.split(records) }
 }
@@ -152,12 +152,12 @@ impl<'a> Shaping<'a> {
         };
         if self.last == Last::Nothing && now != Last::User && self.rules.opens == Opens::WithUser {
             self.adapt(&item, How::Opened)?;
-            self.open();
+            self.put_opening();
         }
         let item = if now == Last::User { self.with_head(item) } else { item };
         self.answer = (now == Last::Answer).then(|| item.clone());
         if self.rules.takes_turns {
-            self.turn(item, now)?;
+            self.alternate(item, now)?;
         } else if self.rules.joins_calls && now == Last::Calls {
             if self.last == Last::Calls {
                 self.report(&item, How::Joined);
@@ -174,7 +174,7 @@ impl<'a> Shaping<'a> {
     }
 
     /// Takes a message where user and model take turns.
-    fn turn(&mut self, item: Item<'a>, now: Last) -> Result<()> {
+    fn alternate(&mut self, item: Item<'a>, now: Last) -> Result<()> {
         match (self.last, now) {
             (Last::User, Last::User) if self.side.iter().all(blank::is_placeholder) => {
                 // What is said beside it speaks for itself.
@@ -244,7 +244,7 @@ impl<'a> Shaping<'a> {
             }
             let (seq, role, how) = (None, Role::User, How::Opened);
             self.draft.report.adapted.push(Adapted { seq, role, how });
-            self.open();
+            self.put_opening();
         }
         self.end_side();
         Ok(())

@@ -10,11 +10,11 @@ use std::sync::Arc;
 use super::beside::Beside;
 use super::choose::Choice;
 use super::clear::Clearing;
+use super::copies::Change;
 use super::counts::Form;
-use super::cuts::Change;
 use super::system::System;
 use super::verdict::Sent;
-use super::{Case, Composer, Cuts};
+use super::{Case, Composer, Copies};
 use crate::composed::{Draft, LeftOut, Origin, SystemSource, Why};
 use crate::error::Result;
 use crate::message::Message;
@@ -37,7 +37,7 @@ struct Taking<'a> {
     passed: Vec<u64>,
     choice: Choice<'a>,
     clearing: Clearing<'a>,
-    cuts: Option<&'a mut Cuts>,
+    copies: Option<&'a mut Copies>,
     draft: Box<Draft>,
     /// The index in the prompt at which the history begins, and that of its last user message.
     history_at: usize,
@@ -45,7 +45,7 @@ struct Taking<'a> {
     /// True where a message of the user is sent as a pin before the window.
     has_pinned_user: bool,
     /// In a turn that has gone on behind its temporaries: the places where they stand for good.
-    halted: Option<Halt>,
+    temporaries_at: Option<TemporariesAt>,
     /// The places of the question that is not cut.
     spared: Vec<usize>,
     /// The number of records from before the window that are sent, or dropped.
@@ -57,10 +57,10 @@ struct Taking<'a> {
     next_group: usize,
 }
 
-/// The end of the prompt, and its last user message, at the time when the temporaries of a turn
-/// came.
+/// Where a turn's temporaries go: they keep the place of its first prompt, though later rounds
+/// stand behind it.
 #[derive(Clone, Copy)]
-struct Halt {
+struct TemporariesAt {
     end: usize,
     last_user: Option<usize>,
 }
@@ -77,13 +77,13 @@ pub(super) fn take<'a>(
     case: Case<'a>,
     system: System,
     choice: Choice<'a>,
-    cuts: Option<&'a mut Cuts>,
+    copies: Option<&'a mut Copies>,
 ) -> Result<Box<Draft>> {
-    let mut taking = Taking::new(case, system, choice, cuts);
+    let mut taking = Taking::new(case, system, choice, copies);
     taking.history(case.temporaries.before)?;
     taking.temporaries(case.temporaries.messages)?;
-    if let Some(cuts) = taking.cuts {
-        cuts.end();
+    if let Some(copies) = taking.copies {
+        copies.end();
     }
     Ok(taking.draft)
 }
@@ -93,11 +93,11 @@ impl<'a> Taking<'a> {
         case: Case<'a>,
         system: System,
         choice: Choice<'a>,
-        mut cuts: Option<&'a mut Cuts>,
+        mut copies: Option<&'a mut Copies>,
     ) -> Self {
         let Case { composer, snapshot, beside, clearing, .. } = case;
-        if let Some(cuts) = &mut cuts {
-            cuts.begin();
+        if let Some(copies) = &mut copies {
+            copies.begin();
         }
         let draft = Draft::begin(snapshot, system);
         let history_at = draft.pieces.len();
@@ -114,12 +114,12 @@ impl<'a> Taking<'a> {
             passed: Vec::new(),
             choice,
             clearing,
-            cuts,
+            copies,
             draft,
             history_at,
             last_user: None,
             has_pinned_user: false,
-            halted: None,
+            temporaries_at: None,
             spared: question,
             earlier: 0,
             last_group: None,
@@ -132,13 +132,13 @@ impl<'a> Taking<'a> {
     fn history(&mut self, temporaries: Option<u64>) -> Result<()> {
         let snapshot = self.snapshot;
         let records = &snapshot.records;
-        let Choice { covers, start, is_full, is_compacted, search_ended, .. } = self.choice;
+        let Choice { window_from, start, is_full, is_compacted, search_ended, .. } = self.choice;
         // A window that takes more than there is covers the rows before the first record too. A
         // budget reads less than that at first, and what was not read is not covered.
         let most = self.composer.effective_window().first_read();
         let takes_all = snapshot.is_complete() && most > snapshot.rows();
-        let first = match records.get(covers) {
-            _ if covers == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
+        let first = match records.get(window_from) {
+            _ if window_from == 0 && takes_all && !is_full => snapshot.start.max(self.covered()),
             Some(record) => record.seq(),
             None => snapshot.end,
         };
@@ -175,7 +175,7 @@ impl<'a> Taking<'a> {
         report.search_ended = search_ended;
         let lost = snapshot.unreadable.iter().filter(|row| row.seq >= first);
         report.unreadable.extend(lost.map(|row| row.seq));
-        let mut rest = records.cursor(if is_compacted { start } else { covers });
+        let mut rest = records.cursor(if is_compacted { start } else { window_from });
         while rest.at() < start
             && let Some(record) = rest.next()
         {
@@ -185,12 +185,13 @@ impl<'a> Taking<'a> {
             self.other(rest.at() - 1, record, Some(Why::Opening))?;
         }
         let behind = |position| records.iter().rev().take_while(|it| it.seq() >= position).count();
-        let mut halt = temporaries.map(|position| records.len() - behind(position));
+        let mut temporaries_from = temporaries.map(|position| records.len() - behind(position));
         loop {
-            self.share_as_is(&mut rest, halt.unwrap_or(records.len()))?;
-            if halt.is_some_and(|halt| rest.at() >= halt) {
+            self.share_as_is(&mut rest, temporaries_from.unwrap_or(records.len()))?;
+            if temporaries_from.is_some_and(|place| rest.at() >= place) {
                 let (end, last_user) = (self.draft.pieces.len(), self.last_user);
-                (self.halted, halt) = (Some(Halt { end, last_user }), None);
+                (self.temporaries_at, temporaries_from) =
+                    (Some(TemporariesAt { end, last_user }), None);
                 continue;
             }
             let place = rest.at();
@@ -266,14 +267,14 @@ impl<'a> Taking<'a> {
         self.composer.checks_groups()
     }
 
-    /// Shares the next records before the place `halt`, as far as each is sent as it is, whatever
+    /// Shares the next records before the place `until`, as far as each is sent as it is, whatever
     /// stands around it.
-    fn share_as_is(&mut self, rest: &mut Cursor<'_>, halt: usize) -> Result<()> {
+    fn share_as_is(&mut self, rest: &mut Cursor<'_>, until: usize) -> Result<()> {
         let start = rest.at();
         let (mut passed, mut last_user) = (0, None);
         let all_are_sent = self.choice.omitted.is_empty();
         rest.pass(|message| {
-            let pass = start + passed < halt
+            let pass = start + passed < until
                 && self.composer.sends_as_is(message)
                 && (all_are_sent || self.choice.omits(start + passed).is_none());
             if pass && message.is_user() {
@@ -360,7 +361,8 @@ impl<'a> Taking<'a> {
         // What is spared this time is cut the next time.
         let remembers = !whole;
         if remembers
-            && let Some(known) = self.cuts.as_mut().and_then(|cuts| cuts.of(&record, form.cleared))
+            && let Some(known) =
+                self.copies.as_mut().and_then(|copies| copies.of(&record, form.cleared))
         {
             let copy = Some((Arc::clone(&known.copy), known.change));
             return Ok(Some(Member { place, record, copy }));
@@ -370,15 +372,15 @@ impl<'a> Taking<'a> {
             Sent::Copy(copy, change) => Some((copy, change)),
             Sent::Nothing => return Ok(None),
         };
-        if let (Some((copy, change)), Some(cuts), true) = (&copy, &mut self.cuts, remembers) {
-            cuts.keep(&record, form.cleared, copy, *change);
+        if let (Some((copy, change)), Some(copies), true) = (&copy, &mut self.copies, remembers) {
+            copies.keep(&record, form.cleared, copy, *change);
         }
         Ok(Some(Member { place, record, copy }))
     }
 
     fn send(&mut self, member: &Member<'_>) {
         let Member { place, record, copy } = member;
-        self.earlier += u64::from(*place < self.choice.covers);
+        self.earlier += u64::from(*place < self.choice.window_from);
         match copy {
             None => self.draft.pieces.share(*place..place + 1),
             Some((copy, change)) => self.draft.replace(copy, *change),
@@ -389,10 +391,10 @@ impl<'a> Taking<'a> {
         self.draft.report.sent += 1;
     }
 
-    /// Leaves out what was chosen, for the processor dropped it or a part of its group. From before
-    /// the window it is none of the older ones that were never looked at.
+    /// Leaves out what was chosen, for the processor dropped it or a part of its group. One before
+    /// the window is counted in `earlier`, so that the report doesn't count it as `older` too.
     fn drop_at(&mut self, place: usize, record: Record<'_>, why: Why) {
-        self.earlier += u64::from(place < self.choice.covers);
+        self.earlier += u64::from(place < self.choice.window_from);
         self.leave_out(record, why);
     }
 

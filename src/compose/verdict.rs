@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::Composer;
-use super::clear::{Clearing, What};
+use super::clear::{ClearedPart, Clearing};
+use super::copies::Change;
 use super::counts::Form;
-use super::cuts::Change;
 use crate::composed::{Cleared, Gap, Truncated};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::Record;
 use crate::truncate::{Cutting, Truncate, Verdict};
 
-/// What is sent for a record.
+/// The form in which a record is sent.
 pub(super) enum Sent {
     AsItIs,
     /// A copy that is shortened, that the processor made, or in which something is cleared.
@@ -42,7 +42,7 @@ impl Composer {
             });
         };
         let copy = clearing.copy(record, what);
-        if what == What::Result {
+        if what == ClearedPart::Result {
             // Nothing of it is left to be cut; but what is dropped comes back in no other form.
             let drops = truncate.is_some_and(Truncate::has_processor)
                 && judge(record.message())?.0 == Verdict::Drop;

@@ -372,8 +372,7 @@ pub enum How {
     /// follows.
     Unanswered,
     /// What belongs to a call of the provider's own tool was left out, for the call is not sent:
-    /// its
-    /// result, or the mark of the calls that it made.
+    /// its result, or the mark of the calls that it made.
     Uncalled,
     /// Arguments that are no JSON object, for the model was cut off within them, are sent as a text
     /// within one.
@@ -435,7 +434,7 @@ impl Report {
             writeln!(f, "  recalled   nothing: {}", why.as_str())?;
         }
         if let Some(error) = &self.candidates_failed {
-            writeln!(f, "  note       the application's own search failed: {error}")?;
+            writeln!(f, "  also       the application's own search failed: {error}")?;
         }
         Ok(())
     }
@@ -548,19 +547,19 @@ impl fmt::Display for Report {
         }
         self.fmt_changes(f)?;
         for index in &self.orphan_temporaries {
-            writeln!(f, "  note       temporary {index} answers no call")?;
+            writeln!(f, "  also       temporary {index} answers no call")?;
         }
         if !self.note.is_empty() {
-            writeln!(f, "  arrived    a note at the end says which results have come")?;
+            writeln!(f, "  note       says at the end which results have come")?;
         }
         if let Some(seq) = self.search_ended {
-            writeln!(f, "  note       nothing before {seq} was looked at")?;
+            writeln!(f, "  also       nothing before {seq} was looked at")?;
         }
         for role in &self.dropped_temporaries {
-            writeln!(f, "  note       a temporary ({role}) was dropped with the memory before")?;
+            writeln!(f, "  also       a temporary ({role}) was dropped with the memory before")?;
         }
         if self.no_user_message {
-            writeln!(f, "  note       no message of the user is left")?;
+            writeln!(f, "  also       no message of the user is left")?;
         }
         Ok(())
     }

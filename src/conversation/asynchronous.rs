@@ -14,12 +14,12 @@ use serde::de::DeserializeOwned;
 use super::gate::{Gate, Place};
 use super::model::{Asking, AsyncModel, Heard};
 use super::tools::{Kind, Outcome, panicked, timed_out};
-use super::{AtOnce, Conversation, Failed, NOT_RUN, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, Next, Tool, ToolError, Turn};
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, Tool, ToolError, Turn};
 use crate::wire::Event;
 
 /// Ends after some time.

@@ -11,12 +11,12 @@ use serde::de::DeserializeOwned;
 use super::late::{Overdue, Running};
 use super::model::{Asking, Heard, Model};
 use super::tools::{run, timed_out};
-use super::{AtOnce, Conversation, Failed, NOT_RUN, ToRun, busy_error, ended};
+use super::{AtOnce, Conversation, Failed, ToRun, busy_error, ended};
 use crate::error::Result;
 use crate::memory::ChatMemory;
 use crate::message::Content;
 use crate::prompt::MemoryPrompt;
-use crate::turn::{Call, Done, Ended, Next, Tool, ToolError, Turn};
+use crate::turn::{Call, Done, Ended, NOT_RUN, Next, Tool, ToolError, Turn};
 use crate::wire::Event;
 
 impl Conversation {

@@ -1,4 +1,4 @@
-//! Counts of what is left to come of calls that took too long.
+//! Counts of the results still to come of calls that took too long.
 
 use std::mem::take;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::observe::Span;
 
-/// What is left to come, wherever it is: each tool and each result counts itself.
+/// The results still to come, wherever they are: each tool and each result counts itself.
 #[derive(Default)]
 pub(super) struct Counts(Mutex<Numbers>, Condvar);
 
@@ -62,7 +62,8 @@ impl Counts {
         }
     }
 
-    /// Returns the number of results that are not stored. Of those that were lost it is told once.
+    /// Returns the number of results that are not stored. A lost result is in the next number that
+    /// is returned, and in no later one.
     pub(super) fn not_stored(&self) -> usize {
         let mut numbers = self.0.lock();
         numbers.open + take(&mut numbers.lost)

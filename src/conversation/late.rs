@@ -151,7 +151,7 @@ impl Shared {
     }
 }
 
-/// What is left to come of calls that took too long.
+/// The results still to come of calls that took too long.
 #[derive(Default)]
 struct Left {
     counts: Arc<Counts>,
@@ -253,11 +253,12 @@ enum Until {
     RunAgain,
 }
 
-/// So many results are kept for turns that may be stored yet, and so many for another try. Nobody
+/// The most results that are kept for turns not yet stored, and the most for another try. Nobody
 /// says when a turn is given up, so the oldest one is lost then, and that is told.
 const MOST_KEPT: usize = 256;
 
-/// While so many tools run on, no other one is begun that could: each has a thread.
+/// The most tools that may run on; each has a thread. While there are so many, no call that could
+/// run on is begun.
 const MOST_RUNNING: usize = 32;
 
 impl Waiting {

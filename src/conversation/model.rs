@@ -15,7 +15,7 @@ use crate::provider::Provider;
 use crate::turn::{Ask, Reply};
 use crate::wire::{Event, Stop};
 
-/// Why a model did not answer: any error.
+/// The error of a model: any error.
 pub type ModelError = Box<dyn StdError + Send + Sync>;
 
 /// Something that answers a prompt.
@@ -134,6 +134,11 @@ impl<'a> Asking<'a> {
         (listener.said, listener.has_told) = (String::new(), false);
         drop(listener);
         Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
+    }
+
+    /// Asks where nobody listens, and nobody stops it.
+    pub(super) fn alone(ask: Ask) -> Self {
+        Self::new(ask, &Heard::by(|_| {}), &Arc::default(), 0)
     }
 
     /// Tells what has come of the answer, to be shown.

@@ -2,12 +2,10 @@
 
 use std::error::Error as StdError;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 #[cfg(feature = "async")]
 use super::model::AsyncModel;
-use super::model::{Asking, Heard, Model};
+use super::model::{Asking, Model};
 use crate::compose::Composer;
 use crate::message::Message;
 use crate::record::Snapshot;
@@ -117,15 +115,13 @@ impl<M: AsyncModel> ModelSummarizer<M> {
         &self,
         due: Compaction,
     ) -> Result<String, Box<dyn StdError + Send + Sync>> {
-        let (heard, stops) = (Heard::by(|_| {}), Arc::new(AtomicU64::new(0)));
-        text_of(&self.model.ask(Asking::new(self.asks(&due)?, &heard, &stops, 0)).await?)
+        text_of(&self.model.ask(Asking::alone(self.asks(&due)?)).await?)
     }
 }
 
 impl<M: Model> Summarizer for ModelSummarizer<M> {
     fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>> {
-        let (heard, stops) = (Heard::by(|_| {}), Arc::new(AtomicU64::new(0)));
-        text_of(&self.model.ask(&Asking::new(self.asks(due)?, &heard, &stops, 0))?)
+        text_of(&self.model.ask(&Asking::alone(self.asks(due)?))?)
     }
 }
 

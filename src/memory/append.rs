@@ -255,6 +255,8 @@ impl Append {
 
     /// Returns whether it begins a conversation where there is none: one that only removes slots,
     /// or only closes, does so where it has an id that is to be recognised, and else does not.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn creates(&self) -> bool {
         let writes = self.slots.iter().any(|change| change.content.is_some());
         !self.messages.is_empty() || writes || self.id.is_some() && !self.is_empty()
@@ -268,11 +270,7 @@ impl Append {
     ///
     /// As [`ChatMemory::append_with`](crate::ChatMemory::append_with).
     pub fn check_on_nothing(&self) -> Result<()> {
-        if let Some(expected) = self.expected.filter(|expected| *expected != 0) {
-            let kind = ErrorKind::Conflict { expected, actual: 0 };
-            let text = format!("the conversation ends at 0, not at {expected}");
-            return Err(Error::new(kind, "append", text));
-        }
+        must_end_at(self.expected, 0)?;
         if self.since.is_some_and(|since| !since.holds(None, &(0..0))) {
             return Err(forgotten());
         }
@@ -314,6 +312,13 @@ impl Appended {
     pub fn new(positions: Range<u64>) -> Self {
         Self { positions, version: None, recognised: false, repeated: false }
     }
+}
+
+/// Refuses an append that expects another end than there is.
+pub(super) fn must_end_at(expected: Option<u64>, actual: u64) -> Result<()> {
+    let Some(expected) = expected.filter(|expected| *expected != actual) else { return Ok(()) };
+    let text = format!("the conversation ends at {actual}, not at {expected}");
+    Err(Error::new(ErrorKind::Conflict { expected, actual }, "append", text))
 }
 
 /// Returns the error of an append whose caller has seen a part of the conversation that is gone.

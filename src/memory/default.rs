@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 use self::beside::{Beside, IDS};
 use super::read::Picked;
 use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
+use crate::memory::append::must_end_at;
 use crate::message::Message;
 use crate::record::{
     Cell, Cells, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
@@ -90,7 +91,7 @@ impl ChatMemory for DefaultChatMemory {
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let at = millis(SystemTime::now());
         let mut state = self.state.lock();
-        state.must_end_at(expected)?;
+        must_end_at(expected, state.end)?;
         if !batch.is_empty() {
             state.beside.active = state.beside.active.max(at);
         }
@@ -126,7 +127,7 @@ impl ChatMemory for DefaultChatMemory {
             append.messages.clear();
             return Ok(known);
         }
-        state.must_end_at(append.expected)?;
+        must_end_at(append.expected, state.end)?;
         state.beside.check(append, &(state.start()..state.end))?;
         // Nothing fails from here on.
         let first = state.end;
@@ -168,15 +169,6 @@ impl ChatMemory for DefaultChatMemory {
 impl State {
     fn start(&self) -> u64 {
         self.runs.front().map_or(self.end, |run| run.seq)
-    }
-
-    fn must_end_at(&self, expected: Option<u64>) -> Result<()> {
-        let Some(expected) = expected.filter(|expected| *expected != self.end) else {
-            return Ok(());
-        };
-        let kind = ErrorKind::Conflict { expected, actual: self.end };
-        let text = format!("the conversation ends at {}, not at {expected}", self.end);
-        Err(Error::new(kind, "append", text))
     }
 
     /// Returns the snapshot of a read.

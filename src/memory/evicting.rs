@@ -16,7 +16,7 @@ use std::thread::{self, ThreadId};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use self::face::Told;
+use self::face::HandedOver;
 pub(super) use self::kinds::evicting;
 use self::ledger::{Known, Ledger, Ticket, Weighed};
 use super::{Append, Appended, ChatMemory, MemoryId};
@@ -345,31 +345,31 @@ impl<M: ChatMemory> Evicting<M> {
     ) -> Result<Option<u64>> {
         let mut end = to;
         if let Some(on_evict) = &self.on_evict {
-            let (known, mut told) = {
+            let (known, mut handed_over) = {
                 let ledger = &self.state.lock().ledger;
-                (ledger.known(), ledger.told.clone())
+                (ledger.known(), ledger.handed_over.clone())
             };
             if !known.is_of(of) {
                 return Ok(None);
             }
-            if from < told.end {
-                end = told.end.min(to); // it was told, but then the memory failed to evict
+            if from < handed_over.end {
+                end = handed_over.end.min(to); // it was handed over, but then the memory failed to evict
             } else {
                 let Some((records, till)) = self.oldest(known, from, to)? else {
                     return Ok(self.refuted(known));
                 };
                 end = till;
-                told = Told::new(&records, end);
+                handed_over = HandedOver::new(&records, end);
                 if !records.is_empty() {
                     on_evict(self.memory.id(), &records).map_err(refused)?;
-                    if !self.state.lock().ledger.tell(known, &told) {
+                    if !self.state.lock().ledger.hands_over(known, &handed_over) {
                         return Ok(None);
                     }
                 }
             }
             // Time has passed, and what is there now may be another conversation's.
             let snapshot = self.memory.read(Some(end), places(end - from))?;
-            if known.refuted_by(&snapshot, 0) || !told.covers(&snapshot.records) {
+            if known.refuted_by(&snapshot, 0) || !handed_over.covers(&snapshot.records) {
                 return Ok(self.refuted(known));
             }
         }

@@ -235,7 +235,7 @@ impl NextPage {
     /// Returns the page that was read, if there is one.
     pub(super) fn read(&mut self, read: Result<Snapshot>) -> Result<Option<Records>> {
         let snapshot = read?;
-        let Some(oldest) = snapshot.covered() else { return Ok(None) };
+        let Some(oldest) = snapshot.oldest_row_read() else { return Ok(None) };
         self.before = Some(oldest);
         self.done = oldest <= snapshot.start;
         Ok(Some(snapshot.records))

@@ -66,6 +66,8 @@ impl Read {
     }
 
     /// Returns whether only the newest records are wanted.
+    ///
+    /// For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn is_plain(&self) -> bool {
         self.slots.is_empty() && self.positions.is_empty()
     }

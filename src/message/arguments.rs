@@ -1,4 +1,4 @@
-//! Whether the arguments of a call are what they should be.
+//! Checks that a call's arguments are a JSON object.
 
 use std::fmt;
 

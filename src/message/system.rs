@@ -27,6 +27,15 @@ impl SystemMessage {
         self
     }
 
+    /// Returns the one before with the text of this one as another paragraph; this one where there
+    /// is none before.
+    pub(crate) fn behind(self, before: Option<Self>) -> Self {
+        match before {
+            Some(before) => before.joined(&self.text),
+            None => self,
+        }
+    }
+
     /// Returns the text.
     pub fn text(&self) -> &str {
         &self.text
@@ -39,12 +48,7 @@ pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Ve
     let mut rest: Vec<Message> = Vec::new();
     for message in messages {
         match message {
-            Message::System(next) => {
-                system = Some(match system {
-                    Some(before) => before.joined(next.text()),
-                    None => next,
-                });
-            }
+            Message::System(next) => system = Some(next.behind(system)),
             message => rest.push(message),
         }
     }

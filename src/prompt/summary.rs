@@ -164,8 +164,8 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// It ends where a turn begins, if one does there, never between a call and its result, never
     /// past the newest question or a call that still waits (256 messages long). What is due is at
     /// most four steps, or what can't be parted though it is longer; of a longer history the rest
-    /// is due once that is stored. Nothing is stored
-    /// by this, and nobody is kept from anything: see [`commit`](Self::commit).
+    /// is due once that is stored. Nothing is stored by this, and nobody is kept from anything: see
+    /// [`commit`](Self::commit).
     ///
     /// # Errors
     ///

@@ -5,7 +5,7 @@ use super::row::{Format, Row};
 use crate::message::{AiMessage, AiPart, Attributes, Part, ToolCall};
 
 /// The format that has them.
-const MARK: &str = "anthropic";
+const FORMAT: &str = "anthropic";
 
 /// Returns the id of the call that a block is, if it is one of a tool that the provider runs
 /// itself.
@@ -49,7 +49,7 @@ pub(crate) fn without_hosted(ai: &AiMessage, ids: &[&str]) -> Option<AiMessage> 
     let left = ai.parts().iter().filter(|part| !is_left_out(part)).cloned().map(|mut part| {
         if let AiPart::ToolCall(call) = &mut part
             && is_one(caller(call))
-            && let Some(kept) = call.extra.get_mut(MARK).and_then(|kept| kept.as_object_mut())
+            && let Some(kept) = call.extra.get_mut(FORMAT).and_then(|kept| kept.as_object_mut())
         {
             kept.remove("caller");
         }
@@ -66,13 +66,13 @@ pub(crate) fn hosted_caller<'a>(call: &'a ToolCall, ai: &AiMessage, row: &Row) -
 
 /// Returns the id of the hosted call that made this one: a program of the model's.
 fn caller(call: &ToolCall) -> Option<&str> {
-    call.extra.get(MARK)?.get("caller")?.get("tool_id")?.as_str()
+    call.extra.get(FORMAT)?.get("caller")?.get("tool_id")?.as_str()
 }
 
 fn block(part: &AiPart) -> Option<&Attributes> {
     match part {
-        AiPart::Content(Part::Other(other)) if other.kind() == MARK => {
-            other.fields().get(MARK)?.as_object()
+        AiPart::Content(Part::Other(other)) if other.kind() == FORMAT => {
+            other.fields().get(FORMAT)?.as_object()
         }
         _ => None,
     }

@@ -12,7 +12,7 @@ use crate::message::{
 const ORIGIN: &str = "wire:provider";
 
 /// Under which name each format keeps what no other understands.
-const MARKS: [(Format, &str, &str); 5] = [
+const KEPT_UNDER: [(Format, &str, &str); 5] = [
     (Format::OpenAi, "openai", "wire:openai"),
     (Format::Responses, "responses", "wire:responses"),
     (Format::Anthropic, "anthropic", "wire:anthropic"),
@@ -112,10 +112,10 @@ fn holds_private(part: &AiPart) -> bool {
     }
 }
 
-/// What of one message a provider is sent.
+/// Decides which private parts of a message go back to a provider.
 struct Taken<'a> {
     row: &'a Row,
-    /// Whether it is from the provider itself, or one of its family.
+    /// True where it is from the provider itself, or one of its family.
     own: bool,
     mark: &'static str,
     /// The attribute under which fields beside the content are kept.
@@ -125,7 +125,7 @@ struct Taken<'a> {
 impl<'a> Taken<'a> {
     fn of(origin: Option<&str>, row: &'a Row) -> Self {
         let own = row.takes_from(origin);
-        let marks = MARKS.iter().find(|(format, ..)| *format == row.format);
+        let marks = KEPT_UNDER.iter().find(|(format, ..)| *format == row.format);
         let (mark, beside) = marks.map_or(("", ""), |(_, mark, beside)| (*mark, *beside));
         Self { row, own, mark, beside }
     }
@@ -258,7 +258,8 @@ impl<'a> Taken<'a> {
             return Said::Nothing;
         }
         let Some(kept) = thought.extra.get(self.mark).and_then(Value::as_object) else {
-            let of_another = MARKS.iter().any(|(_, mark, _)| thought.extra.contains_key(*mark));
+            let of_another =
+                KEPT_UNDER.iter().any(|(_, mark, _)| thought.extra.contains_key(*mark));
             return if of_another { Said::Nothing } else { Said::AsItIs };
         };
         if self.row.signed_reasoning && thought.signature.is_none() {
@@ -282,7 +283,7 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Whether a part is the provider's compaction, and one that holds something.
+    /// Returns whether a part is the provider's compaction, and one that holds something.
     fn is_compaction(&self, part: &AiPart) -> bool {
         let AiPart::Content(Part::Other(other)) = part else { return false };
         let Some(kept) = other.fields().get(self.mark) else { return false };
@@ -292,9 +293,8 @@ impl<'a> Taken<'a> {
         text("type") == Some("compaction") && (holds("encrypted_content") || holds("content"))
     }
 
-    /// Whether media may stand in an answer. Where not, they are left out of it: a placeholder
-    /// would
-    /// be what the model has said.
+    /// Returns whether media may stand in an answer. Where not, they are left out of it: a
+    /// placeholder would be what the model has said.
     fn is_said(&self, part: &Part, media: &Media) -> bool {
         match (self.row.format, &media.source) {
             (Format::Gemini, Source::FileId(_)) => self.own,
@@ -307,18 +307,18 @@ impl<'a> Taken<'a> {
         }
     }
 
-    /// Whether a part of an answer is another provider's own: a search, a call of a hosted tool.
+    /// Returns whether a part of an answer is another provider's own: a search, a hosted call.
     fn leaves_out(&self, part: &Part) -> bool {
         let Part::Other(other) = part else { return false };
         if other.kind() != self.mark {
-            return MARKS.iter().any(|(_, mark, _)| *mark == other.kind());
+            return KEPT_UNDER.iter().any(|(_, mark, _)| *mark == other.kind());
         }
         let kind = || other.fields().get(self.mark)?.get("type")?.as_str();
         !self.all() && !kind().is_some_and(|kind| self.field(kind))
     }
 }
 
-/// What becomes of a part of an answer.
+/// The fate of a part of an answer.
 enum Said {
     AsItIs,
     So(AiPart),

@@ -1,4 +1,4 @@
-//! Where a provider is reached, as data: the other half of its row.
+//! The address and key of a provider, as data: the other half of its row.
 
 use super::{Format, Provider};
 
@@ -7,9 +7,9 @@ use super::{Format, Provider};
 /// Sources: the references and clients of the providers, as of 2026.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Server {
-    /// Where it is unless somebody says otherwise.
+    /// The address unless somebody says otherwise.
     pub(crate) base: Option<&'static str>,
-    /// What stands in front of the path: of an address that has none of its own, or of any
+    /// The prefix of the path: of an address that has none of its own, or of any
     /// (see [`Self::is_versioned`]).
     pub(crate) version: &'static str,
     /// True where addresses end in the version, by the custom of its clients; false where they end

@@ -25,7 +25,8 @@ pub(super) struct Document {
     pub(super) id: String,
     /// The slot in which it is kept.
     pub(super) slot: String,
-    /// The value of the turn that wrote this: of two with one id it tells whose note a slot holds.
+    /// The value of the turn that wrote this: of two with one id it tells whose checkpoint a slot
+    /// holds.
     #[serde(default)]
     pub(super) owner: String,
     /// The version of that slot, where it was written.
@@ -312,7 +313,7 @@ pub(super) fn calls_without_results(messages: &[Message]) -> Vec<(usize, &ToolCa
     calls
 }
 
-/// So many bytes has an id that no other turn has, and so many has a version.
+/// The length of a generated id and of a slot version, in bytes.
 const OWN_ID: usize = 16;
 
 fn digits(number: usize) -> usize {

@@ -1,4 +1,4 @@
-//! What a turn has not stored yet can be read back and found too.
+//! Reading back and searching a turn that is not stored yet.
 
 use super::{Call, ToolError};
 use crate::history::{ReadBack, SearchHistory};
@@ -36,9 +36,9 @@ macro_rules! runs_calls {
 }
 
 runs_calls! {
-    /// Returns what a call of a turn is answered, which goes into
-    /// [`Turn::result`](super::Turn::result): the messages of the turn itself can be read too, at
-    /// the positions that its prompts say.
+    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It can
+    /// read the turn's own messages too, which are not stored yet, at the positions that its
+    /// prompts say.
     ///
     /// ```
     /// use memory_prompt::history::ReadBack;
@@ -85,9 +85,9 @@ runs_calls! {
 }
 
 runs_calls! {
-    /// Returns what a call of a turn is answered, which goes into
-    /// [`Turn::result`](super::Turn::result): the messages of the turn itself are searched too, and
-    /// quoted behind the others.
+    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It
+    /// searches the turn's own messages too, which are not stored yet, and quotes them behind the
+    /// others.
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};

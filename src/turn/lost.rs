@@ -1,13 +1,13 @@
-//! The looks of an owner who does not know who has its turn.
+//! Recovery: what an owner reads to find out whether the turn is still its own.
 //!
 //! An append whose answer gets lost, a slot that was written by somebody else, an id that was used
 //! before: each leaves the owner in doubt, and it looks before it does anything else.
 //!
 //! | it knows that | it looks at | and finds |
 //! |---|---|---|
-//! | a note was to be written | the slot | a note, or none |
-//! | the first note is not there, or is gone | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
-//! | the slot was written to or removed | the slot | a note that it can go on from, one of others, or that the turn was ended |
+//! | a checkpoint was to be written | the slot | a checkpoint, or none |
+//! | the first checkpoint is not there, or is gone | what was stored since the turn began | that somebody may have run its calls, or that there never was one |
+//! | the slot was written to or removed | the slot | a checkpoint that it can go on from, one of others, or that the turn was ended |
 //! | the turn was stored, perhaps by itself | those records | that it is done, or that others have ended it |
 //! | others have ended the turn | what was stored since it began | the results that are lacking there: they are appended |
 
@@ -27,11 +27,11 @@ use crate::record::{Snapshot, places};
 /// The hold that an owner has on its turn, as far as it knows: the rows of the table above.
 pub(super) enum Hold {
     Own,
-    /// A note was to be written.
+    /// A checkpoint was to be written.
     Unsure,
-    /// The first note is not there.
+    /// The first checkpoint is not there.
     Unwritten(Search),
-    /// The first note was there, of a turn that is to be forgotten, and is gone.
+    /// The first checkpoint was there, of a turn that is to be forgotten, and is gone.
     Gone(Search),
     /// The slot was written to or removed.
     Lost,
@@ -83,7 +83,7 @@ impl Turn {
             Hold::Unsure | Hold::Lost => self.looked_at_slot(snapshot),
             Hold::Unwritten(search) | Hold::Gone(search) => {
                 search.take(snapshot);
-                self.settle_first_note()
+                self.settle_first_checkpoint()
             }
             Hold::Stored(at) => {
                 let at = at.clone();
@@ -98,18 +98,19 @@ impl Turn {
     }
 
     fn looked_at_slot(&mut self, snapshot: &Snapshot) -> Result<()> {
-        let note = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
-        if let Some(note) = note {
-            // Of a turn that is to be forgotten only its own note is removed.
+        let checkpoint = snapshot.slot(&self.document.slot).map(|slot| Unfinished::of(slot).ok());
+        if let Some(checkpoint) = checkpoint {
+            // Of a turn that is to be forgotten only its own checkpoint is removed.
             let may_go_on = |it: &Unfinished| !self.document.forgets && self.goes_on_from(it);
-            let own = note.filter(|note| self.wrote_it(note) || may_go_on(note));
+            let own =
+                checkpoint.filter(|checkpoint| self.wrote_it(checkpoint) || may_go_on(checkpoint));
             self.take_up(&own.ok_or_else(adopted_error)?);
         } else if self.document.kept.is_none() && matches!(self.hold, Hold::Unsure) {
             self.hold = Hold::Unwritten(self.newest_call(snapshot));
-            return self.settle_first_note();
+            return self.settle_first_checkpoint();
         } else if self.document.kept.is_none() && self.document.forgets {
             self.hold = Hold::Gone(self.newest_call(snapshot));
-            return self.settle_first_note();
+            return self.settle_first_checkpoint();
         } else {
             // Its slot was there, so somebody has ended it; or it was this owner.
             let tried = self.stored.as_ref().filter(|_| self.tries > 1);
@@ -134,32 +135,32 @@ impl Turn {
         (self.document.is_saving, self.hold) = (false, Hold::Own);
     }
 
-    /// Returns true where this owner wrote the note.
-    fn wrote_it(&self, note: &Unfinished) -> bool {
-        note.document.owner == self.document.owner
+    /// Returns true where this owner wrote the checkpoint.
+    fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
+        checkpoint.document.owner == self.document.owner
     }
 
     /// Returns false where another owner of the same turn has gone another way with it.
-    fn goes_on_from(&self, note: &Unfinished) -> bool {
-        note.document.id == self.document.id
-            && self.document.messages.starts_with(&note.document.messages)
+    fn goes_on_from(&self, checkpoint: &Unfinished) -> bool {
+        checkpoint.document.id == self.document.id
+            && self.document.messages.starts_with(&checkpoint.document.messages)
     }
 
-    /// Goes on with the note that the slot holds.
-    fn take_up(&mut self, note: &Unfinished) {
-        if !self.wrote_it(note) {
+    /// Goes on with the checkpoint that the slot holds.
+    fn take_up(&mut self, checkpoint: &Unfinished) {
+        if !self.wrote_it(checkpoint) {
             self.document.note_handed_out();
             self.document.note_handed_out_may_have_run();
-            self.doubt_what_was_handed_out(&note.document);
+            self.doubt_what_was_handed_out(&checkpoint.document);
         }
-        if self.stored.is_some() && self.document.kept == Some(note.version) {
+        if self.stored.is_some() && self.document.kept == Some(checkpoint.version) {
             // Another turn of this id was stored, when this one's was no longer known.
             self.document.id = own_id();
             (self.stored, self.tries) = (None, 0);
         }
-        self.document.kept = Some(note.version);
-        self.document.kept_messages = note.document.messages.len();
-        self.document.is_stale = note.document.unapproved != self.document.unapproved;
+        self.document.kept = Some(checkpoint.version);
+        self.document.kept_messages = checkpoint.document.messages.len();
+        self.document.is_stale = checkpoint.document.unapproved != self.document.unapproved;
         self.go_on();
     }
 
@@ -182,9 +183,9 @@ impl Turn {
         }
     }
 
-    /// The first note is not there: it was never written, or whoever adopted the turn has ended it.
-    /// Where its newest call is stored that may be so, and its calls may have run.
-    fn settle_first_note(&mut self) -> Result<()> {
+    /// The first checkpoint is not there: it was never written, or whoever adopted the turn has
+    /// ended it. Where its newest call is stored that may be so, and its calls may have run.
+    fn settle_first_checkpoint(&mut self) -> Result<()> {
         let (Hold::Unwritten(search) | Hold::Gone(search)) = &self.hold else { return Ok(()) };
         if search.next().is_some() {
             return Ok(());
@@ -210,9 +211,9 @@ impl Turn {
         Ok(())
     }
 
-    /// The append that takes the id of the first note, of a turn that is to be forgotten: a note
+    /// The append that takes the id of the first checkpoint, of a turn that is to be forgotten: one
     /// that is still on its way comes to nothing then, and one that was there is known by it.
-    fn without_first_note(&self) -> Append {
+    fn without_first_checkpoint(&self) -> Append {
         let slot = self.document.slot.as_str();
         let append = Append::default().with_id(self.append_id());
         self.on_what_was_seen(append.remove_slot(slot, Expected::Absent))
@@ -222,7 +223,7 @@ impl Turn {
     pub(super) fn was_unwritten(&mut self, appended: &Appended) -> bool {
         let is_it = matches!(self.hold, Hold::Unwritten(_));
         if is_it && appended.repeated {
-            self.lose();
+            self.slot_conflict();
         } else if is_it {
             self.go_on();
         }
@@ -233,7 +234,7 @@ impl Turn {
     pub(super) fn was_stored(&mut self, appended: &Appended) {
         self.stored = Some(appended.clone());
         if self.document.kept.is_some() {
-            self.lose(); // the slot tells whether it was this turn
+            self.slot_conflict(); // the slot tells whether it was this turn
         } else if self.tries > 1 {
             self.hold = Hold::Stored(appended.positions.clone());
         } else {
@@ -285,7 +286,7 @@ impl Turn {
     /// Appends what is lacking of a turn that others have ended.
     fn append_what_is_lacking(&self) -> Step {
         let Hold::Ended(search, _) = &self.hold else {
-            return Step::Append(self.without_first_note());
+            return Step::Append(self.without_first_checkpoint());
         };
         let Document { slot, owner, messages, .. } = &self.document;
         let (lacking, mark) = search.lacking(messages);

@@ -126,7 +126,7 @@ impl Turn {
     pub fn saved(&mut self, appended: &Appended) {
         if appended.repeated {
             // By another owner of the same turn, or by another turn of its id: a look tells.
-            return self.lose();
+            return self.slot_conflict();
         }
         self.document.kept = appended.version.or(self.document.kept);
         self.document.kept_messages = self.document.messages.len();
@@ -156,9 +156,10 @@ impl Turn {
         self.done = Some(done);
     }
 
-    /// A [`Step::Save`] or [`Step::Append`] failed with [`ErrorKind::SlotConflict`]: somebody else
-    /// has the turn, or an earlier save was made though its answer got lost. The next step looks.
-    pub fn lose(&mut self) {
+    /// Tells the turn that its [`Step::Save`] or [`Step::Append`] failed with
+    /// [`ErrorKind::SlotConflict`]: somebody else has the turn, or an earlier save was made though
+    /// its answer got lost. The next step reads which it is.
+    pub fn slot_conflict(&mut self) {
         self.hold = Hold::Lost;
     }
 
@@ -207,10 +208,10 @@ impl Turn {
     /// The error before a call that the slot does not know of.
     fn unkept_error(&self) -> Error {
         let text = if self.limits.has_slots() {
-            "the turn has outgrown a slot of this memory, so no note can be kept of it before a tool \
-             runs that is not repeatable"
+            "the turn has outgrown a slot of this memory, so it has no checkpoint before a tool runs \
+             that is not repeatable"
         } else {
-            "this memory can't keep a note of the turn before a tool runs that is not repeatable"
+            "this memory keeps no checkpoint of the turn before a tool runs that is not repeatable"
         };
         Error::new(ErrorKind::Unsupported, "turn", text)
     }
@@ -277,12 +278,12 @@ impl Turn {
         Step::Append(self.on_what_was_seen(append))
     }
 
-    /// The id of the first append of the turn, a note or the whole: a memory takes one of it.
+    /// The id of the first append of the turn, a checkpoint or the whole: a memory takes one of it.
     pub(super) fn append_id(&self) -> String {
         format!("{PREFIX}{}", self.document.id)
     }
 
-    /// The id of the append of the whole, where the note has the other.
+    /// The id of the append of the whole, where the checkpoint has the other.
     pub(super) fn append_id_behind_note(&self) -> String {
         self.append_id() + ":done"
     }

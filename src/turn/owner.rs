@@ -1,4 +1,4 @@
-//! What the owner of a turn tells it: answers, results, approvals, and that it is to end.
+//! The owner's side of a turn: answers, results, approvals, and that it is to end.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -259,7 +259,7 @@ impl Turn {
                 let mark = self.document.mark(place);
                 self.document.messages.push(outcome_unknown(&call, &mark, ""));
             } else {
-                self.stage_not_run(&call, "Not run: the turn was interrupted.");
+                self.stage_not_run(&call, NOT_RUN);
             }
         }
         self.document.messages.append(&mut self.document.steers);
@@ -267,7 +267,7 @@ impl Turn {
 
     /// Returns whether a tool that is not repeatable may have run.
     pub(super) fn has_happened(&self) -> bool {
-        // Under an id that was given to it, no other turn is begun where the note may be there.
+        // Under an id that was given to it, no other turn is begun where a checkpoint may be there.
         let may_be_kept = self.document.is_saving || self.document.kept.is_some();
         let is_known = may_be_kept && self.append_id() != self.document.slot;
         is_known || self.document.has_happened()
@@ -313,10 +313,9 @@ impl Turn {
         }
         for (place, call) in self.open_calls() {
             if self.tool(&call).is_none() {
-                let text = format!("There is no tool {:?}.", call.name);
                 self.document.not_run.insert(self.document.messages.len());
-                let result = ToolMessage::new(&call.id, &call.name, text).with_error(true);
-                self.stage_result(place, result);
+                let result = ToolMessage::new(&call.id, &call.name, no_tool(&call.name));
+                self.stage_result(place, result.with_error(true));
             }
         }
     }
@@ -472,7 +471,7 @@ fn tell_apart(
     (told_apart.unwrap_or(answer), shared)
 }
 
-/// So many bytes are kept free for an answer at most.
+/// The most bytes that are kept free for an answer.
 const MOST_ROOM: usize = 64 * 1024;
 
 pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message {
@@ -489,6 +488,14 @@ pub(super) fn outcome_unknown(call: &ToolCall, mark: &str, why: &str) -> Message
 
 const OUTCOME_UNKNOWN: &str =
     "The outcome of this call is not known: it may have been done, and may still be under way.";
+
+/// The text for the model about a call that a stop came before.
+pub(crate) const NOT_RUN: &str = "Not run: the turn was interrupted.";
+
+/// The text for the model about a call of a tool that there is not.
+pub(crate) fn no_tool(name: &str) -> String {
+    format!("There is no tool {name:?}.")
+}
 
 /// The attribute of an answer that broke off.
 const BROKEN: &str = "turn:broken";

@@ -8,8 +8,8 @@ use crate::wire::Usage;
 
 impl Turn {
     /// Returns the ids under which a turn of this id may have been stored: the whole, or the whole
-    /// behind a note. They are looked for one by one, while each is known. None where nobody gave
-    /// the turn an id, or where it has begun.
+    /// behind a checkpoint. They are looked for one by one, while each is known. None where nobody
+    /// gave the turn an id, or where it has begun.
     pub(super) fn ids_to_look_for(&self) -> Result<Vec<String>> {
         if !self.may_be_repeated || self.is_over() || self.seen().is_some() {
             return Ok(Vec::new());
@@ -57,7 +57,7 @@ pub(super) fn look_for(id: String) -> Append {
     Append::default().with_id(id)
 }
 
-/// Returns the read of what is stored there; `None` for a note, which has no messages.
+/// Returns the read of what is stored there; `None` for a checkpoint, which has no messages.
 pub(super) fn read_of(stored: &Appended) -> Option<Read> {
     let positions = &stored.positions;
     let read = || Read::newest(places(positions.end - positions.start)).before(positions.end);

@@ -1,9 +1,9 @@
-//! What a turn takes of a model: a message, and beside it what it cost.
+//! The answer of a model as a turn takes it: a message, and beside it what it cost.
 
 use crate::message::{AiMessage, Message};
 use crate::wire::{Answer, Stop, Usage};
 
-/// What a model said, as a [turn](super::Turn::answer) takes it.
+/// The answer of a model, as a [turn](super::Turn::answer) takes it.
 ///
 /// Whoever reads answers with [`wire`](crate::wire) hands them over as they are. A message alone
 /// will do, and so will a text: nothing is known then of what it cost.
@@ -14,7 +14,7 @@ pub struct Reply {
     pub message: Message,
     /// The tokens that were counted, as far as anybody told.
     pub usage: Usage,
-    /// Why it ended, where anybody told.
+    /// The reason why it ended, where anybody told.
     pub stop: Option<Stop>,
 }
 

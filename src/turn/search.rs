@@ -172,5 +172,5 @@ impl Search {
     }
 }
 
-/// So many records are read at a time.
+/// The number of records in a page.
 const PAGE: usize = 256;

@@ -13,7 +13,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, Expected, Read};
 use crate::message::Message;
 use crate::prompt::MemoryPrompt;
-use crate::recall::Wants;
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Begins a turn with this question. The temporaries of the prompt go with it, and nothing is
@@ -24,8 +23,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
 }
 
 impl MemoryPrompt<dyn ChatMemory> {
-    /// The turns of this conversation that were begun and have not ended, in no order of time. They
-    /// may still run.
+    /// Returns the turns of this conversation that were begun and have not ended, in no order of
+    /// time. They may still run.
     ///
     /// # Errors
     ///
@@ -96,12 +95,7 @@ impl Turn {
                 Step::Ask(ask) => {
                     let search = self.search(prompt, memory.id(), &ask);
                     let Some(mut search) = search else { return Ok(Next::Ask(ask)) };
-                    let found = loop {
-                        match search.next()? {
-                            Wants::Read(read) => search.read(&memory.read_with(&read)?)?,
-                            Wants::Done(found) => break found,
-                        }
-                    };
+                    let found = search.run(|read| memory.read_with(read))?;
                     return Ok(Next::Ask(self.recall(prompt, ask, found, search.told())));
                 }
                 Step::Call(calls) => return Ok(Next::Call(calls)),
@@ -134,7 +128,7 @@ impl Turn {
                 return Err(error);
             }
             Err(_) if self.is_ended_by_others() => return Err(adopted_error()),
-            Err(_) => self.lose(),
+            Err(_) => self.slot_conflict(),
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl Call {
         self.needs_approval
     }
 
-    /// Returns true where a crash from here on leaves a note of it in the memory.
+    /// Returns true where a crash from here on leaves a checkpoint with it in the memory.
     ///
     /// The calls of one answer are kept together: those of repeatable tools are where one beside
     /// them is not repeatable, and else are not. It is false over a memory without slots, and where

@@ -47,7 +47,7 @@ impl fmt::Debug for Unfinished {
 }
 
 impl Unfinished {
-    /// The turn in this slot, or why this version can't read it.
+    /// Returns the turn in this slot, or why this version can't read it.
     pub(super) fn of(slot: &Slot) -> Result<Self, Unread> {
         match serde_json::from_slice::<Document>(slot.content()) {
             Ok(document) => Ok(Self { document, version: slot.version() }),
@@ -55,7 +55,7 @@ impl Unfinished {
         }
     }
 
-    /// The id of the turn.
+    /// Returns the id of the turn.
     pub fn id(&self) -> &str {
         &self.document.id
     }
@@ -65,7 +65,7 @@ impl Unfinished {
         &self.document.messages
     }
 
-    /// The calls that were begun of tools that are not repeatable, and those that wait for
+    /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
     /// approval.
     pub fn begun(&self) -> Vec<Begun> {
         let messages = &self.document.messages;
@@ -207,5 +207,5 @@ fn short(text: &str) -> String {
     kept
 }
 
-/// So many characters of arguments and results are told.
+/// The most characters of arguments or a result that are told.
 const MOST: usize = 500;

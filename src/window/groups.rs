@@ -85,7 +85,7 @@ pub(crate) fn whole_groups(
             let calls = records.get(head).is_some_and(|head| head.message().has_tool_calls());
             // Results that came late belong to a call elsewhere, and bring it along.
             let start = if calls { head } else { window.start };
-            Ok(WindowStart { covers: start, start, ..window })
+            Ok(WindowStart { window_from: start, start, ..window })
         }
         None => Ok(window),
     }

@@ -19,7 +19,7 @@ pub struct Answer {
     pub message: AiMessage,
     /// The tokens that were counted, as far as the provider told.
     pub usage: Usage,
-    /// Why the answer ended.
+    /// The reason why the answer ended.
     pub stop: Stop,
     /// The provider's own word for why it ended; `None` where it told none.
     pub stop_word: Option<String>,
@@ -28,7 +28,7 @@ pub struct Answer {
     pub provider: Provider,
 }
 
-/// Why an answer ended. The provider's own word is beside it, in
+/// The reason why an answer ended. The provider's own word is beside it, in
 /// [`stop_word`](Answer::stop_word).
 ///
 /// An answer in which nothing was said because it was [`Filtered`](Self::Filtered) or
@@ -54,9 +54,9 @@ pub enum Stop {
     /// The model wrote a call that the provider could not read, which is left out.
     Malformed,
     /// The provider rests: sent back as it is, the answer is continued. A [turn](crate::Turn) does
-    /// that by itself. The composer sends one so
-    /// that ends the prompt in a call of a tool that Anthropic runs; such a call is left out where
-    /// something else follows before its result has come.
+    /// that by itself. The composer sends one so that ends the prompt in a call of a tool that
+    /// Anthropic runs; such a call is left out where something else follows before its result has
+    /// come.
     Paused,
     /// The stream broke off; what could be kept is here. Only `broken` of a stream says so.
     Broken,

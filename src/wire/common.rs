@@ -742,10 +742,7 @@ pub(super) fn one_system(history: Vec<Message>) -> Vec<Message> {
     let mut joined: Option<SystemMessage> = None;
     let mut messages = history.into_iter().peekable();
     while let Some(Message::System(next)) = messages.next_if(Message::is_system) {
-        joined = Some(match joined {
-            Some(first) => first.joined(next.text()),
-            None => next,
-        });
+        joined = Some(next.behind(joined));
     }
     joined.map(Message::System).into_iter().chain(messages).collect()
 }

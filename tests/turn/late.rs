@@ -186,7 +186,7 @@ fn two_owners_store_a_result_that_each_may_have_once() {
         for (turn, mut append) in [&mut first, &mut second].into_iter().zip(steps) {
             match memory.append_with(&mut append) {
                 Ok(appended) => turn.appended(&appended),
-                Err(_) => turn.lose(),
+                Err(_) => turn.slot_conflict(),
             }
         }
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::Limit;
-use crate::compose::choose::{Fit, Messages, Room, Unit};
+use super::CountedBudget;
+use crate::compose::choose::{Fit, MessageRoom, Room, Unit};
 use crate::compose::clear::Clearing;
 use crate::compose::counts::{Counts, Form};
 use crate::compose::system::System;
@@ -20,7 +20,7 @@ use crate::window::{Matches, last_question};
 
 /// The room that a budget leaves for the history.
 pub(super) struct TokenRoom<'a> {
-    limit: &'a Limit,
+    limit: &'a CountedBudget,
     composer: &'a Composer,
     snapshot: &'a Snapshot,
     /// The pins, which are always sent, and paid for before anything else.
@@ -41,22 +41,22 @@ pub(super) struct TokenRoom<'a> {
     question: Option<usize>,
     spared: Vec<usize>,
     /// A window that counts messages holds too.
-    messages: Messages,
+    messages: MessageRoom,
     /// The most units that may be taken.
     most: usize,
-    taken: Taken,
+    walk: Walk,
 }
 
 /// A walk from the newest unit back.
 #[derive(Default)]
-struct Taken {
+struct Walk {
     units: usize,
     /// The tokens of what is taken, and of all that was met.
     sum: usize,
     met: usize,
     /// The tokens of the questions that are sent besides.
     asked: usize,
-    /// For a budget in steps: the place between its marks whose position can be halved most often.
+    /// For a budget in steps: the place within its range whose position can be halved most often.
     place: Option<(u32, usize)>,
     /// True where the number of units has ended the walk.
     is_counted_out: bool,
@@ -64,7 +64,7 @@ struct Taken {
 
 impl<'a> TokenRoom<'a> {
     pub(super) fn new(
-        limit: &'a Limit,
+        limit: &'a CountedBudget,
         case: Case<'a>,
         system: &System,
         counts: &'a mut Counts,
@@ -87,7 +87,7 @@ impl<'a> TokenRoom<'a> {
         fixed = fixed.saturating_add(notice);
         let lasting = composer.system_message(snapshot, &[]);
         let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
-        let high = limit.budget.marks.map_or(usize::MAX, |(_, high)| high);
+        let high = limit.budget.range.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free).saturating_sub(notice);
@@ -111,7 +111,7 @@ impl<'a> TokenRoom<'a> {
             spared: if spares { asked } else { Vec::new() },
             messages: composer.messages(beside),
             most,
-            taken: Taken::default(),
+            walk: Walk::default(),
         };
         let summary = beside.summary.as_ref();
         let summary = summary.map_or(Ok(0), |it| room.counts.made(&it.message, counter))?;
@@ -152,7 +152,7 @@ impl<'a> TokenRoom<'a> {
 
     /// Returns the number of units that are taken.
     pub(super) fn taken(&self) -> usize {
-        self.taken.units
+        self.walk.units
     }
 
     /// Counts the whole prompt, and each of its messages.
@@ -181,11 +181,9 @@ impl<'a> TokenRoom<'a> {
                             None => count()?,
                         },
                     },
-                    Origin::Cleared(seq) => match records.find(seq) {
-                        Some(record) => {
-                            let is_it =
-                                |place| records.get(place).is_some_and(|it| it.seq() == seq);
-                            let whole = self.spared.iter().any(|place| is_it(*place));
+                    Origin::Cleared(seq) => match records.place(seq) {
+                        Some((place, record)) => {
+                            let whole = self.spared.contains(&place);
                             let form = Form { whole, cleared: self.clearing.of(&record) };
                             self.counts.record(record, form, count)?
                         }
@@ -287,8 +285,8 @@ impl<'a> TokenRoom<'a> {
         if tokens <= self.whole / 2 || self.question == Some(unit.head) {
             return false;
         }
-        match self.limit.budget.marks {
-            Some(_) => self.taken.met > self.whole,
+        match self.limit.budget.range {
+            Some(_) => self.walk.met > self.whole,
             None => !fits,
         }
     }
@@ -297,10 +295,10 @@ impl<'a> TokenRoom<'a> {
 impl Room for TokenRoom<'_> {
     fn begin(&mut self, records: &Records, questions: &[usize]) -> Result<()> {
         self.messages.begin(records, questions)?;
-        self.taken = Taken::default();
+        self.walk = Walk::default();
         for place in questions {
             let tokens = self.record(records, *place)?;
-            self.taken.asked = self.taken.asked.saturating_add(tokens);
+            self.walk.asked = self.walk.asked.saturating_add(tokens);
         }
         Ok(())
     }
@@ -313,15 +311,15 @@ impl Room for TokenRoom<'_> {
         matches: &Matches<'_>,
     ) -> Result<Fit> {
         let tokens = self.weigh(records, unit, is_newest, matches)?;
-        let (low, high) = self.limit.budget.marks.unwrap_or((usize::MAX, usize::MAX));
-        let most = self.left.saturating_sub(self.taken.asked).min(high);
-        let sum = self.taken.sum.saturating_add(tokens);
-        self.taken.met = self.taken.met.saturating_add(tokens);
+        let (low, high) = self.limit.budget.range.unwrap_or((usize::MAX, usize::MAX));
+        let most = self.left.saturating_sub(self.walk.asked).min(high);
+        let sum = self.walk.sum.saturating_add(tokens);
+        self.walk.met = self.walk.met.saturating_add(tokens);
         if is_newest {
             self.newest = tokens;
         }
-        if !is_newest && self.taken.units >= self.most {
-            self.taken.is_counted_out = true;
+        if !is_newest && self.walk.units >= self.most {
+            self.walk.is_counted_out = true;
             return Ok(Fit::Ends);
         }
         if self.messages.fit(records, unit, is_newest, matches)? == Fit::Ends {
@@ -335,8 +333,8 @@ impl Room for TokenRoom<'_> {
         if may_give_way && sum > most {
             return Ok(Fit::Ends);
         }
-        self.taken.units += 1;
-        self.taken.sum = sum;
+        self.walk.units += 1;
+        self.walk.sum = sum;
         // The history can't begin at a late result, since its call stands elsewhere. The more often
         // a position can be halved (its trailing zeros), the longer it stays the best start while
         // the conversation moves past it.
@@ -345,15 +343,15 @@ impl Room for TokenRoom<'_> {
             && let Some(record) = records.get(unit.head)
         {
             let halvings = record.seq().trailing_zeros();
-            if self.taken.place.is_none_or(|(most, _)| halvings >= most) {
-                self.taken.place = Some((halvings, unit.head));
+            if self.walk.place.is_none_or(|(most, _)| halvings >= most) {
+                self.walk.place = Some((halvings, unit.head));
             }
         }
         Ok(Fit::Taken)
     }
 
     fn start(&self, end: usize) -> usize {
-        let place = self.taken.place.filter(|_| !self.taken.is_counted_out);
+        let place = self.walk.place.filter(|_| !self.walk.is_counted_out);
         place.map_or(end, |(_, place)| place)
     }
 

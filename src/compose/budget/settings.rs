@@ -22,14 +22,14 @@ struct Shape {
     #[serde(default, skip_serializing_if = "is_zero")]
     reserve: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    stepped: Option<Marks>,
+    stepped: Option<Range>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     cut_before_drop: bool,
 }
 
 #[derive(serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Marks {
+struct Range {
     low: usize,
     high: usize,
 }
@@ -41,8 +41,8 @@ fn is_zero(number: &usize) -> bool {
 
 impl From<&Budget> for Shape {
     fn from(budget: &Budget) -> Self {
-        let Budget { tokens, reserve, marks, cut_first } = *budget;
-        let stepped = marks.map(|(low, high)| Marks { low, high });
+        let Budget { tokens, reserve, range, cut_first } = *budget;
+        let stepped = range.map(|(low, high)| Range { low, high });
         Self { tokens, reserve, stepped, cut_before_drop: cut_first }
     }
 }
@@ -62,7 +62,7 @@ impl TryFrom<Shape> for Budget {
             ));
         }
         let mut budget = Self::new(tokens).reserve(reserve);
-        if let Some(Marks { low, high }) = stepped {
+        if let Some(Range { low, high }) = stepped {
             budget = budget.stepped(low, high).map_err(|error| error.in_field("stepped"))?;
         }
         Ok(if cut_before_drop { budget.cut_before_drop() } else { budget })

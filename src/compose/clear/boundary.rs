@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Clear, What};
+use super::{Clear, ClearedPart};
 use crate::compose::Composer;
 use crate::compose::beside::Beside;
 use crate::message::{Message, ToolCall, ToolMessage};
@@ -11,7 +11,7 @@ use crate::token::{Estimate, TokenCounter};
 use crate::window::{NotReady, more};
 
 /// Something that is cleared once it is old, and counts as one of those that are kept.
-struct Item {
+struct Clearable {
     /// The position of the message, or of the call of its group: nothing from there on is cleared
     /// as long as this one is kept.
     head: u64,
@@ -24,21 +24,21 @@ struct Item {
 impl Composer {
     /// Returns the position before which results or media are cleared.
     ///
-    /// Fewer records than there are give the same answer for each of those: where not enough of
-    /// them are there to be kept, the boundary is before all of them.
+    /// For every record that was read the answer is the same however many were read: with too few
+    /// to fill `keep`, nothing is cleared.
     pub(super) fn boundary(
         &self,
         clear: &Clear,
         snapshot: &Snapshot,
         beside: &Beside,
-        what: What,
+        what: ClearedPart,
     ) -> Result<u64, NotReady> {
         let records = &snapshot.records;
-        let is_on = if what == What::Result { clear.results } else { clear.media };
+        let is_on = if what == ClearedPart::Result { clear.results } else { clear.media };
         if !is_on {
             return Ok(0);
         }
-        let seen = if what == What::Media { newest_answer(records) } else { u64::MAX };
+        let seen = if what == ClearedPart::Media { newest_answer(records) } else { u64::MAX };
         let Found { items, position, .. } = Found::among(clear, records, what, seen);
         let Some(position) = position else { return Ok(0) };
         let boundary = position / clear.step * clear.step;
@@ -69,17 +69,17 @@ impl Composer {
         let beside = self.summed_as_of(beside, past.end);
         let records = &past.records;
         let since = snapshot.records.len() - records.len();
-        let (covers, is_whole) = match self.window_start(past, &beside, self.search()) {
-            Ok(window) => (window.covers, true),
+        let (window_from, is_whole) = match self.window_start(past, &beside, self.search()) {
+            Ok(window) => (window.window_from, true),
             // A budget does not wait until all that a window covers was read.
             Err(NotReady::ReadMore(_)) if self.limit.is_some() => (0, past.is_complete()),
             Err(NotReady::ReadMore(n)) => return Err(NotReady::ReadMore(n.saturating_add(since))),
             Err(stop) => return Err(stop),
         };
         let counter = self.limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
-        let covered = records.iter().rev().take(records.len() - covers);
+        let newest_first = records.iter().rev().take(records.len() - window_from);
         let mut sum = 0_usize;
-        for record in covered {
+        for record in newest_first {
             if !self.never_sends(record.message()) {
                 sum = sum.saturating_add(counter.count(record.message())?);
             }
@@ -102,7 +102,7 @@ fn as_of(snapshot: &Snapshot, at: u64) -> Snapshot {
 }
 
 /// Returns the position of the record with which the boundary came to where it is.
-fn moved_at(clear: &Clear, items: &[Item], boundary: u64) -> u64 {
+fn moved_at(clear: &Clear, items: &[Clearable], boundary: u64) -> u64 {
     let mut kept = 0_usize;
     let behind = items.iter().rev().filter(|item| item.head >= boundary);
     let mut reached = behind.skip_while(|item| {
@@ -123,7 +123,7 @@ fn newest_answer(records: &Records) -> u64 {
 struct Found<'a> {
     clear: &'a Clear,
     /// Newest first.
-    items: Vec<Item>,
+    items: Vec<Clearable>,
     kept: usize,
     /// The position that the boundary does not pass, and the one from which it is counted.
     most: u64,
@@ -131,24 +131,24 @@ struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    fn among(clear: &'a Clear, records: &Records, what: What, most: u64) -> Self {
+    fn among(clear: &'a Clear, records: &Records, what: ClearedPart, most: u64) -> Self {
         let mut found = Self { clear, items: Vec::new(), kept: 0, most, position: None };
         let mut group = Group::default();
         for record in records.iter().rev() {
             if found.is_enough(record.seq()) {
                 return found;
             }
-            if what == What::Result {
+            if what == ClearedPart::Result {
                 group.take(record, &mut found);
-            } else if clear.clears(record.message(), false) {
-                found.add(Item { head: record.seq(), newest: record.seq(), results: 1 });
+            } else if clear.clears(record.message(), ClearedPart::Media) {
+                found.add(Clearable { head: record.seq(), newest: record.seq(), results: 1 });
             }
         }
         group.end(&mut found);
         found
     }
 
-    fn add(&mut self, item: Item) {
+    fn add(&mut self, item: Clearable) {
         self.kept = self.kept.saturating_add(item.results);
         if self.kept >= self.clear.keep && self.position.is_none() {
             self.position = Some(item.head.min(self.most));
@@ -218,7 +218,7 @@ impl<'a> Group<'a> {
                 usize::from(!found.clear.spares_tool(tool) && found.clear.clears_result(tool));
         }
         if answered > 0 {
-            found.add(Item { head, newest, results: answered });
+            found.add(Clearable { head, newest, results: answered });
         }
     }
 }

@@ -1,14 +1,19 @@
 //! The text that stands for what is cleared. It depends on the message and its position alone.
 
-use super::What;
+use super::ClearedPart;
 use crate::message::{Content, Message, Part, in_words};
 
 /// Returns a copy of a message in which a result, or its media, are cleared.
-pub(super) fn copy(message: &Message, seq: u64, what: What, template: Option<&str>) -> Message {
+pub(super) fn copy(
+    message: &Message,
+    seq: u64,
+    what: ClearedPart,
+    template: Option<&str>,
+) -> Message {
     let Some(content) = message.content() else { return message.clone() };
     message.with_content(match what {
-        What::Result => Content::Text(text(content.texts(), content.parts(), seq, template)),
-        What::Media => without_media(content, seq, template),
+        ClearedPart::Result => Content::Text(text(content.texts(), content.parts(), seq, template)),
+        ClearedPart::Media => without_media(content, seq, template),
     })
 }
 

@@ -26,10 +26,11 @@ pub(super) fn trimmed(
     if rules.ends != Ends::Trimmed {
         return None;
     }
-    let lasts = |origin| !matches!(origin, Origin::Temporary | Origin::Note);
     let sent = pieces.items(records).enumerate().filter(|(_, item)| match item.borrowed() {
         Message::System(_) | Message::Custom(_) => false,
-        message => (!lasting || lasts(item.origin())) && !blank::says_nothing(message, rules),
+        message => {
+            (!lasting || !item.origin().is_passing()) && !blank::says_nothing(message, rules)
+        }
     });
     let (i, last) = sent.last()?;
     blank::trimmed(last.borrowed()).map(|_| i)
@@ -37,7 +38,7 @@ pub(super) fn trimmed(
 
 impl<'a> Shaping<'a> {
     /// Puts the user message in front that nobody said, or the system message as one.
-    pub(super) fn open(&mut self) {
+    pub(super) fn put_opening(&mut self) {
         let message = match self.head.take() {
             Some(system) => self.as_user(&system),
             None => Message::user(OPENING),
@@ -74,11 +75,11 @@ impl<'a> Shaping<'a> {
     }
 
     /// Puts a user message behind an answer that the provider would not continue, but refuse.
-    pub(super) fn close(&mut self) -> Result<()> {
+    pub(super) fn put_closing(&mut self) -> Result<()> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer
             || self.rules.ends != Ends::WithoutAnswer
-            || self.is_open
+            || self.waits_for_hosted
             || self.goes_on(answer.message())
         {
             return Ok(());

@@ -5,7 +5,7 @@
 //! refuses what belongs to a call that is not sent: a window may open between the two.
 
 use super::{Shaping, blank, is_temporary};
-use crate::composed::{How, Item, Origin, Pieces, Why};
+use crate::composed::{How, Item, Pieces, Why};
 use crate::error::Result;
 use crate::message::{AiMessage, Message};
 use crate::provider::{
@@ -21,7 +21,7 @@ type Call<'a> = (usize, &'a str);
 pub(super) struct Hosted<'a> {
     /// Those that something else follows.
     gone: Vec<Call<'a>>,
-    /// So many of them a user message follows: a result behind that is none of theirs any more.
+    /// The number of `gone` that have a user message behind them: no later result can answer those.
     closed: usize,
     /// Those that the provider may still go on with.
     waiting: Vec<Call<'a>>,
@@ -29,15 +29,8 @@ pub(super) struct Hosted<'a> {
     called: Vec<&'a str>,
     /// The ids of those that are not, and something of theirs is: a result, or a call of theirs.
     missing: Vec<&'a str>,
-    last: Last,
-}
-
-/// The message that came last.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
-enum Last {
-    #[default]
-    Other,
-    Answer,
+    /// True while the last message is an answer.
+    ends_in_answer: bool,
 }
 
 impl<'a> Hosted<'a> {
@@ -47,9 +40,8 @@ impl<'a> Hosted<'a> {
         if rules.format != Format::Anthropic {
             return hosted;
         }
-        let is_passing = |origin| matches!(origin, Origin::Temporary | Origin::Note);
         for (i, item) in pieces.items(records).enumerate() {
-            if !lasting || !is_passing(item.origin()) {
+            if !lasting || !item.origin().is_passing() {
                 hosted.pass(i, item.borrowed(), rules);
             }
         }
@@ -64,7 +56,7 @@ impl<'a> Hosted<'a> {
             // What a program of the model's waits for: the call that runs it goes on.
             Message::Tool(_) => {}
         }
-        self.last = Last::Other;
+        self.ends_in_answer = false;
     }
 
     /// Gives up the calls that have no result yet.
@@ -85,7 +77,7 @@ impl<'a> Hosted<'a> {
             self.gone.append(&mut open);
         }
         // Another answer, and none that goes on where the one before it stopped.
-        if self.last == Last::Answer && self.waiting.len() == waiting {
+        if self.ends_in_answer && self.waiting.len() == waiting {
             self.gone.append(&mut self.waiting);
         }
         for block in hosted_blocks(ai, rules) {
@@ -101,7 +93,7 @@ impl<'a> Hosted<'a> {
         ai.tool_calls()
             .filter_map(|call| hosted_caller(call, ai, rules))
             .for_each(|id| self.need(id));
-        self.last = Last::Answer;
+        self.ends_in_answer = true;
     }
 
     /// Takes note of what belongs to a call.
@@ -113,8 +105,8 @@ impl<'a> Hosted<'a> {
 
     /// Returns the place of the first answer that the provider goes on with, where the last one
     /// waits for that.
-    pub(super) fn open(&self) -> Option<usize> {
-        self.waiting.first().filter(|_| self.last == Last::Answer).map(|call| call.0)
+    pub(super) fn waiting(&self) -> Option<usize> {
+        self.waiting.first().filter(|_| self.ends_in_answer).map(|call| call.0)
     }
 }
 

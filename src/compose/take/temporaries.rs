@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::groups::Waiting;
-use super::{Halt, Taking};
+use super::{Taking, TemporariesAt};
 use crate::compose::Placement;
 use crate::composed::{Origin, Pieces};
 use crate::error::{Error, ErrorKind, Result};
@@ -60,8 +60,8 @@ impl<'a> Taking<'a> {
         self.close(asked, &mut together)?;
         self.close_calls()?;
         if together.len() > 0 {
-            let now = Halt { end: self.draft.pieces.len(), last_user: self.last_user };
-            let Halt { end, last_user } = self.halted.unwrap_or(now);
+            let now = TemporariesAt { end: self.draft.pieces.len(), last_user: self.last_user };
+            let TemporariesAt { end, last_user } = self.temporaries_at.unwrap_or(now);
             let at = match self.composer.placement {
                 Placement::AfterSystem => self.history_at,
                 Placement::BeforeLastUser => last_user.unwrap_or(end),

@@ -6,17 +6,17 @@ use crate::record::Records;
 
 /// Records by position and [`face`], and where they end.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Told {
+pub(super) struct HandedOver {
     pub(super) end: u64,
     faces: Vec<(u64, u64)>,
 }
 
-impl Told {
+impl HandedOver {
     pub(super) fn new(records: &Records, end: u64) -> Self {
         Self { end, faces: records.iter().map(|it| (it.seq(), face(it.message()))).collect() }
     }
 
-    /// Returns whether each of these records is among those that were told.
+    /// Returns whether each of these records is among those that were handed over.
     pub(super) fn covers(&self, records: &Records) -> bool {
         records.iter().all(|it| self.faces.binary_search(&(it.seq(), face(it.message()))).is_ok())
     }

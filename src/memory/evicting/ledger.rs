@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use super::face::{Told, face};
+use super::face::{HandedOver, face};
 use crate::message::Message;
 use crate::record::{Record, Records, Snapshot, places};
 
@@ -37,7 +37,7 @@ pub(super) struct Ledger {
     /// The number of times that the conversation was found to have begun anew.
     beginnings: u64,
     /// The records that the callback was given and the memory has not yet forgotten.
-    pub(super) told: Told,
+    pub(super) handed_over: HandedOver,
 }
 
 /// The conversation as it was known when an operation began, to compare with what the operation
@@ -147,7 +147,7 @@ impl Ledger {
             next_ticket: 0,
             evicted: 0,
             beginnings: 0,
-            told: Told::default(),
+            handed_over: HandedOver::default(),
         }
     }
 
@@ -275,10 +275,10 @@ impl Ledger {
 
     /// Notes that the callback was given these records. Returns whether they are of the
     /// conversation that is known now.
-    pub(super) fn tell(&mut self, known: Known, told: &Told) -> bool {
+    pub(super) fn hands_over(&mut self, known: Known, handed_over: &HandedOver) -> bool {
         let same = known.beginnings == self.beginnings;
         if same {
-            self.told.clone_from(told);
+            self.handed_over.clone_from(handed_over);
         }
         same
     }
@@ -320,8 +320,8 @@ impl Ledger {
     /// Notes that the memory holds nothing before `position` any more.
     pub(super) fn gone_before(&mut self, position: u64) {
         self.evicted = self.evicted.max(position);
-        if self.told.end <= self.evicted {
-            self.told = Told::default();
+        if self.handed_over.end <= self.evicted {
+            self.handed_over = HandedOver::default();
         }
         if position > self.end() {
             self.leave(position);

@@ -7,7 +7,6 @@ use super::{adoption, names};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, Read};
 use crate::prompt::MemoryPrompt;
-use crate::recall::Wants;
 
 /// The methods of `MemoryPrompt<dyn ChatMemory>`, as async functions.
 impl MemoryPrompt<dyn AsyncChatMemory> {
@@ -86,12 +85,7 @@ impl Turn {
                 Step::Ask(ask) => {
                     let search = self.search(prompt, memory.id(), &ask);
                     let Some(mut search) = search else { return Ok(Next::Ask(ask)) };
-                    let found = loop {
-                        match search.next()? {
-                            Wants::Read(read) => search.read(&memory.read_with(&read).await?)?,
-                            Wants::Done(found) => break found,
-                        }
-                    };
+                    let found = search.run_async(memory).await?;
                     return Ok(Next::Ask(self.recall(prompt, ask, found, search.told())));
                 }
                 Step::Call(calls) => return Ok(Next::Call(calls)),

@@ -2,33 +2,33 @@
 
 use std::sync::Arc;
 
-use super::clear::What;
+use super::clear::ClearedPart;
 use crate::composed::{Cleared, Truncated};
 use crate::message::Message;
-use crate::record::{Mark, Record};
+use crate::record::{Record, RecordIdentity};
 
 /// The changed copies of one prompt, for the next one: a sliding window sends most messages
 /// again.
 #[derive(Default)]
-pub(super) struct Cuts {
+pub(super) struct Copies {
     /// By position.
-    known: Vec<CutCopy>,
+    known: Vec<KnownCopy>,
     /// The index of the copy that is likely asked for next: prompts ask in the order of the one
     /// before.
     next: usize,
     /// The copies that this prompt has made for the first time.
-    added: Vec<CutCopy>,
+    added: Vec<KnownCopy>,
 }
 
 /// A record, and the copy that stands for it.
-pub(super) struct CutCopy {
+pub(super) struct KnownCopy {
     /// The very record: its position would not do, since a conversation that was deleted begins
     /// again at 0, with other messages.
-    record: Mark,
+    record: RecordIdentity,
     pub(super) copy: Arc<Message>,
     pub(super) change: Change,
     /// The part of it that is cleared.
-    cleared: Option<What>,
+    cleared: Option<ClearedPart>,
     /// True where the prompt that is being composed has asked for it.
     asked: bool,
 }
@@ -49,7 +49,7 @@ impl Change {
     }
 }
 
-impl Cuts {
+impl Copies {
     /// Begins another prompt.
     pub(super) fn begin(&mut self) {
         self.next = 0;
@@ -58,9 +58,13 @@ impl Cuts {
     }
 
     /// Returns the copy of this record, if the last prompt had one.
-    pub(super) fn of(&mut self, record: &Record<'_>, cleared: Option<What>) -> Option<&CutCopy> {
+    pub(super) fn of(
+        &mut self,
+        record: &Record<'_>,
+        cleared: Option<ClearedPart>,
+    ) -> Option<&KnownCopy> {
         let seq = record.seq();
-        let here = |known: &CutCopy| known.change.seq() == seq;
+        let here = |known: &KnownCopy| known.change.seq() == seq;
         if !self.known.get(self.next).is_some_and(here) {
             self.next = self.known.partition_point(|known| known.change.seq() < seq);
         }
@@ -76,12 +80,12 @@ impl Cuts {
     pub(super) fn keep(
         &mut self,
         record: &Record<'_>,
-        cleared: Option<What>,
+        cleared: Option<ClearedPart>,
         copy: &Arc<Message>,
         change: Change,
     ) {
-        let (record, copy) = (record.mark(), Arc::clone(copy));
-        self.added.push(CutCopy { record, copy, change, cleared, asked: true });
+        let (record, copy) = (record.identity(), Arc::clone(copy));
+        self.added.push(KnownCopy { record, copy, change, cleared, asked: true });
     }
 
     /// Forgets what this prompt did not ask for.
