@@ -44,7 +44,6 @@ pub use row::{
 pub(crate) use schema::CHOICES;
 #[cfg(feature = "ureq")]
 pub(crate) use server::{KeyHeader, Server};
-pub(crate) use tools::nine;
 
 /// The provider that a prompt is for: the composer then sends nothing that it refuses with
 /// status 400.

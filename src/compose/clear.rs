@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Composer;
 use super::beside::Beside;
-use crate::message::{Content, Message, Part, ToolMessage};
+use crate::message::{Content, Message, Part, ToolMessage, is_same_tool};
 use crate::record::{Record, Snapshot};
 use crate::window::NotReady;
 
@@ -189,7 +189,9 @@ impl Clear {
 
     fn spares_tool(&self, tool: &ToolMessage) -> bool {
         // One that names no tool may be of any.
-        let is_it = |name: &String| name == tool.tool_name() || tool.tool_name().is_empty();
+        let is_it = |name: &String| {
+            tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name)
+        };
         (!self.read_back && tool.tool_name() == READ_BACK) || self.except.iter().any(is_it)
     }
 

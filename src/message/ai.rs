@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::content::{Content, Part, TextPart, tight};
 use super::details::{Attributes, Details, detailed};
+use super::names::is_same_tool;
 use super::{Message, ToolMessage};
 
 /// An answer of the model.
@@ -269,10 +270,11 @@ impl Reasoning {
 
 impl ToolCall {
     /// Returns whether a result is meant for this call: it has its id, and where both name a tool,
-    /// the same name.
+    /// the same one, be it under the name that a provider was sent.
     pub(crate) fn is_answered_by(&self, result: &ToolMessage) -> bool {
         let (name, tool) = (self.name.as_str(), result.tool_name());
-        self.id == result.call_id() && (name == tool || name.is_empty() || tool.is_empty())
+        self.id == result.call_id()
+            && (name.is_empty() || tool.is_empty() || is_same_tool(name, tool))
     }
 
     /// Returns a call of the tool `name`. `arguments` is JSON text, kept as it is.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::ToolNames;
+use crate::message::nine;
 
 /// The most characters of a name that is given.
 const MOST: usize = 64;
@@ -41,28 +42,4 @@ impl ToolNames {
         new.push_str(&nine(name, 0));
         Cow::Owned(new)
     }
-
-    /// Returns whether a model that says the first name means the tool of the second: its own name,
-    /// or one under which some provider is [sent](Self::sent) it.
-    pub(crate) fn mean(said: &str, name: &str) -> bool {
-        const RULES: [ToolNames; 4] =
-            [ToolNames::AtMost64, ToolNames::AtMost128, ToolNames::Dotted, ToolNames::Letter];
-        said == name || RULES.iter().any(|rule| rule.sent(name) == said)
-    }
-}
-
-/// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
-pub(crate) fn nine(id: &str, tries: u64) -> String {
-    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
-    // FNV-1a.
-    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-    for byte in id.bytes().chain(tries.to_le_bytes()) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    }
-    let mut name = String::with_capacity(9);
-    for _ in 0..9 {
-        name.push(char::from(LETTERS[(hash % 62) as usize]));
-        hash /= 62;
-    }
-    name
 }

@@ -8,8 +8,9 @@ use super::{Call, Ended, OnInterrupt, ToolError, Turn};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Limits;
-use crate::message::{AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage};
-use crate::provider::ToolNames;
+use crate::message::{
+    AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
+};
 use crate::record::Records;
 use crate::wire::Stop;
 
@@ -70,7 +71,7 @@ impl Turn {
         let is_known = |call: &ToolCall| self.tools.iter().any(|tool| tool.name() == call.name);
         let meant = |call: &ToolCall| {
             let mut tools = self.tools.iter().filter(|_| !is_known(call));
-            let tool = tools.find(|tool| ToolNames::mean(&call.name, tool.name()))?;
+            let tool = tools.find(|tool| is_same_tool(&call.name, tool.name()))?;
             Some(ToolCall { name: tool.name().to_owned(), ..call.clone() })
         };
         answer = answer.with_calls(meant).unwrap_or(answer);

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::message::{Message, ToolCall, ToolMessage};
+use crate::message::{Message, ToolCall, ToolMessage, is_same_tool};
 use crate::record::Records;
 
 /// The tool groups among the records from a place on, and the fate of each result there.
@@ -323,7 +323,7 @@ fn note<'a>(by_id: &mut HashMap<&'a str, OfId<'a>>, number: usize, call: &Call<'
 }
 
 fn agree(one: &str, other: &str) -> bool {
-    one.is_empty() || other.is_empty() || one == other
+    one.is_empty() || other.is_empty() || is_same_tool(one, other)
 }
 
 /// The number of calls in one message beyond which they are looked up by id.

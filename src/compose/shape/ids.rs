@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::message::{Message, ToolCall};
-use crate::provider::{Ids, nine};
+use crate::message::{Message, ToolCall, nine};
+use crate::provider::Ids;
 
 /// The ids that were given so far.
 pub(super) struct CallIds {

@@ -1,0 +1,30 @@
+//! Names of tools that stand for others, and the nine letters by which they are known.
+
+/// Returns whether two names are those of one tool: they are equal, or one is that under which some
+/// provider is sent the other, which ends in the [nine letters](nine) of it.
+///
+/// What a model calls is stored as it said it, and an application names its own tool.
+pub(crate) fn is_same_tool(one: &str, other: &str) -> bool {
+    one == other || stands_for(one, other) || stands_for(other, one)
+}
+
+fn stands_for(said: &str, name: &str) -> bool {
+    let end = said.rsplit_once('_').map(|(_, end)| end);
+    end.is_some_and(|end| end.len() == 9 && end == nine(name, 0))
+}
+
+/// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
+pub(crate) fn nine(id: &str, tries: u64) -> String {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    // FNV-1a.
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for byte in id.bytes().chain(tries.to_le_bytes()) {
+        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    }
+    let mut name = String::with_capacity(9);
+    for _ in 0..9 {
+        name.push(char::from(LETTERS[(hash % 62) as usize]));
+        hash /= 62;
+    }
+    name
+}
