@@ -1,5 +1,7 @@
 //! [`Tool`]: something that a model can call.
 
+mod nulls;
+
 use std::borrow::Cow;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -100,13 +102,44 @@ impl Tool {
     /// and Anthropic can.
     ///
     /// Their strict modes take objects without further properties only, and OpenAI's wants every
-    /// property: where the schema leaves one out of `required`, the model says `null` for it. A
+    /// property: where the schema leaves one out of `required`, the model says `null` for it, and
+    /// [`arguments`](Self::arguments) takes that away again, as turns and conversations do. A
     /// request fails, and names the place, where a schema allows what the mode can't hold: an
     /// object of any properties, a tuple of several kinds.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.strict = true;
         self
+    }
+
+    /// Returns what a call hands to the tool, without each `null` that the model said only because a
+    /// [strict](Self::strict) mode wants every property: of one that is not required, and that the
+    /// schema lets be nothing but what it is.
+    ///
+    /// A loop of your own reads these; [`Call::parse`](crate::turn::Call::parse) does so by itself.
+    ///
+    /// ```
+    /// use memory_prompt::Tool;
+    /// use serde_json::json;
+    ///
+    /// let tool = Tool::new("ticket", "Opens a ticket.").strict().parameters(json!({
+    ///     "type": "object",
+    ///     "properties": {"title": {"type": "string"}, "days": {"type": "integer"}},
+    ///     "required": ["title"],
+    /// }));
+    /// assert_eq!(tool.arguments(r#"{"title": "No heat", "days": null}"#), r#"{"title":"No heat"}"#);
+    /// assert_eq!(tool.arguments(r#"{"title": "No heat"}"#), r#"{"title": "No heat"}"#);
+    /// ```
+    pub fn arguments<'a>(&self, said: &'a str) -> Cow<'a, str> {
+        // Nearly always there is none.
+        if !self.strict || !said.contains("null") {
+            return Cow::Borrowed(said);
+        }
+        let Ok(mut value) = serde_json::from_str::<Value>(said) else {
+            return Cow::Borrowed(said);
+        };
+        let has_changed = nulls::take(&mut value, &self.parameters, &self.parameters);
+        if has_changed { Cow::Owned(value.to_string()) } else { Cow::Borrowed(said) }
     }
 
     /// Returns the tool, which may be run again for the same call: nothing is written down before

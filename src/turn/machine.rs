@@ -1,5 +1,6 @@
 //! A turn as a state machine without I/O, which says what it wants next.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
@@ -11,7 +12,7 @@ use crate::compose::{Composer, ComposerCache, Composition, Temporaries};
 use crate::composed::Prompt;
 use crate::error::{Error, ErrorKind, Remains, Result};
 use crate::memory::{Append, Appended, Expected, Read};
-use crate::message::{Message, ToolMessage};
+use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
 /// The next thing that a turn wants, for those who bring their own I/O: [`Turn::step`].
@@ -195,6 +196,7 @@ impl Turn {
         let staged = self.seen().map_or_else(Records::default, |seen| self.staged_from(seen.end));
         let handed_out = self.open().map(|(i, call)| Call {
             made: call.clone(),
+            read: self.handed(call),
             mark: self.document.mark(i),
             needs_approval: self.is_unapproved(i),
             is_kept,
@@ -203,6 +205,15 @@ impl Turn {
             staged: staged.clone(),
         });
         Ok(Step::Call(handed_out.collect()))
+    }
+
+    /// Returns what a call hands to its tool, where that is not what the model wrote.
+    fn handed(&self, call: &ToolCall) -> Option<String> {
+        let tool = self.tools.iter().find(|tool| tool.name() == call.name)?;
+        match tool.arguments(&call.arguments) {
+            Cow::Borrowed(_) => None,
+            Cow::Owned(read) => Some(read),
+        }
     }
 
     /// The error before a call that the slot does not know of.

@@ -11,6 +11,8 @@ use crate::record::Records;
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Call {
     pub(super) made: ToolCall,
+    /// What it hands to the tool, where that is not what the model wrote.
+    pub(super) read: Option<String>,
     /// The mark of what stands in for its result, and of that where it comes late.
     pub(super) mark: String,
     pub(super) needs_approval: bool,
@@ -66,14 +68,16 @@ impl Call {
     }
 
     /// Reads what the model hands to the tool. A type that takes nothing, as `()` does, is read
-    /// from an empty object too.
+    /// from an empty object too, and a `null` that only a [strict](crate::Tool::strict) mode asked
+    /// for is not there.
     ///
     /// # Errors
     ///
     /// A [`ToolError`] for the model, where it wrote something else. It goes into
     /// [`Turn::result`](super::Turn::result) as it is.
     pub fn parse<T: serde::de::DeserializeOwned>(&self) -> Result<T, ToolError> {
-        let text = match self.made.arguments.trim() {
+        let said = self.read.as_ref().unwrap_or(&self.made.arguments);
+        let text = match said.trim() {
             "" => "{}",
             text => text,
         };

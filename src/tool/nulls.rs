@@ -1,0 +1,86 @@
+//! The `null`s that a model says because a strict mode wants every property.
+
+use serde_json::{Map, Value};
+
+/// Takes away the `null`s of properties that this schema does not require, and that may not be
+/// `null` by it. Returns whether there were any.
+///
+/// The value was read, and is nested no deeper than that allows; each step goes deeper into it, or
+/// along a reference, of which there are few in a row.
+pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
+    let schema = resolved(schema, root);
+    match value {
+        Value::Object(fields) => {
+            let of_choice = alternatives(schema).filter(|it| describes(it, fields, root));
+            // Where several describe it, no one knows which is meant.
+            let mut meant: Vec<_> = of_choice.collect();
+            let only = if meant.len() == 1 { meant.pop() } else { None };
+            let of_choice = only.is_some_and(|it| take_from(fields, resolved(it, root), root));
+            take_from(fields, schema, root) || of_choice
+        }
+        Value::Array(list) => {
+            let Some(items) = schema.get("items") else { return false };
+            list.iter_mut().fold(false, |changed, it| take(it, items, root) || changed)
+        }
+        _ => false,
+    }
+}
+
+fn take_from(fields: &mut Map<String, Value>, schema: &Value, root: &Value) -> bool {
+    let Some(Value::Object(properties)) = schema.get("properties") else { return false };
+    let before = fields.len();
+    fields.retain(|name, value| {
+        let optional = properties.get(name).filter(|_| !requires(schema, name));
+        !value.is_null() || optional.is_none_or(|schema| may_be_null(schema, root))
+    });
+    let mut has_changed = fields.len() < before;
+    for (name, schema) in properties {
+        let inner = fields.get_mut(name).is_some_and(|value| take(value, schema, root));
+        has_changed |= inner;
+    }
+    has_changed
+}
+
+/// Returns the schema that is meant by a reference within the root.
+fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+    const MOST: usize = 8;
+    let mut schema = schema;
+    for _ in 0..MOST {
+        let path = schema.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix('#'));
+        match path.and_then(|path| root.pointer(path)) {
+            Some(next) => schema = next,
+            None => break,
+        }
+    }
+    schema
+}
+
+fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
+    ["anyOf", "oneOf"].into_iter().filter_map(|it| schema.get(it)?.as_array()).flatten()
+}
+
+/// Returns whether these may be the fields of an object of the schema.
+fn describes(schema: &Value, fields: &Map<String, Value>, root: &Value) -> bool {
+    let properties = resolved(schema, root).get("properties").and_then(Value::as_object);
+    properties.is_some_and(|all| fields.keys().all(|name| all.contains_key(name)))
+}
+
+fn requires(schema: &Value, name: &str) -> bool {
+    let required = schema.get("required").and_then(Value::as_array);
+    required.is_some_and(|all| all.iter().any(|it| it == name))
+}
+
+fn may_be_null(schema: &Value, root: &Value) -> bool {
+    let schema = resolved(schema, root);
+    let says = |keyword: &str, null: &Value| {
+        let said = schema.get(keyword);
+        said.is_some_and(|it| it == null || it.as_array().is_some_and(|all| all.contains(null)))
+    };
+    says("type", &"null".into())
+        || says("enum", &Value::Null)
+        || says("const", &Value::Null)
+        || alternatives(schema).any(|it| {
+            // One step only: a choice within a choice is the same choice.
+            it.get("type").is_some_and(|it| it == "null") || it.get("const") == Some(&Value::Null)
+        })
+}
