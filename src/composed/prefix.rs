@@ -7,6 +7,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::Prompt;
+use crate::provider::Provider;
 use crate::token::{Estimate, TokenCounter};
 use cause::Difference;
 
@@ -70,6 +71,8 @@ impl Fingerprint {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Break {
+    /// It is for another provider, whose cache knows nothing of it.
+    Provider,
     /// Other tools are sent, or in another order.
     Tools,
     /// The request has other options, as far as its [fingerprint](Fingerprint) was told.
@@ -143,7 +146,10 @@ impl Prompt {
     fn difference_before(&self, previous: &Self) -> Option<Break> {
         let [now, then] =
             [self, previous].map(|prompt| prompt.report().fingerprint.unwrap_or_default());
-        if now.tools != then.tools {
+        let [to, from] = [self, previous].map(|prompt| prompt.report().provider.map(Provider::row));
+        if to.zip(from).is_some_and(|(to, from)| to.name() != from.name()) {
+            Some(Break::Provider)
+        } else if now.tools != then.tools {
             Some(Break::Tools)
         } else if now.options != 0 && then.options != 0 && now.options != then.options {
             Some(Break::Options)
@@ -170,6 +176,7 @@ impl fmt::Display for SharedPrefix {
 impl fmt::Display for Break {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Provider => f.write_str("another provider is asked"),
             Self::Tools => f.write_str("other tools are sent"),
             Self::Options => f.write_str("other options are sent"),
             Self::System => f.write_str("the system message changed"),
