@@ -179,7 +179,13 @@ impl CountedBudget {
                 Tried::TooMuch { tokens, .. } => best = best.or(Err(tokens)),
             }
         }
-        best.map_err(|tokens| self.exceeded(needed.unwrap_or(tokens), beside).into())
+        let tokens = match best {
+            Ok(draft) => return Ok(draft),
+            Err(tokens) => needed.unwrap_or(tokens),
+        };
+        let tools = composer.tools_of(case.temporaries);
+        let count = |it| cache.counts.tools(it, composer.provider, &*self.counter);
+        Err(self.exceeded(tokens, tools.map_or(Ok(0), count)?, beside).into())
     }
 
     /// Drafts the prompt of as much as fits. What is kept free for recall gives way, as far as it
@@ -255,11 +261,13 @@ impl CountedBudget {
     }
 
     /// Returns the error for a prompt that does not fit, whatever is left out.
-    fn exceeded(&self, needed: usize, beside: &Beside) -> Error {
+    fn exceeded(&self, needed: usize, tools: usize, beside: &Beside) -> Error {
         let budget = self.budget.available();
         let pins = named(&beside.pinned);
-        let text =
-            format!("what must be sent{pins} has {needed} tokens, and the budget is {budget}");
+        let of_tools = if tools == 0 { String::new() } else { format!(" ({tools} of tools)") };
+        let text = format!(
+            "what must be sent{pins} has {needed} tokens{of_tools}, and the budget is {budget}"
+        );
         Error::new(ErrorKind::Budget { needed, budget }, "compose", text)
     }
 }

@@ -6,7 +6,7 @@ use super::common::At;
 use super::refused::stopped;
 use super::usage::Usage;
 use crate::error::Result;
-use crate::message::{AiMessage, AiPart, Message};
+use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
 use crate::provider::{Provider, mark};
 
 /// The message that a model said, what it cost and why it stopped.
@@ -129,6 +129,59 @@ impl Answer {
         self.provider = provider;
         self.message = mark(self.message, &provider.row());
         self
+    }
+}
+
+impl Answer {
+    /// Returns whether nothing came, not even a thought: there is nothing to store. The
+    /// [`broken`](super::Stream::broken) answer of a page in HTML, or of an empty body, is so.
+    ///
+    /// ```
+    /// use memory_prompt::wire::openai::Stream;
+    ///
+    /// let mut stream = Stream::new();
+    /// assert!(stream.broken().is_empty());
+    /// stream = Stream::new();
+    /// stream.push(r#"{"choices": [{"delta": {"content": "Let me"}}]}"#)?;
+    /// assert!(!stream.broken().is_empty());
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn is_empty(&self) -> bool {
+        is_empty(&self.message)
+    }
+
+    /// Returns the words with which the model refuses, if it does: `None` is no promise that it
+    /// does not, for many say so as any other text.
+    ///
+    /// OpenAI's formats mark that text, and end as ever ([`Stop::End`]); Claude says that it
+    /// refuses by why it stops ([`Stop::Filtered`]).
+    ///
+    /// ```
+    /// use memory_prompt::wire::{anthropic, openai};
+    ///
+    /// let gpt = r#"{"role": "assistant", "content": null, "refusal": "I can't help."}"#;
+    /// assert_eq!(openai::answer(gpt)?.refusal().as_deref(), Some("I can't help."));
+    /// let claude = r#"{"role": "assistant", "stop_reason": "refusal",
+    ///     "content": [{"type": "text", "text": "I can't help."}]}"#;
+    /// assert_eq!(anthropic::answer(claude)?.refusal().as_deref(), Some("I can't help."));
+    /// assert_eq!(openai::answer(r#"{"role": "assistant", "content": "Hi."}"#)?.refusal(), None);
+    /// # Ok::<(), memory_prompt::Error>(())
+    /// ```
+    pub fn refusal(&self) -> Option<String> {
+        if self.stop_word.as_deref() == Some("refusal") {
+            return Some(self.message.text().into_owned());
+        }
+        let is_marked = |extra: &Attributes| extra.values().any(|kept| kept["type"] == *"refusal");
+        let words: Vec<_> = self
+            .message
+            .parts()
+            .iter()
+            .filter_map(|part| match part {
+                AiPart::Content(Part::Text(text)) if is_marked(&text.extra) => Some(&*text.text),
+                _ => None,
+            })
+            .collect();
+        (!words.is_empty()).then(|| words.concat())
     }
 }
 

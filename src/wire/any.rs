@@ -96,7 +96,8 @@ impl Stream {
         Ok(of!(self.of, stream => stream.finish())?.given_by(self.provider))
     }
 
-    /// Returns what can be kept of a stream that broke off, or was left.
+    /// Returns what can be kept of a stream that broke off, or was left: nothing at all where the
+    /// answer [`is_empty`](Answer::is_empty).
     pub fn broken(self) -> Answer {
         of!(self.of, stream => stream.broken()).given_by(self.provider)
     }

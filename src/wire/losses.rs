@@ -19,7 +19,8 @@ use crate::provider::Format;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Loss {
-    /// The place of the message among those that are written.
+    /// The place of the message in the prompt: a system message that is written elsewhere, or a
+    /// custom one that is not written, counts.
     pub message: usize,
     /// The place of the part in it; `None` where it is something of the message as a whole.
     pub part: Option<usize>,

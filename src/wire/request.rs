@@ -6,6 +6,7 @@ mod chat;
 mod gemini;
 mod ollama;
 mod responses;
+mod sampling;
 mod thinking;
 
 use std::borrow::Cow;
@@ -17,8 +18,8 @@ use serde_json::Value;
 
 use crate::composed::{Fingerprint, Prompt};
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::Attributes;
-use crate::provider::{CHOICES, Definition, Format, Provider, ToolNames};
+use crate::message::{AiPart, Attributes, is_same_tool};
+use crate::provider::{CHOICES, Definition, Format, Provider};
 use crate::tool::{self, Tool};
 use crate::wire::view::{Cache, ForProvider, View};
 use crate::wire::{self, Loss};
@@ -85,7 +86,7 @@ use body::{Body, Failed};
 /// | [`stream`](Self::stream) | `stream`, `stream_options` with the usage; Mistral: `stream` | `stream` | `stream` | in the URL | `stream`, `false` too |
 /// | [`tools`](Self::tools) | `tools` | `tools` | `tools` | `tools`, in one `functionDeclarations` | `tools` |
 /// | [`choice`](Self::choice) | `tool_choice` | `tool_choice` | `tool_choice` | `toolConfig. functionCallingConfig` | only auto and none |
-/// | besides | | `store: false` | | | |
+/// | besides | | `store: false`; where it reasons `include` | | | |
 ///
 /// # Errors
 ///
@@ -119,7 +120,7 @@ macro_rules! viewed {
                 $do
             }
             Format::Responses => {
-                let $view = $request.on_terms(wire::responses::input(prompt));
+                let $view = $request.on_terms($request.input());
                 $do
             }
             Format::Anthropic => {
@@ -259,6 +260,10 @@ impl<'a> Request<'a> {
     /// to it, so `options` of Ollama, `generationConfig` of Gemini and tools that the provider runs
     /// itself stand beside ours. Otherwise a name that is written already is an error.
     ///
+    /// `temperature`, `top_p`, `top_k` and `seed` are put where Gemini and Ollama have them, under
+    /// Gemini's names. All else is the provider's own: an option that one takes at its root is for
+    /// many another an unknown field, and a 400.
+    ///
     /// ```
     /// use memory_prompt::record::Snapshot;
     /// use memory_prompt::wire::Request;
@@ -270,6 +275,8 @@ impl<'a> Request<'a> {
     /// let request = Request::new(&built).model("m").max_tokens(9);
     /// let body = serde_json::to_value(request.clone().extra("options", json!({"seed": 1})))?;
     /// assert_eq!(body["options"], json!({"num_predict": 9, "seed": 1}));
+    /// let body = serde_json::to_value(request.clone().extra("temperature", 0.5))?;
+    /// assert_eq!(body["options"], json!({"num_predict": 9, "temperature": 0.5}));
     ///
     /// let error = request.extra("messages", json!([])).check().unwrap_err();
     /// assert_eq!(
@@ -277,6 +284,29 @@ impl<'a> Request<'a> {
     ///     "write request: for ollama: extra: `messages` is written by the request itself"
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Reasoning of OpenAI
+    ///
+    /// Where nothing is stored OpenAI's reasoning goes back encrypted, which a request of Responses
+    /// asks for (`include`) where its model is known by name to reason, or `reasoning` is added: a
+    /// model that does not reason answers 400 to that. For a deployment of another name add one of
+    /// the two. Reasoning that came without is left out, and one of the [`losses`](Self::losses);
+    /// with `.extra("store", true)` all of it is sent, by its id.
+    ///
+    /// ```
+    /// use memory_prompt::record::Snapshot;
+    /// use memory_prompt::wire::Request;
+    /// use memory_prompt::{Composer, Message, Provider};
+    /// use serde_json::json;
+    ///
+    /// let history = Snapshot::from_messages([Message::user("hi")]);
+    /// let composer = Composer::new().for_provider(Provider::OpenAiResponses);
+    /// let built = composer.compose_all(&history, &[])?;
+    /// let body = json!(Request::new(&built).model("gpt-5-mini"));
+    /// assert_eq!(body["include"], json!(["reasoning.encrypted_content"]));
+    /// assert_eq!(json!(Request::new(&built).model("gpt-4.1")).get("include"), None);
+    /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     ///
     /// # Thinking
@@ -364,7 +394,9 @@ impl<'a> Request<'a> {
         losses
     }
 
-    /// Returns the same request, if its format can express all of the messages.
+    /// Returns the same request, if its format can express all of the messages. Reasoning that the
+    /// provider is not sent is no error: it is another one's, and told by [`losses`](Self::losses)
+    /// alone.
     ///
     /// # Errors
     ///
@@ -372,7 +404,8 @@ impl<'a> Request<'a> {
     /// for which a placeholder would stand, the message that would be left out, or the answer that
     /// keeps [thinking](Self::extra) from being on.
     pub fn strict(self) -> Result<Self> {
-        viewed!(&self, view => view.strict().map(drop))?;
+        let is_reasoning = |part: &AiPart| matches!(part, AiPart::Reasoning(_));
+        viewed!(&self, view => view.expresses(is_reasoning))?;
         match self.unthinking() {
             None => Ok(self),
             Some(first) => {
@@ -461,8 +494,9 @@ impl<'a> Request<'a> {
     }
 
     /// Returns the tool that a model means by this name in an answer to this request: its own, or
-    /// the one under which this provider or another is [sent](ToolNames::sent) it, as a model may
-    /// repeat from the history.
+    /// the one under which this provider or another is
+    /// [sent](crate::provider::ToolNames::sent) it, as a model may repeat from the history. A result
+    /// under either name answers the call.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -482,7 +516,7 @@ impl<'a> Request<'a> {
     /// ```
     pub fn tool(&self, name: &str) -> Option<&Tool> {
         let own = self.tools.iter().find(|tool| tool.name() == name);
-        own.or_else(|| self.tools.iter().find(|tool| ToolNames::mean(name, tool.name())))
+        own.or_else(|| self.tools.iter().find(|tool| is_same_tool(name, tool.name())))
     }
 
     /// Returns the same request with names of tools that the provider takes; `None` where it takes

@@ -2,8 +2,9 @@
 //!
 //! [`input`] is the `input` of a request and [`instructions`] its `instructions`; [`answer`] reads
 //! a response and [`Stream`] a streamed one; [`history`] reads the items of a request that somebody
-//! else wrote. Requests made with it carry the whole conversation: set `store` to false, and no
-//! `previous_response_id`.
+//! else wrote. Requests made with it carry the whole conversation: set `store` to false, ask for
+//! [unstored](Input::unstored) input, and set no `previous_response_id`. Of a reasoning model
+//! `include` `reasoning.encrypted_content`: without it no reasoning can go back.
 //!
 //! ```
 //! use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, wire::responses};
@@ -16,7 +17,7 @@
 //! let body = json!({
 //!     "model": "m",
 //!     "instructions": responses::instructions(&built),
-//!     "input": responses::input(&built),
+//!     "input": responses::input(&built).unstored(),
 //!     "store": false,
 //! });
 //! assert_eq!(body["instructions"], "Be brief.");
@@ -114,7 +115,9 @@ pub type Input<'a> = View<'a, Options>;
 
 /// The options that are this format's alone: they are those of a [`Row`](crate::provider::Row).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options(());
+pub struct Options {
+    unstored: bool,
+}
 
 impl Input<'_> {
     /// Writes every system message as a `developer` item, the one at the front too: then send no
@@ -122,6 +125,30 @@ impl Input<'_> {
     #[must_use]
     pub fn developer(mut self) -> Self {
         self.terms.row.developer = true;
+        self
+    }
+
+    /// Leaves out reasoning that came without its encrypted content, and the ids of what follows
+    /// it: for requests with `store: false`, where the provider can't find it by its id and answers
+    /// 400. A [`Request`](super::Request) does so by itself.
+    ///
+    /// ```
+    /// use memory_prompt::wire::responses;
+    ///
+    /// let answer = responses::answer(r#"{"output": [
+    ///     {"type": "reasoning", "id": "rs_1", "summary": []},
+    ///     {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "look",
+    ///      "arguments": "{}"}]}"#)?;
+    /// let input = responses::Input::of(&[answer.into()]).unstored();
+    /// assert_eq!(
+    ///     serde_json::to_string(&input)?,
+    ///     r#"[{"type":"function_call","call_id":"a","name":"look","arguments":"{}"}]"#,
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn unstored(mut self) -> Self {
+        self.options.unstored = true;
         self
     }
 }

@@ -130,22 +130,35 @@ impl<'a, F: Shape> View<'a, F> {
     /// );
     /// ```
     pub fn strict(self) -> Result<Self> {
+        self.expresses(|_| false).map(|()| self)
+    }
+
+    /// Refuses what would be left out or replaced, but for the parts that may be lost.
+    pub(super) fn expresses(&self, may_be_lost: impl Fn(&AiPart) -> bool) -> Result<()> {
         let mut calls = Vec::new();
         self.messages.check(F::OPERATION, |message, at| {
-            self.check(message, &calls, at)?;
+            self.check(message, &calls, at, &may_be_lost)?;
             if !message.is_tool() {
                 calls = message.tool_calls().map(|call| call.id.as_str()).collect();
             }
             Ok(())
-        })?;
-        Ok(self)
+        })
     }
 
     /// Refuses what of a message would be left out or replaced.
-    fn check(&self, message: &Message, calls: &[&str], at: &At<'_>) -> Result<()> {
+    fn check(
+        &self,
+        message: &Message,
+        calls: &[&str],
+        at: &At<'_>,
+        may_be_lost: impl Fn(&AiPart) -> bool,
+    ) -> Result<()> {
         let mut first = None;
         losses::refused(&self.options, message, calls, &self.terms, |part, what| {
-            first = first.or(Some((part, what)));
+            let of_answer = part.and_then(|i| message.as_ai()?.parts().get(i));
+            if !of_answer.is_some_and(&may_be_lost) {
+                first = first.or(Some((part, what)));
+            }
         });
         let Some((part, what)) = first else { return Ok(()) };
         let list = at.key(if message.as_ai().is_some() { "parts" } else { "content" });

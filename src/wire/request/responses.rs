@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use serde::ser::{Error, SerializeMap};
+use serde_json::Value;
 
 use super::body::Body;
 use super::{Choice, Request};
@@ -13,7 +14,7 @@ pub(super) fn write<M: SerializeMap>(
 ) -> Result<M::Ok, M::Error> {
     body.optional("model", request.model.as_ref())?;
     body.optional("instructions", responses::instructions(request.prompt))?;
-    let input = request.on_terms(responses::input(request.prompt));
+    let input = request.on_terms(request.input());
     body.field("input", &input.cached(request.cache))?;
     body.optional("max_output_tokens", request.max_tokens)?;
     if !request.tools.is_empty() {
@@ -29,7 +30,48 @@ pub(super) fn write<M: SerializeMap>(
     if !body.has_extra("store") {
         body.field("store", &false)?;
     }
+    if request.wants_encrypted() {
+        body.list("include", [ENCRYPTED].into_iter())?;
+    }
     body.end()
+}
+
+/// Reasoning in a form that can go back to a provider that keeps nothing.
+const ENCRYPTED: &str = "reasoning.encrypted_content";
+
+impl<'a> Request<'a> {
+    /// Returns the messages as Responses has them, for a provider that keeps them or not.
+    pub(super) fn input(&self) -> responses::Input<'a> {
+        let input = responses::input(self.prompt);
+        if self.is_stored() { input } else { input.unstored() }
+    }
+
+    fn is_stored(&self) -> bool {
+        self.extra.get("store").is_some_and(|store| *store == true)
+    }
+
+    /// Returns whether encrypted reasoning has to be asked for, and was not. Models that don't
+    /// reason refuse it: "Encrypted content is not supported with this model."
+    fn wants_encrypted(&self) -> bool {
+        let asked = self.extra.get("include").and_then(Value::as_array);
+        let is_asked = asked.is_some_and(|all| all.iter().any(|it| it == ENCRYPTED));
+        let reasons = self.extra.get("reasoning").is_some_and(Value::is_object)
+            || self.model.as_deref().is_some_and(reasons);
+        reasons && !self.is_stored() && !is_asked
+    }
+}
+
+/// Returns whether the model of this name is known to reason: OpenAI's from o1 and GPT-5 on, but
+/// for those that chat.
+fn reasons(model: &str) -> bool {
+    let name = model.rsplit('/').next().unwrap_or_default();
+    let begins = |rest: &str, least: u32| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        rest[..digits].parse().is_ok_and(|number: u32| (least..100).contains(&number))
+    };
+    let is_newer = name.strip_prefix("gpt-").is_some_and(|rest| begins(rest, 5));
+    let is_o = name.strip_prefix('o').is_some_and(|rest| begins(rest, 1));
+    (is_newer || is_o) && !name.contains("chat")
 }
 
 #[derive(Serialize)]

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::Request;
+use super::{Request, sampling};
 use crate::composed::Prompt;
 use crate::message::{Attributes, Message};
 use crate::provider::Format;
@@ -42,7 +42,7 @@ impl Request<'_> {
     /// Returns what the application adds, without what asks for thinking where that can't be on.
     pub(super) fn sent_extra(&self) -> Cow<'_, Attributes> {
         if self.unthinking().is_none() {
-            return Cow::Borrowed(&self.extra);
+            return sampling::placed(&self.extra, self.format());
         }
         let mut extra = self.extra.clone();
         extra.remove("thinking");

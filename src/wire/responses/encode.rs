@@ -49,7 +49,11 @@ impl Serialize for Input<'_> {
                         asked = Some(m);
                     }
                     let plain = m.parts().is_empty().then(|| m.texts().next()).flatten();
-                    for item in plain.map(Item::Plain).into_iter().chain(Items(m.parts())) {
+                    for item in plain
+                        .map(Item::Plain)
+                        .into_iter()
+                        .chain(Items::of(m.parts(), self.options.unstored && !self.terms.verbatim))
+                    {
                         seq.serialize_element(&item)?;
                     }
                 }
@@ -329,25 +333,52 @@ enum Item<'a> {
     /// A text that did not come from this format.
     Plain(&'a str),
     /// A message as it came: its texts and what stood beside them.
-    Message(&'a [AiPart]),
+    Message(&'a [AiPart], Id),
     Reasoning(&'a Reasoning, &'a Attributes),
-    Call(&'a ToolCall),
+    Call(&'a ToolCall, Id),
     Other(&'a Attributes),
 }
 
+/// The fate of an item's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Id {
+    Sent,
+    /// "Item 'fc_..' of type 'function_call' was provided without its required 'reasoning' item":
+    /// without an id nobody looks for that.
+    LeftOut,
+}
+
 /// The items in the parts of an answer.
-struct Items<'a>(&'a [AiPart]);
+struct Items<'a> {
+    parts: &'a [AiPart],
+    /// True where the provider keeps nothing: it finds no reasoning by its id.
+    unstored: bool,
+    /// The fate of the ids behind the newest reasoning.
+    id: Id,
+}
+
+impl<'a> Items<'a> {
+    fn of(parts: &'a [AiPart], unstored: bool) -> Self {
+        Self { parts, unstored, id: Id::Sent }
+    }
+}
 
 impl<'a> Iterator for Items<'a> {
     type Item = Item<'a>;
 
     fn next(&mut self) -> Option<Item<'a>> {
         loop {
-            let (part, rest) = self.0.split_first()?;
-            let parts = std::mem::replace(&mut self.0, rest);
+            let (part, rest) = self.parts.split_first()?;
+            let parts = std::mem::replace(&mut self.parts, rest);
             match part {
-                AiPart::ToolCall(call) => return Some(Item::Call(call)),
+                AiPart::ToolCall(call) => return Some(Item::Call(call, self.id)),
                 AiPart::Reasoning(reasoning) => {
+                    // "Items are not persisted when `store` is set to false."
+                    if self.unstored && reasoning.signature.as_deref().is_none_or(str::is_empty) {
+                        self.id = Id::LeftOut;
+                        continue;
+                    }
+                    self.id = Id::Sent;
                     // Without its id it would be refused.
                     if let Some(kept) = kept(FORMAT, &reasoning.extra)
                         && kept.get("id").is_some_and(Value::is_string)
@@ -367,8 +398,8 @@ impl<'a> Iterator for Items<'a> {
                         return Some(Item::Other(item));
                     }
                     let more = rest.iter().take_while(|part| continues(part)).count();
-                    self.0 = &rest[more..];
-                    return Some(Item::Message(&parts[..=more]));
+                    self.parts = &rest[more..];
+                    return Some(Item::Message(&parts[..=more], self.id));
                 }
             }
         }
@@ -402,12 +433,13 @@ impl Serialize for Item<'_> {
                 ];
                 write(&mut map, &own, None)?;
             }
-            Self::Message(parts) => {
+            Self::Message(parts, id) => {
                 map.serialize_entry("type", "message")?;
                 map.serialize_entry("role", "assistant")?;
                 let first = parts.first().and_then(as_content).and_then(fields);
                 let beside = first.and_then(|kept| object(kept, "message"));
-                let named = beside.is_some_and(|beside| beside.contains_key("id"));
+                let named =
+                    *id == Id::Sent && beside.is_some_and(|beside| beside.contains_key("id"));
                 match parts {
                     // The reference has lists only for messages with an id.
                     [part] if !named && is_bare(part) => {
@@ -418,10 +450,15 @@ impl Serialize for Item<'_> {
                         map.serialize_entry("content", &Seq(blocks))?;
                     }
                 }
-                write_kept(&mut map, beside, &["type", "role", "content"])?;
+                // A message without an id is one that goes in, which has no status.
+                let own: &[&str] = match id {
+                    Id::Sent => &["type", "role", "content"],
+                    Id::LeftOut => &["type", "role", "content", "id", "status"],
+                };
+                write_kept(&mut map, beside, own)?;
             }
             Self::Reasoning(reasoning, kept) => write_reasoning(&mut map, reasoning, kept)?,
-            Self::Call(call) => write_call(&mut map, call)?,
+            Self::Call(call, id) => write_call(&mut map, call, *id)?,
             Self::Other(fields) => write_kept(&mut map, Some(fields), &[])?,
         }
         map.end()
@@ -452,7 +489,7 @@ fn write_reasoning<M: SerializeMap>(
     write_kept(map, Some(kept), &["type", "encrypted_content"])
 }
 
-fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Error> {
+fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall, id: Id) -> Result<(), M::Error> {
     if let Some((kind, item)) = kinds::of(call) {
         return kinds::write_call(map, kind, item, &call.id);
     }
@@ -465,7 +502,14 @@ fn write_call<M: SerializeMap>(map: &mut M, call: &ToolCall) -> Result<(), M::Er
         ("name", (&call.name).into()),
         (key, input(call, custom).into()),
     ];
-    write(map, &own, kept(FORMAT, &call.extra))
+    let kept = kept(FORMAT, &call.extra);
+    match id {
+        Id::Sent => write(map, &own, kept),
+        Id::LeftOut => {
+            let [a, b, c, d] = own;
+            write(map, &[a, b, c, d, ("id", Entry::Nothing)], kept)
+        }
+    }
 }
 
 /// A block of a message that the model produced.
