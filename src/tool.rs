@@ -127,8 +127,8 @@ impl Tool {
     ///     "properties": {"title": {"type": "string"}, "days": {"type": "integer"}},
     ///     "required": ["title"],
     /// }));
-    /// assert_eq!(tool.arguments(r#"{"title": "No heat", "days": null}"#), r#"{"title":"No heat"}"#);
-    /// assert_eq!(tool.arguments(r#"{"title": "No heat"}"#), r#"{"title": "No heat"}"#);
+    /// assert_eq!(tool.arguments(r#"{"title": "Cold", "days": null}"#), r#"{"title":"Cold"}"#);
+    /// assert_eq!(tool.arguments(r#"{"title": "Cold"}"#), r#"{"title": "Cold"}"#);
     /// ```
     pub fn arguments<'a>(&self, said: &'a str) -> Cow<'a, str> {
         // Nearly always there is none.

@@ -118,8 +118,12 @@
 //! stream.push(r#"{"message": {"content": "Hel"}, "done": false}"#)?;
 //! let answer = if stream.has_ended() { stream.finish()? } else { stream.broken() };
 //! assert_eq!((&*answer.message.text(), answer.stop), ("Hel", Stop::Broken));
+//! assert!(!answer.is_empty()); // else it is no answer, and nothing to store
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
+//!
+//! Where a proxy sends a page in HTML or an empty body with status 200, nothing has come: then
+//! [`is_empty`](Answer::is_empty) is true of what `broken` gives.
 //!
 //! # What a format can't express
 //!

@@ -189,9 +189,8 @@ impl Clear {
 
     fn spares_tool(&self, tool: &ToolMessage) -> bool {
         // One that names no tool may be of any.
-        let is_it = |name: &String| {
-            tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name)
-        };
+        let is_it =
+            |name: &String| tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name);
         (!self.read_back && tool.tool_name() == READ_BACK) || self.except.iter().any(is_it)
     }
 

@@ -170,8 +170,9 @@ impl<P: Pieces> FormatStream<P> {
 
     /// Returns what can be kept of a stream that broke off, or was left: all text, the calls that
     /// are whole, and reasoning that is signed. Its [`stop`](Answer::stop) is [`Stop::Broken`].
-    /// Look at [`is_empty`](Answer::is_empty) before it is stored: where no answer came at all, such
-    /// as a page in HTML, this is none.
+    ///
+    /// Look at [`is_empty`](Answer::is_empty) before it is stored: where no answer came at all,
+    /// such as a page in HTML, this is none.
     ///
     /// ```
     /// use memory_prompt::wire::{Stop, openai::Stream};
