@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
 #[path = "provider/setups.rs"]
-#[allow(dead_code)] // not all of it is needed here
 mod setups;
 
 use memory_prompt::conversation::{Conversation, Scripted};
@@ -66,7 +65,7 @@ fn answered(by: Provider, to: Provider, body: Value, behind: Message) -> Prompt 
 }
 
 /// Reasoning of OpenAI that came without its encrypted content went back by its id, of which the
-/// provider knows nothing where nothing is stored: "Item with id 'rs_1' not found", in the second
+/// provider knows nothing where nothing is stored: "Item with id .. not found", in the second
 /// round of every tool loop. Nor was the content ever asked for.
 #[test]
 fn reasoning_that_is_not_stored_goes_back_encrypted_or_not_at_all() {

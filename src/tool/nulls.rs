@@ -20,7 +20,7 @@ pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
         }
         Value::Array(list) => {
             let Some(items) = schema.get("items") else { return false };
-            list.iter_mut().fold(false, |changed, it| take(it, items, root) || changed)
+            list.iter_mut().filter_map(|it| take(it, items, root).then_some(())).count() > 0
         }
         _ => false,
     }

@@ -208,7 +208,7 @@ impl Turn {
     }
 
     /// Returns what a call hands to its tool, where that is not what the model wrote.
-    fn handed(&self, call: &ToolCall) -> Option<String> {
+    pub(super) fn handed(&self, call: &ToolCall) -> Option<String> {
         let tool = self.tools.iter().find(|tool| tool.name() == call.name)?;
         match tool.arguments(&call.arguments) {
             Cow::Borrowed(_) => None,

@@ -27,6 +27,7 @@ impl Turn {
         let wanted = Wanted::result(call, mark.clone(), result, is_repeatable);
         let call = Call {
             made: call.clone(),
+            read: self.handed(call),
             mark,
             needs_approval: false,
             is_kept: self.has_slot(),

@@ -139,7 +139,8 @@ impl Input<'_> {
     ///     {"type": "reasoning", "id": "rs_1", "summary": []},
     ///     {"type": "function_call", "id": "fc_1", "call_id": "a", "name": "look",
     ///      "arguments": "{}"}]}"#)?;
-    /// let input = responses::Input::of(&[answer.into()]).unstored();
+    /// let messages = [answer.into()];
+    /// let input = responses::Input::of(&messages).unstored();
     /// assert_eq!(
     ///     serde_json::to_string(&input)?,
     ///     r#"[{"type":"function_call","call_id":"a","name":"look","arguments":"{}"}]"#,

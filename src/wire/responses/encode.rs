@@ -343,8 +343,8 @@ enum Item<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Id {
     Sent,
-    /// "Item 'fc_..' of type 'function_call' was provided without its required 'reasoning' item":
-    /// without an id nobody looks for that.
+    /// "Item .. was provided without its required 'reasoning' item": without an id nobody looks for
+    /// that.
     LeftOut,
 }
 
