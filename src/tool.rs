@@ -112,9 +112,9 @@ impl Tool {
         self
     }
 
-    /// Returns what a call hands to the tool, without each `null` that the model said only because a
-    /// [strict](Self::strict) mode wants every property: of one that is not required, and that the
-    /// schema lets be nothing but what it is.
+    /// Returns what a call hands to the tool, without each `null` that the model said only because
+    /// a [strict](Self::strict) mode wants every property: of one that is not required, and that
+    /// may not be `null` by the schema.
     ///
     /// A loop of your own reads these; [`Call::parse`](crate::turn::Call::parse) does so by itself.
     ///
