@@ -495,8 +495,8 @@ impl<'a> Request<'a> {
 
     /// Returns the tool that a model means by this name in an answer to this request: its own, or
     /// the one under which this provider or another is
-    /// [sent](crate::provider::ToolNames::sent) it, as a model may repeat from the history. A result
-    /// under either name answers the call.
+    /// [sent](crate::provider::ToolNames::sent) it, as a model may repeat from the history. A
+    /// result under either name answers the call.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
