@@ -20,8 +20,8 @@
 //! | `slot_faults` | as `faults` | the same, of slots and ids |
 //! | `asynchronous_ids` | as `asynchronous` | the same, of slots and ids |
 //!
-//! A memory of five methods names `memory`, and of the last three rows nothing. An async backend
-//! names its groups in [`conformance_async!`](crate::conformance_async!).
+//! A memory of five methods names `memory`; `ids`, `slots`, `times` and the last three rows are
+//! for memories that keep such things. An async backend names its groups in [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
 //! use std::sync::Arc;
@@ -136,7 +136,8 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// written. The laws ask [`memory`](Self::memory) for no other one, and a [`StoreFixture`]'s
     /// store must refuse the others, as [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
-    /// Up to 64 ASCII letters, digits, blanks and `:` must be taken: such are the laws' own.
+    /// Up to 64 ASCII letters, digits, blanks inside and `:` must be taken: such are the laws'
+    /// own.
     fn takes(&self, id: &str) -> bool {
         let _ = id;
         true

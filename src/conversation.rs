@@ -115,13 +115,12 @@
 //! [has run](crate::turn#what-happened-is-never-denied) that is not repeatable. Then the question,
 //! the calls and their results are stored, and to ask again stores the question twice and may call
 //! the tool again; where the turn has an [id of its own](Turn::with_id), and the memory keeps
-//! checkpoints, it does neither.
-//! [`Error::remains`] says which it is. Whoever wants to try again in any case keeps the [`Turn`]
-//! and [runs](Conversation::run) it again: it goes on in the middle.
+//! checkpoints, it does neither. [`Error::remains`] says which it is. Whoever wants to try again in
+//! any case keeps the [`Turn`] and [runs](Conversation::run) it again: it goes on in the middle.
 //!
-//! Where neither the turn nor its note can be written any more, what its tools returned is kept by
-//! the conversation, over a blocking memory, and stored as late results once somebody has adopted
-//! and ended the turn.
+//! Where neither the turn nor its checkpoint can be written any more, what its tools returned is
+//! kept by the conversation, over a blocking memory, and stored as late results once somebody has
+//! adopted and ended the turn.
 //!
 //! Where the model panics, or whoever approves or listens, the turn ends as where the model fails,
 //! and then the panic goes on to the caller. An answer that was being shown is stored. Nothing is

@@ -60,7 +60,8 @@
 //! Around that stand the [`Turn`], which stores a question and all that follows it as one, and the
 //! [`Conversation`], which asks the model and runs the tools that it is handed.
 //!
-//! It does not plan or retry, and the words of a [`summary`] are a model's.
+//! It does not plan, and only `Transport` sends a request again; the words of a [`summary`] are a
+//! model's.
 //!
 //! # Which window when
 //!

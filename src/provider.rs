@@ -5,7 +5,7 @@
 //! 1. Find out what it refuses and which fields it wants back: its reference, its clients, public
 //!    reports of its errors, recorded traffic. Say where each fact is from.
 //! 2. Write its row in `provider/table.rs`, as what differs from the provider that it resembles,
-//!    and its variant here: in [`Provider`], in `NAMED` and in `row`.
+//!    and its variant here: in [`Provider`], `NAMED`, `row`, `index` and `NAMES`.
 //! 3. Teach the strict checkers of `tests/provider` what it refuses, judged from outside, and name
 //!    it in `PROVIDERS` there: the laws of `tests/provider_rules.rs` then hold for it.
 //! 4. Put an answer of it, and the request that follows, into `tests/wire/golden`.
@@ -54,7 +54,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// |---|---|---|---|---|---|---|
 /// | a result without its call, a call without its result | refused | refused | refused | refused | refused | - |
 /// | a prompt without any message | refused | refused, even with instructions | refused, even with a system text | as Anthropic | as Anthropic | - |
-/// | a first message that is not the user's | - | - | refused | refused where it calls a tool | refused | - |
+/// | a first message that is not the user's | refused by DeepSeek, vLLM, llama.cpp, Google's server | - | refused | refused where it calls a tool | refused | - |
 /// | two messages of one side in a row | - | - | joined by the provider | - | refused | - |
 /// | a user message right behind a tool result | - | - | - | - | refused | - |
 /// | blank text | - | - | refused, white space too | refused where it is all there is | refused in answers | - |
@@ -62,10 +62,10 @@ pub(crate) use server::{KeyHeader, Server};
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
 /// | a call id that is not nine letters or digits | - | - | - | - | refused | - |
 /// | a second or late system message | taken by OpenAI, Azure, xAI; refused by many templates | - | no such role | no such role | refused | - |
-/// | a call without a signature | - | - | - | refused from Gemini 3 on, as the first of an answer | - | - |
+/// | a call without a signature | refused by Google's server from Gemini 3 on | - | - | refused from Gemini 3 on, as the first of an answer | - | - |
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
-/// | an answer at the end | - | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
+/// | an answer at the end | refused by DeepSeek | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
 /// | arguments that are no JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
 /// | another provider's fields | refused by those that check, as Groq | refused | refused | refused | refused | - |
 ///
@@ -98,7 +98,8 @@ pub(crate) use server::{KeyHeader, Server};
 ///   names for it.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
-///   its own) is left out; media, and what a user said, become a placeholder.
+///   its own), or that its format has no place for (a picture that a model made), is left out; media
+///   of a user or a result, and what a user said, become a placeholder.
 /// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it,
 ///   the white space at its end is left out. An answer that is marked as a `prefix`, for Mistral
 ///   and `DeepSeek`, is left alone.
@@ -118,7 +119,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
 /// business, and the other rules hold.
 ///
-/// Where that depends on the model, the stricter side is taken unless [`model`](Self::model) names
+/// Where a rule depends on the model, the stricter side is taken unless [`model`](Self::model) names
 /// it.
 ///
 /// # What only one provider understands

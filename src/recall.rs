@@ -38,8 +38,8 @@
 //!
 //! A [`Turn`](crate::Turn) that reads through [`next`](crate::Turn::next), and so a conversation,
 //! recalls once: for its question, before the model is asked first. The excerpts stay in all of its
-//! prompts, unless it grows so much that the budget has no room for both. Who does the
-//! [I/O](crate::Turn::step) of a turn recalls nothing.
+//! prompts, unless it grows so much that the budget has no room for both. A turn that is driven by
+//! [`step`](crate::Turn::step), with I/O of your own, recalls nothing.
 //!
 //! System messages, those of the application's own kind, and tool results unless
 //! [asked for](Recall::tool_results) are never searched. Days are those of UTC. Of a question with

@@ -42,7 +42,7 @@
 //! | `LlamaCpp` | `LLAMA_API_KEY`, if there is one | | `http://localhost:8080/v1` |
 //! | a [custom](Provider::custom) row | | | |
 //!
-//! An address may end in `/v1` or not, in a stroke or not, or be the whole path. Bedrock and Vertex
+//! An address may end in `/v1` or not, in a slash or not, or be the whole path. Bedrock and Vertex
 //! take a log-in, and so another client.
 //!
 //! # What it sends again

@@ -122,7 +122,7 @@ impl Clear {
     /// Each move is paid for by writing what stands behind the boundary into the provider's cache
     /// anew. `cargo run --release --example replay` says what a step costs on your conversations.
     /// Beside a [stepped budget](crate::Budget::stepped) take a power of two, of at least as many
-    /// messages as its lower mark holds: a smaller one makes the start of the history go back and
+    /// messages as fill its `low` tokens: a smaller one makes the start of the history go back and
     /// forth.
     #[must_use]
     pub fn step(mut self, messages: u64) -> Self {

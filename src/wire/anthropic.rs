@@ -52,9 +52,9 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
-//! anyway, audio, video, other documents, and media in the model's own turn become texts like
-//! `[video: not supported by this format]`; custom messages are left out; arguments that are not a
-//! JSON object become `{"arguments": ".."}`.
+//! anyway, audio, video and other documents become texts like `[video: not supported by this
+//! format]`; media in the model's own turn are left out, and so are custom messages; arguments that
+//! are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost without a word, because nothing of it could be sent:
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];

@@ -45,9 +45,9 @@
 //! # What is lost
 //!
 //! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
-//! anyway, media at a provider's file id, files that are no PDF, and media in an answer become
-//! texts like `[file: not supported by this format]`; reasoning of several signed parts is left out
-//! (its signatures can't be kept, and without them it is refused), and so are the signatures of
+//! anyway, media at a provider's file id and files that are no PDF become texts like `[file: not
+//! supported by this format]`; media in an answer are left out, and so is reasoning of several
+//! signed parts (its signatures can't be kept, and without them it is refused), and so are the signatures of
 //! calls and of other providers' reasoning.
 //!
 //! Lost without a word, because there is no place for it:

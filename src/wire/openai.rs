@@ -62,9 +62,9 @@
 //!
 //! On the way to the provider:
 //! - Custom messages, and attributes other than [`ATTRIBUTE`].
-//! - Video, images by file id, files by URL, audio in other encodings, media in a tool result and
-//!   media in an answer: a text such as `[video: not supported by this format]` stands for them.
-//!   [`strict`](Messages::strict) makes each of these an error.
+//! - Video, images by file id, files by URL, audio in other encodings and media in a tool result: a
+//!   text such as `[video: not supported by this format]` stands for them. Media in an answer are
+//!   left out. [`strict`](Messages::strict) makes each of these an error.
 //! - Reasoning, unless asked for. Several stretches of it become one, and signatures have no place.
 //! - The order of text and tool calls within one answer: the text comes first.
 //! - Whether a tool result is an error, the tool's name in it (it is found again by the call's id),

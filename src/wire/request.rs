@@ -379,12 +379,11 @@ impl<'a> Request<'a> {
     /// use memory_prompt::wire::Request;
     /// use memory_prompt::{Composer, Message, Provider};
     ///
-    /// let film = Message::user([Part::text("Look:"),
-    /// Part::Video(Media::url("https://e.x/a.mp4"))]); let composer =
-    /// Composer::new().for_provider(Provider::Anthropic); let prompt =
-    /// composer.compose_all(&Snapshot::from_messages([film]), &[])?; let losses =
-    /// Request::new(&prompt).losses(); assert_eq!((losses[0].message, losses[0].part,
-    /// losses[0].what), (0, Some(1), "video"));
+    /// let film = Part::Video(Media::url("https://e.x/a.mp4"));
+    /// let history = Snapshot::from_messages([Message::user([Part::text("Look:"), film])]);
+    /// let prompt = Composer::new().for_provider(Provider::Anthropic).compose_all(&history, &[])?;
+    /// let losses = Request::new(&prompt).losses();
+    /// assert_eq!((losses[0].message, losses[0].part, losses[0].what), (0, Some(1), "video"));
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     pub fn losses(&self) -> Vec<Loss> {

@@ -57,8 +57,8 @@
 //!
 //! On the way to the provider:
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
-//! - Audio, video, and media in an answer: a text such as `[audio: not supported by this format]`
-//!   stands for them. [`strict`](Input::strict) makes each of these an error.
+//! - Audio and video: a text such as `[audio: not supported by this format]` stands for them. Media
+//!   in an answer are left out. [`strict`](Input::strict) makes each of these an error.
 //! - Reasoning that did not come from this format: without the id that it was signed for it is
 //!   refused.
 //! - Whether a tool result is an error, and the tool's name in it (it is found again by the call's
