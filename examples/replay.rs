@@ -163,8 +163,7 @@ fn answers(conversation: &[Message]) -> impl Iterator<Item = usize> {
         .map(|it| it.0)
 }
 
-// ----
-// settings ------------------------------------------------------------------------------------
+// ---- settings -----------------------------------------------------------------------------------
 
 struct Setting {
     name: String,
@@ -241,8 +240,7 @@ fn settings(prices: Prices) -> memory_prompt::Result<Vec<Setting>> {
     Ok(all)
 }
 
-// ----
-// replay --------------------------------------------------------------------------------------
+// ---- replay -------------------------------------------------------------------------------------
 
 /// All settings, over one conversation after the other.
 struct Replay<'a> {
@@ -435,8 +433,7 @@ fn own(message: &Message) -> Result<Sent> {
     Ok((hasher.finish(), Estimate.count(message)?))
 }
 
-// ----
-// output --------------------------------------------------------------------------------------
+// ---- output -------------------------------------------------------------------------------------
 
 fn print(settings: &[Setting], runs: &[Run], prices: Prices) {
     let Prices { write, read } = prices;

@@ -275,8 +275,7 @@ fn seeds_of_the_fuzzers_do_no_harm() {
     }
 }
 
-// ---- the shape of
-// JSON -----------------------------------------------------------------------------
+// ---- the shape of JSON --------------------------------------------------------------------------
 
 #[test]
 fn json_is_what_a_person_would_write() {
@@ -496,8 +495,7 @@ fn a_call_with_a_type_of_its_own_stands_last() {
     assert_eq!(error, "the field `type` stands among the extra fields too");
 }
 
-// ---- numbers, depth, odd
-// texts ---------------------------------------------------------------------
+// ---- numbers, depth, odd texts ------------------------------------------------------------------
 
 #[test]
 fn numbers() {
@@ -567,8 +565,7 @@ fn ten_megabytes_round_trip() {
     }
 }
 
-// ---- the
-// envelope ----------------------------------------------------------------------------------
+// ---- the envelope -------------------------------------------------------------------------------
 
 #[test]
 fn envelope_errors() {

@@ -26,8 +26,7 @@ use memory_prompt::{
 };
 use rusqlite::Connection;
 
-// ---- the kit, on what wraps a memory of
-// SQLite ---------------------------------------------------
+// ---- the kit, on what wraps a memory of SQLite --------------------------------------------------
 
 /// Windows over SQLite that are large enough for the laws: each handle is one of its own.
 struct Windows<const TOKENS: bool>(SqliteStore, #[expect(dead_code)] Folder);
@@ -85,8 +84,7 @@ mod adapted {
     memory_prompt::conformance_async!(unblocked: Unblocked, [ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
-// ---- one commit for
-// many -------------------------------------------------------------------------
+// ---- one commit for many ------------------------------------------------------------------------
 
 /// What one of many appends at once is to come to, by its number.
 fn one_of_many(i: u64, version: SlotVersion) -> Append {
@@ -198,8 +196,7 @@ fn each_of_many_at_once_is_told_what_became_of_its_own() {
     assert_eq!((slot.version(), slot.text().unwrap()), (version, winner.to_string().as_str()));
 }
 
-// ---- cut off at any
-// moment -----------------------------------------------------------------------
+// ---- cut off at any moment ----------------------------------------------------------------------
 
 const REPEAT_TO: &str = "MEMORY_PROMPT_TEST_REPEAT";
 
@@ -360,8 +357,7 @@ fn appends_that_are_repeated_after_errors_are_stored_once() {
     assert!(all.messages().cloned().eq(expected), "each is stored once");
 }
 
-// ---- what it
-// costs -------------------------------------------------------------------------------
+// ---- what it costs ------------------------------------------------------------------------------
 
 /// Sixty-four ids a conversation are kept, however many there were, and none of another one.
 #[test]

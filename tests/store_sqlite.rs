@@ -26,8 +26,7 @@ use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Messa
 use rusqlite::Connection;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 
-// ---- the
-// kit -------------------------------------------------------------------------------------
+// ---- the kit ------------------------------------------------------------------------------------
 
 /// A store in a file, with everything as it comes.
 struct File {
@@ -193,8 +192,7 @@ mod asynchronous {
     memory_prompt::conformance_async!(unblocked: Unblocked, [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]);
 }
 
-// ----
-// crashes -------------------------------------------------------------------------------------
+// ---- crashes ------------------------------------------------------------------------------------
 
 const WRITE_TO: &str = "MEMORY_PROMPT_TEST_CRASH";
 
@@ -283,8 +281,7 @@ fn a_writer_that_is_killed_loses_nothing_and_leaves_nothing_by_half() {
     assert_eq!(check, "ok");
 }
 
-// ---- files that are something
-// else ---------------------------------------------------------------
+// ---- files that are something else --------------------------------------------------------------
 
 /// What an error says, once it has named the file, and SQLite's own words where there are any.
 #[track_caller]
@@ -423,8 +420,7 @@ fn a_name_is_a_name() {
     }
 }
 
-// ---- damage,
-// limits ------------------------------------------------------------------------------
+// ---- damage, limits -----------------------------------------------------------------------------
 
 #[test]
 fn a_damaged_file_is_an_error_and_never_a_panic() {
@@ -930,8 +926,7 @@ fn a_vacuum_that_can_not_empty_the_log_is_an_error() {
     SqliteStore::options().in_memory().unwrap().vacuum().unwrap();
 }
 
-// ---- many at
-// once --------------------------------------------------------------------------------
+// ---- many at once -------------------------------------------------------------------------------
 
 #[test]
 fn a_new_file_may_be_opened_by_many_at_once() {
@@ -1216,8 +1211,7 @@ fn a_purge_leaves_the_file_to_others() {
     each_of_four(too_long);
 }
 
-// ---- for
-// people ----------------------------------------------------------------------------------
+// ---- for people ---------------------------------------------------------------------------------
 
 #[test]
 fn any_codec_is_read_whatever_is_configured() {

@@ -1,9 +1,8 @@
 //! This module keeps conversations in Apache Cassandra, beyond one machine.
 //!
 //! The driver is that of ScyllaDB, [`scylla`] 1.9, which speaks to both. The tests run on Apache
-//! Cassandra
-//! 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there too, for
-//! which some versions want a keyspace without tablets: create it beforehand.
+//! Cassandra 5.0; on ScyllaDB nothing of this was tested. It needs lightweight transactions there
+//! too, for which some versions want a keyspace without tablets: create it beforehand.
 //!
 //! # The tables
 //!

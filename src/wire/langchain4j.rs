@@ -23,9 +23,8 @@
 //!
 //! LangChain4j fails at fields that it does not know. What is written here is read by 1.13 and
 //! later, where a result got `contents` in place of `text`; [`before_1_13`](Messages::before_1_13)
-//! writes what
-//! 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12, answers have
-//! `thinking` and `attributes` since 1.2.)
+//! writes what 1.0 to 1.12 read. (Results have `isError` since 1.11 and `attributes` since 1.12,
+//! answers have `thinking` and `attributes` since 1.2.)
 //!
 //! # What stands for what
 //!

@@ -42,8 +42,7 @@ fn takes_image(media: &Media, row: &Row) -> bool {
 }
 
 /// Returns whether a provider can look where this address leads: at that of a store or a file of
-/// one
-/// provider, no other can.
+/// one provider, no other can.
 fn reaches(url: &str, row: &Row) -> bool {
     let is_gemini = row.format == Format::Gemini;
     if url.starts_with(GEMINI_FILES) {
@@ -171,8 +170,7 @@ fn shares_files(origin: &str, row: &Row) -> bool {
 }
 
 /// Returns the message with a text in place of each part that the provider can't take, or takes as
-/// a
-/// text; `None` where it takes all.
+/// a text; `None` where it takes all.
 pub(super) fn without_refused(message: &Message, row: &Row) -> Option<Message> {
     let content = match message {
         Message::User(user) => user.content(),

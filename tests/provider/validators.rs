@@ -307,9 +307,8 @@ pub fn responses(input: &Value) -> Wrong {
 /// without `tool_result` blocks immediately after", "unexpected `tool_use_id` found in
 /// `tool_result` blocks", "first message must use the user role", "String should match pattern
 /// '^[a-zA-Z0-9_-]+$'", "The final block in an assistant message cannot be `thinking`",
-/// "`web_search`
-/// tool use with id .. was found without a corresponding `web_search_tool_result` block", and the
-/// same the other way round and for the `caller` of a call.
+/// "`web_search` tool use with id .. was found without a corresponding `web_search_tool_result`
+/// block", and the same the other way round and for the `caller` of a call.
 pub fn anthropic(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let messages = list(messages);
@@ -634,8 +633,7 @@ pub fn openai_ids(messages: &Value) -> Wrong {
 
 /// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation
 /// must end with a user message." One that rests (`pause_turn`) goes on with a hosted call, where
-/// the
-/// answer is sent back as it is.
+/// the answer is sent back as it is.
 pub fn no_prefill(messages: &Value) -> Wrong {
     let ends = list(messages).last().is_some_and(|last| text(last, "role") == "assistant");
     let blocks = || list(messages).iter().flat_map(|message| list(&message["content"]));

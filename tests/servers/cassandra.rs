@@ -37,8 +37,7 @@ use server::Node;
 /// The server that most of the tests share.
 static NODE: LazyLock<Node> = LazyLock::new(|| Node::start(""));
 
-// ---- the
-// kit -------------------------------------------------------------------------------------
+// ---- the kit ------------------------------------------------------------------------------------
 
 /// A keyspace that nobody else uses meanwhile. To create one takes seconds, so those that were used
 /// are used again, after everything in them was deleted.

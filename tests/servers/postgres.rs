@@ -42,8 +42,7 @@ use crate::laws::{self, Failing};
 use crate::process::{Server, folder, free_port};
 use crate::{sending, soak, turns};
 
-// ----
-// servers -------------------------------------------------------------------------------------
+// ---- servers ------------------------------------------------------------------------------------
 
 /// A server of a test's own.
 struct Postgres {
@@ -226,8 +225,7 @@ async fn all_texts(memory: &dyn AsyncChatMemory) -> Vec<String> {
     memory.all().await.unwrap().messages().map(|message| message.text().into_owned()).collect()
 }
 
-// ---- the
-// kit -------------------------------------------------------------------------------------
+// ---- the kit ------------------------------------------------------------------------------------
 
 /// A schema on the shared server, with everything as it comes.
 struct Direct {
@@ -388,8 +386,7 @@ memory_prompt::conformance_async!(
     ]
 );
 
-// ---- servers that
-// die ----------------------------------------------------------------------------
+// ---- servers that die ---------------------------------------------------------------------------
 
 #[test]
 #[ignore = "needs PostgreSQL"]
@@ -611,8 +608,7 @@ fn an_append_that_waits_too_long_keeps_no_connection() {
     });
 }
 
-// ---- servers that
-// refuse -------------------------------------------------------------------------
+// ---- servers that refuse ------------------------------------------------------------------------
 
 /// A disk of 16 MB for the tables of one store.
 struct SmallDisk(PathBuf);
@@ -858,8 +854,7 @@ fn debug_output_shows_the_place_and_no_password() {
     });
 }
 
-// ---- beside
-// others -------------------------------------------------------------------------------
+// ---- beside others ------------------------------------------------------------------------------
 
 #[test]
 #[ignore = "needs PostgreSQL"]

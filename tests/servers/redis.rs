@@ -102,8 +102,7 @@ fn port() -> u16 {
     SERVER.1
 }
 
-// ---- the
-// kit -------------------------------------------------------------------------------------
+// ---- the kit ------------------------------------------------------------------------------------
 
 struct One {
     store: RedisStore,
@@ -233,8 +232,7 @@ memory_prompt::conformance_async!(
     [memory, store, ids, slots, times, moving, asynchronous, asynchronous_ids]
 );
 
-// ---- the laws of network
-// backends ----------------------------------------------------------------
+// ---- the laws of network backends ---------------------------------------------------------------
 
 #[test]
 #[ignore = "needs redis-server"]

@@ -73,8 +73,7 @@ impl Client {
         })
     }
 
-    // ----
-    // looking -----------------------------------------------------------------------------------
+    // ---- looking --------------------------------------------------------------------------------
 
     /// The head, where there is one.
     pub(super) async fn head(
@@ -138,8 +137,7 @@ impl Client {
         self.all("slots", &self.cql.slots, (key,)).await
     }
 
-    // ----
-    // changes -----------------------------------------------------------------------------------
+    // ---- changes --------------------------------------------------------------------------------
 
     /// Makes a change, if nobody made another one since.
     ///
@@ -191,8 +189,7 @@ impl Client {
         }
     }
 
-    // ----
-    // messages ----------------------------------------------------------------------------------
+    // ---- messages -------------------------------------------------------------------------------
 
     /// The messages beside the head at these positions, newest first.
     pub(super) async fn beside(
@@ -277,8 +274,7 @@ impl Client {
         self.run(operation, &self.cql.drop_rows, (log, before / BUCKET, before)).await
     }
 
-    // ---- all
-    // conversations -------------------------------------------------------------------------
+    // ---- all conversations ----------------------------------------------------------------------
 
     /// Calls `each` with the conversations from a place in the ring on, until it says that it has
     /// enough.
@@ -309,8 +305,7 @@ impl Client {
         Ok(token.map_or(i64::MIN, |token| token.value()))
     }
 
-    // ----
-    // requests ----------------------------------------------------------------------------------
+    // ---- requests -------------------------------------------------------------------------------
 
     async fn run(
         &self,
