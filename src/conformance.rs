@@ -21,7 +21,8 @@
 //! | `asynchronous_ids` | as `asynchronous` | the same, of slots and ids |
 //!
 //! A memory of five methods names `memory`; `ids`, `slots`, `times` and the last three rows are
-//! for memories that keep such things. An async backend names its groups in [`conformance_async!`](crate::conformance_async!).
+//! for memories that keep such things. An async backend names its groups in
+//! [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
 //! use std::sync::Arc;

@@ -98,8 +98,8 @@ pub(crate) use server::{KeyHeader, Server};
 ///   names for it.
 /// - Arguments that the model was cut off in are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
-///   its own), or that its format has no place for (a picture that a model made), is left out; media
-///   of a user or a result, and what a user said, become a placeholder.
+///   its own), or that its format has no place for (a picture that a model made), is left out;
+///   media of a user or a result, and what a user said, become a placeholder.
 /// - Behind an answer at the end stands a user message, `(continue)`; where the model continues it,
 ///   the white space at its end is left out. An answer that is marked as a `prefix`, for Mistral
 ///   and `DeepSeek`, is left alone.
@@ -119,8 +119,8 @@ pub(crate) use server::{KeyHeader, Server};
 /// [`ToolGroups::Off`](crate::window::ToolGroups::Off) calls and results are the caller's own
 /// business, and the other rules hold.
 ///
-/// Where a rule depends on the model, the stricter side is taken unless [`model`](Self::model) names
-/// it.
+/// Where a rule depends on the model, the stricter side is taken unless [`model`](Self::model)
+/// names it.
 ///
 /// # What only one provider understands
 ///

@@ -396,7 +396,7 @@ impl Turn {
         self
     }
 
-    /// The turn under an id of your own, so that a request which comes twice is stored once. It has
+    /// Sets an id of your own, so that a request which comes twice is stored once. It has
     /// 1 to 246 bytes and no control characters; any other one is an error before the model is
     /// asked.
     ///
@@ -407,10 +407,10 @@ impl Turn {
     ///
     /// Where the first one still runs, was evicted, or was ended by others or without an answer,
     /// the model is asked: the turn stores nothing then and says the same, but its messages are its
-    /// own. No call of a tool that is not repeatable is handed out where one
-    /// was begun under this id: a request that comes twice books once, over a memory that keeps a
-    /// checkpoint. The first turn is in the conversation, or among the
-    /// [unfinished](crate::MemoryPrompt::unfinished) ones.
+    /// own. No call of a tool that is not repeatable is handed out where one was begun under this
+    /// id: a request that comes twice books once, over a memory that keeps a checkpoint. The first
+    /// turn is in the conversation, or among the [unfinished](crate::MemoryPrompt::unfinished)
+    /// ones.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};

@@ -71,9 +71,9 @@
 //! [`Refused`](crate::ErrorKind::Refused) where the provider answered an error, failed, or stopped
 //! before anything was said; [`Unfinished`](crate::ErrorKind::Unfinished) where the answer is not
 //! there yet; [`Codec`](crate::ErrorKind::Codec) where it can't be read. An answer that was cut
-//! short is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model had nothing
-//! to say, as Claude ends some turns behind a tool result, or for which a limit left no room: it is
-//! empty, and its `stop` is [`Stop::End`] or [`Stop::Length`].
+//! short is still an answer, and its [`stop`](Answer::stop) says so. So is one in which the model
+//! had nothing to say, as Claude ends some turns behind a tool result, or for which a limit left no
+//! room: it is empty, and its `stop` is [`Stop::End`] or [`Stop::Length`].
 //!
 //! # Streams
 //!

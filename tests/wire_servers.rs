@@ -163,6 +163,18 @@ fn litellm_gets_its_thoughts_back() {
     ]);
     assert_eq!(request["messages"][1]["thinking_blocks"], whole);
 
+    // One that begins without a text loses none of it.
+    let first = json!([{"type": "thinking", "thinking": null}]);
+    let late = [delta(&json!({"role": "assistant", "content": "", "thinking_blocks": first}))];
+    let late: Vec<Value> =
+        late.into_iter().chain(pieces[1..3].iter().cloned()).chain([end("stop")]).collect();
+    let (_, answer) = read(Provider::LiteLlm, &late);
+    let thoughts = json!([{"type": "thinking", "thinking": "ink", "signature": "SIG"}]);
+    assert_eq!(
+        sent(Provider::LiteLlm, answer.unwrap())["messages"][1]["thinking_blocks"],
+        thoughts
+    );
+
     // One that broke off in a thought keeps those that are signed.
     let mut stream = Stream::of(Provider::LiteLlm);
     for piece in &pieces[..5] {

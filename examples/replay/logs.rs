@@ -133,7 +133,7 @@ impl<E: FnMut(Conversation, u64)> Logs<E> {
             match serde_json::from_slice(text) {
                 _ if text.is_empty() => {}
                 Ok(value) => {
-                    found = true;
+                    found |= value.is_object() || value.is_array();
                     self.value(&value, &format!("{place}, line {number}"));
                 }
                 Err(error) if found => self.broken(place, number, &error),

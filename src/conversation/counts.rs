@@ -83,7 +83,7 @@ impl Open {
         self.is_over = true;
     }
 
-    /// Its call is in the memory no more, or has a result, so that it belongs nowhere.
+    /// Its call is in the memory no more, so that it belongs nowhere.
     pub(super) fn gone(self) {
         self.span.late_result_is_gone();
         self.over();

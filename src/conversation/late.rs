@@ -116,7 +116,7 @@ impl Overdue {
     fn is_wanted(&self, messages: &[Message]) -> bool {
         let mut search = Search::new(vec![self.wanted.clone()], 0);
         search.look_at(messages.iter());
-        search.are_open().any(|is_open| is_open)
+        search.found().any(|(_, is_open)| is_open)
     }
 
     /// Appends what comes of it when it comes, if the conversation is still there by then.
@@ -304,11 +304,12 @@ impl Waiting {
         while let Some(page) = search.next() {
             search.take(&self.memory.read_with(&page)?);
         }
-        for (overdue, is_open) in take(&mut self.late).into_iter().zip(search.are_open()) {
-            if is_open {
-                self.late.push(overdue);
-            } else {
-                overdue.open.gone();
+        for (overdue, found) in take(&mut self.late).into_iter().zip(search.found()) {
+            match found {
+                (_, true) => self.late.push(overdue),
+                // Its result is there already.
+                (true, false) => overdue.open.over(),
+                (false, false) => overdue.open.gone(),
             }
         }
         Ok(true)

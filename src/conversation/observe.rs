@@ -174,7 +174,7 @@ mod told {
             tracing::warn!(
                 target: TARGET,
                 parent: &self.span,
-                "a late result is not stored: its call is not in the memory, or has a result"
+                "a late result is not stored: its call is not in the memory"
             );
         }
 

@@ -353,7 +353,8 @@ impl<M: ChatMemory> Evicting<M> {
                 return Ok(None);
             }
             if from < handed_over.end {
-                end = handed_over.end.min(to); // it was handed over, but then the memory failed to evict
+                // It was handed over, but then the memory failed to evict.
+                end = handed_over.end.min(to);
             } else {
                 let Some((records, till)) = self.oldest(known, from, to)? else {
                     return Ok(self.refuted(known));

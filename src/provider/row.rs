@@ -215,8 +215,9 @@ impl Row {
         {
             // "Per part media resolution is not supported for this Model."
             self.detail = version >= (3, 0);
-            // "Invalid or unsupported file uri", of Google's own API.
-            self.addresses = version >= (2, 5) || self.name() == Provider::Vertex.row().name();
+            // "Invalid or unsupported file uri", of Google's own API; a row of your own says it
+            // itself.
+            self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();
         }
         if self.format == Format::Anthropic
             && let Some(version) = table::version("claude", model)

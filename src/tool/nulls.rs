@@ -1,5 +1,7 @@
 //! The `null`s that a model says because a strict mode wants every property.
 
+use std::iter;
+
 use serde_json::{Map, Value};
 
 /// Takes away the `null`s of properties that this schema does not require, and that may not be
@@ -19,7 +21,10 @@ pub(super) fn take(value: &mut Value, schema: &Value, root: &Value) -> bool {
             take_from(fields, schema, root) || of_choice
         }
         Value::Array(list) => {
-            let Some(items) = schema.get("items") else { return false };
+            let choice = alternatives(schema).map(|it| resolved(it, root));
+            let mut all = iter::once(schema).chain(choice).filter_map(|it| it.get("items"));
+            // Where several lists may be meant, no one knows which is.
+            let (Some(items), None) = (all.next(), all.next()) else { return false };
             list.iter_mut().filter_map(|it| take(it, items, root).then_some(())).count() > 0
         }
         _ => false,
@@ -71,7 +76,13 @@ fn requires(schema: &Value, name: &str) -> bool {
 }
 
 fn may_be_null(schema: &Value, root: &Value) -> bool {
+    /// The keywords of which one at least rules out some kind of value.
+    const NARROW: [&str; 7] = ["$ref", "allOf", "anyOf", "const", "enum", "oneOf", "type"];
     let schema = resolved(schema, root);
+    let is_narrow = |fields: &Map<_, _>| NARROW.iter().any(|it| fields.contains_key(*it));
+    if *schema == true || schema.as_object().is_some_and(|fields| !is_narrow(fields)) {
+        return true;
+    }
     let says = |keyword: &str, null: &Value| {
         let said = schema.get(keyword);
         said.is_some_and(|it| it == null || it.as_array().is_some_and(|all| all.contains(null)))

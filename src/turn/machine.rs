@@ -278,7 +278,7 @@ impl Turn {
         let mut append = Append::new(self.document.messages.iter().cloned());
         append.id = Some(match self.document.kept {
             None => self.append_id(),
-            Some(_) => self.append_id_behind_note(),
+            Some(_) => self.append_id_behind_checkpoint(),
         });
         if self.document.on_conflict == OnConflict::Fail {
             append.expected = self.seen().map(|seen| seen.end);
@@ -295,7 +295,7 @@ impl Turn {
     }
 
     /// The id of the append of the whole, where the checkpoint has the other.
-    pub(super) fn append_id_behind_note(&self) -> String {
+    pub(super) fn append_id_behind_checkpoint(&self) -> String {
         self.append_id() + ":done"
     }
 

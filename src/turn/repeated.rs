@@ -18,12 +18,12 @@ impl Turn {
         if self.limits.ids == 0 {
             return Ok(Vec::new());
         }
-        Ok(vec![self.append_id(), self.append_id_behind_note()])
+        Ok(vec![self.append_id(), self.append_id_behind_checkpoint()])
     }
 
     /// Refuses an id under which the turn could not be stored, before it has begun.
     pub(super) fn check_id(&self) -> Result<()> {
-        let (id, longest) = (&self.document.id, self.append_id_behind_note());
+        let (id, longest) = (&self.document.id, self.append_id_behind_checkpoint());
         let is_good = !id.is_empty() && check_name("turn", "", &longest).is_ok();
         if self.seen().is_some() || is_good {
             return Ok(());

@@ -144,9 +144,9 @@ impl Search {
         self.wanted.first().is_some_and(|it| it.is_found)
     }
 
-    /// Returns, for each call, whether a late result of it is wanted.
-    pub(crate) fn are_open(&self) -> impl Iterator<Item = bool> {
-        self.wanted.iter().map(Wanted::is_open)
+    /// Returns, for each call, whether it is stored, and whether a late result of it is wanted.
+    pub(crate) fn found(&self) -> impl Iterator<Item = (bool, bool)> {
+        self.wanted.iter().map(|it| (it.is_found, it.is_open()))
     }
 
     /// Returns true where the memory has lost some of what was to be searched.

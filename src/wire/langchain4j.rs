@@ -46,8 +46,8 @@
 //! Where the format has no place for something, [`Messages::strict`] says so beforehand. Written
 //! anyway, media at a provider's file id and files that are no PDF become texts like `[file: not
 //! supported by this format]`; media in an answer are left out, and so is reasoning of several
-//! signed parts (its signatures can't be kept, and without them it is refused), and so are the signatures of
-//! calls and of other providers' reasoning.
+//! signed parts (its signatures can't be kept, and without them it is refused), and so are the
+//! signatures of calls and of other providers' reasoning.
 //!
 //! Lost without a word, because there is no place for it:
 //! - the name of a system message or an answer, a system message's attributes except [`ATTRIBUTE`];

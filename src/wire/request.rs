@@ -399,9 +399,9 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] names the first message and part
-    /// for which a placeholder would stand, the message that would be left out, or the answer that
-    /// keeps [thinking](Self::extra) from being on.
+    /// [`ErrorKind::Unsupported`] names the first message and part for which a placeholder would
+    /// stand, the message that would be left out, or the answer that keeps
+    /// [thinking](Self::extra) from being on.
     pub fn strict(self) -> Result<Self> {
         let is_reasoning = |part: &AiPart| matches!(part, AiPart::Reasoning(_));
         viewed!(&self, view => view.expresses(is_reasoning))?;

@@ -89,16 +89,16 @@ fn a_late_result_outlives_the_failure_of_all() {
     }
 }
 
-/// A payment was made in time, and then neither the turn nor its note could be stored. Whoever
-/// adopted it did not know what had come of the payment, and nobody ever told, though the process
-/// that knew lived on. What came too late had been kept.
+/// A payment was made in time, and then neither the turn nor its checkpoint could be stored.
+/// Whoever adopted it did not know what had come of the payment, and nobody ever told, though the
+/// process that knew lived on. What came too late had been kept.
 #[test]
 fn a_result_that_could_not_be_stored_is_late() {
     for is_timed in [false, true] {
         let memory = Odd::new(DefaultChatMemory::new().limits());
         let wrong = Arc::clone(&memory);
         let pay = move |_: serde_json::Value| {
-            wrong.fails.store(true, Ordering::Relaxed); // the note of the result
+            wrong.fails.store(true, Ordering::Relaxed); // the checkpoint of the result
             wrong.is_unreadable.store(true, Ordering::Relaxed); // whether that was written
             Ok("paid")
         };

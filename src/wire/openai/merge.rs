@@ -135,6 +135,9 @@ fn thought(list: &mut Vec<Value>, mut piece: Value) {
     let is_thought = |block: &Value| block["type"] == "thinking";
     match list.last_mut() {
         Some(block) if is_thought(block) && !is_signed(block) && is_thought(&piece) => {
+            if !block["thinking"].is_string() {
+                block["thinking"] = Value::String(String::new());
+            }
             if let (Value::String(text), Some(more)) =
                 (&mut block["thinking"], piece["thinking"].as_str())
             {
@@ -151,7 +154,7 @@ fn is_signed(thought: &Value) -> bool {
 }
 
 /// Leaves out the thoughts of which the end did not come: Claude takes none without a signature.
-pub(super) fn unsign(message: &mut Attributes) {
+pub(super) fn without_unsigned(message: &mut Attributes) {
     if let Some(Value::Array(list)) = message.get_mut(THOUGHTS) {
         list.retain(|block| block["type"] != "thinking" || is_signed(block));
     }

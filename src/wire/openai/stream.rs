@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::calls::Calls;
 use super::decode::{self, FUNCTION_ID, name_after, usage};
-use super::merge::{merge, unsign};
+use super::merge::{merge, without_unsigned};
 use crate::error::Result;
 use crate::message::{AiMessage, Attributes};
 use crate::provider::Provider;
@@ -112,7 +112,7 @@ impl Pieces for Chunks {
 
     fn kept(mut self) -> AiMessage {
         self.calls.keep_whole();
-        unsign(&mut self.message);
+        without_unsigned(&mut self.message);
         let text = self.message.get("content").and_then(Value::as_str).unwrap_or_default();
         let text = AiMessage::new(text);
         self.message().unwrap_or(text)

@@ -67,7 +67,8 @@ fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or_default();
     let begins = |rest: &str, least: u32| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        rest[..digits].parse().is_ok_and(|number: u32| (least..100).contains(&number))
+        // Azure's spelling of 3.5 is 35.
+        rest[..digits].parse().is_ok_and(|number: u32| (least..35).contains(&number))
     };
     let is_newer = name.strip_prefix("gpt-").is_some_and(|rest| begins(rest, 5));
     let is_o = name.strip_prefix('o').is_some_and(|rest| begins(rest, 1));
