@@ -130,7 +130,7 @@ impl<E: FnMut(Conversation, u64)> Logs<E> {
                 continue;
             }
             let text = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&line).trim_ascii();
-            match serde_json::from_slice(text) {
+            match serde_json::from_slice::<Value>(text) {
                 _ if text.is_empty() => {}
                 Ok(value) => {
                     found |= value.is_object() || value.is_array();
