@@ -8,10 +8,10 @@ mod shown;
 use std::time::{Duration, Instant};
 
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::{Answer, Event, Stop, Stream, anthropic};
-use memory_prompt::{Composer, ErrorKind, Message, Provider, Result, ToolCall};
+use memory_prompt::wire::{Stop, Stream, anthropic};
+use memory_prompt::{Composer, ErrorKind, Message, Provider, ToolCall};
 use serde_json::{Value, json};
-use shown::assert_shown;
+use shown::{assert_shown, read};
 
 /// A stream that says "Hi", these reasons to stop, and that it is over.
 fn ending(provider: Provider, reasons: &[&str]) -> Vec<Value> {
@@ -51,15 +51,6 @@ fn ending(provider: Provider, reasons: &[&str]) -> Vec<Value> {
         }
         other => panic!("{other:?}"),
     }
-}
-
-fn read(provider: Provider, pieces: &[Value]) -> (Vec<Event>, Result<Answer>) {
-    let mut stream = Stream::of(provider);
-    let mut told = Vec::new();
-    for piece in pieces {
-        told.extend(stream.push(&piece.to_string()).unwrap());
-    }
-    (told, stream.finish())
 }
 
 /// The first reason of a stream won over all others: of a server that writes `stop` into each chunk

@@ -9,19 +9,10 @@ use std::time::{Duration, Instant};
 
 use memory_prompt::message::{AiPart, Part};
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::{self, Answer, Event, Frames, Request, Stop, Stream};
+use memory_prompt::wire::{self, Answer, Frames, Request, Stop, Stream};
 use memory_prompt::{Composer, ErrorKind, Message, Provider, Result};
 use serde_json::{Value, json};
-use shown::assert_shown;
-
-fn read(provider: Provider, pieces: &[Value]) -> (Vec<Event>, Result<Answer>) {
-    let mut stream = Stream::of(provider);
-    let mut told = Vec::new();
-    for piece in pieces {
-        told.extend(stream.push(&piece.to_string()).unwrap());
-    }
-    (told, stream.finish())
-}
+use shown::{assert_shown, read};
 
 fn delta(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta}]})

@@ -2,8 +2,19 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
-use memory_prompt::wire::{Answer, Event, Stop};
+use memory_prompt::wire::{Answer, Event, Stop, Stream};
+use memory_prompt::{Provider, Result};
 use serde_json::Value;
+
+/// Reads a stream to its end: what it showed, and what is stored of it.
+pub fn read(provider: Provider, pieces: &[Value]) -> (Vec<Event>, Result<Answer>) {
+    let mut stream = Stream::of(provider);
+    let mut told = Vec::new();
+    for piece in pieces {
+        told.extend(stream.push(&piece.to_string()).unwrap());
+    }
+    (told, stream.finish())
+}
 
 /// What a user was shown, refusals included.
 pub fn text(events: &[Event]) -> String {
