@@ -119,14 +119,14 @@ impl Prompt {
     /// Returns the prompt of this draft; takes the records of which it was made.
     pub(crate) fn new(mut draft: Box<Draft>, of: &mut Records) -> Self {
         let Draft { records, pieces, .. } = &mut *draft;
-        *records = mem::take(of);
+        mem::swap(records, of); // a draft has none yet, and to drop nothing takes time too
         pieces.free_unsent(records);
         Self { draft }
     }
 
     /// Returns the same prompt, whose report names what a temporary message quotes.
     pub(crate) fn with_recalled(mut self, recalled: Vec<Recalled>) -> Self {
-        self.draft.report.recalled = recalled;
+        self.draft.report.recalled = recalled.into();
         self
     }
 
@@ -145,7 +145,7 @@ impl Prompt {
 
     /// Returns the same prompt, whose report names temporaries that were dropped before it.
     pub(crate) fn with_dropped(mut self, roles: Vec<Role>) -> Self {
-        self.draft.report.dropped_temporaries = roles;
+        self.draft.report.dropped_temporaries = roles.into();
         self
     }
 

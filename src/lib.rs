@@ -193,6 +193,7 @@ pub mod error;
 pub mod history;
 #[cfg(feature = "inspect")]
 pub mod inspect;
+mod list;
 pub mod memory;
 pub mod message;
 mod pins;
@@ -266,6 +267,7 @@ pub use window::Window;
 /// The parts of a [`Report`]: all that a build did to the history.
 pub mod report {
     #[doc(inline)]
+    pub use crate::list::List;
     pub use crate::composed::{
         Adapted, Break, Cleared, Fingerprint, Gap, How, LeftOut, Moved, NothingRecalled, Origin,
         Recalled, Repaired, SharedPrefix, SystemSource, Tokens, Truncated, Why,

@@ -47,14 +47,24 @@ impl Composer {
     pub(super) fn sends_as_is(&self, message: &Message) -> bool {
         let checks_groups = self.tool_groups != ToolGroups::Off;
         let alone = match message {
-            Message::System(_) => false,
-            Message::Custom(custom) if custom.is_private() => false,
-            Message::Tool(_) => !checks_groups,
+            Message::User(_) => true,
             Message::Ai(ai) => !checks_groups || !ai.has_tool_calls(),
-            Message::User(_) | Message::Custom(_) => true,
+            other => stands_alone(other, checks_groups),
         };
         alone
             && self.clear.as_ref().is_none_or(|clear| !clear.may_clear(message))
             && self.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
+    }
+}
+
+/// Returns whether a message that is neither of the user nor of the model is sent, whatever stands
+/// around it.
+///
+/// Apart, so that the loop over most prompts compares twice and needs no jump table.
+#[inline(never)]
+fn stands_alone(message: &Message, checks_groups: bool) -> bool {
+    match message {
+        Message::Tool(_) => !checks_groups,
+        other => !other.is_system() && !other.is_private(),
     }
 }

@@ -252,7 +252,7 @@ impl CountedBudget {
         let (tokens, message_tokens) = room.tokens(items, budget)?;
         let total = tokens.total;
         draft.report.tokens = Some(tokens);
-        draft.report.message_tokens = message_tokens;
+        draft.report.message_tokens = message_tokens.into();
         Ok(if total.saturating_add(case.temporaries.still_free) <= budget {
             Tried::Fits(draft)
         } else {

@@ -17,6 +17,7 @@ use super::verdict::Sent;
 use super::{Case, Composer, Copies};
 use crate::composed::{Draft, LeftOut, Origin, SystemSource, Why};
 use crate::error::Result;
+use crate::list::List;
 use crate::message::Message;
 use crate::record::{Cursor, Record, Snapshot};
 use crate::truncate::Truncate;
@@ -406,6 +407,7 @@ impl<'a> Taking<'a> {
 
 impl Draft {
     /// Begins a prompt with its system message.
+    #[inline]
     pub(super) fn begin(snapshot: &Snapshot, system: System) -> Box<Self> {
         let mut draft = Box::<Self>::default();
         draft.report.stored = snapshot.end.saturating_sub(snapshot.start);
@@ -448,9 +450,9 @@ impl Draft {
 }
 
 /// Adds a line to a report, and makes room for more with the first one.
-fn add<T>(lines: &mut Vec<T>, line: T) {
+fn add<T>(lines: &mut List<T>, line: T) {
     if lines.is_empty() {
-        lines.reserve(MORE);
+        lines.as_vec().reserve(MORE);
     }
     lines.push(line);
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::{Fingerprint, SharedPrefix};
+use crate::list::List;
 use crate::message::Role;
 use crate::provider::Provider;
 use crate::text::Grouped;
@@ -65,7 +66,7 @@ pub struct Report {
     /// The tokens of the prompt, where it has a token budget.
     pub tokens: Option<Tokens>,
     /// The tokens of each message, in their order, where the prompt has a token budget.
-    pub message_tokens: Vec<usize>,
+    pub message_tokens: List<usize>,
     /// A number that tells the tools and options of this prompt from others, as far as they are
     /// known: from [`MemoryPrompt::tools`](crate::MemoryPrompt::tools), or from
     /// [`Prompt::sent_as`](crate::Prompt::sent_as).
@@ -77,16 +78,16 @@ pub struct Report {
     pub private: u64,
     /// The positions of the user messages that are sent before the window, since it has passed
     /// them.
-    pub question: Vec<u64>,
+    pub question: List<u64>,
     /// The positions of pinned records that are sent before the window, since it has passed them.
-    pub pinned_before: Vec<u64>,
+    pub pinned_before: List<u64>,
     /// The positions that are pinned, and that the memory does not hold or can't read any more.
-    pub lost_pins: Vec<u64>,
+    pub lost_pins: List<u64>,
     /// The results that are sent behind their call and not in their own place.
-    pub moved: Vec<Moved>,
+    pub moved: List<Moved>,
     /// The positions of the results whose arrival a note of the user at the end of the history
     /// tells.
-    pub note: Vec<u64>,
+    pub note: List<u64>,
     /// The number of earlier messages that a notice says are not shown, where there is one.
     pub notice: Option<u64>,
     /// The position before which nothing was looked for, where a question or the call of a result
@@ -94,29 +95,29 @@ pub struct Report {
     /// between.
     pub search_ended: Option<u64>,
     /// The positions of system messages among the records that are sent in their places.
-    pub kept_systems: Vec<u64>,
+    pub kept_systems: List<u64>,
     /// The roles of the temporary messages that were dropped when the memory was swapped after a
     /// build that failed.
-    pub dropped_temporaries: Vec<Role>,
+    pub dropped_temporaries: List<Role>,
     /// The messages that were left out of the window, and why.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: List<LeftOut>,
     /// The positions in the window that the memory could not read.
-    pub unreadable: Vec<u64>,
+    pub unreadable: List<u64>,
     /// The messages that truncation shortened or replaced.
-    pub truncated: Vec<Truncated>,
+    pub truncated: List<Truncated>,
     /// The messages of which a result or media gave way to a placeholder: see
     /// [`Clear`](crate::Clear).
-    pub cleared: Vec<Cleared>,
+    pub cleared: List<Cleared>,
     /// The calls that were answered in place of a result that nobody recorded.
-    pub repaired: Vec<Repaired>,
+    pub repaired: List<Repaired>,
     /// The temporary tool results that answer no call: sent as they are, for they are the caller's
     /// own word. Indices among the temporaries.
-    pub orphan_temporaries: Vec<usize>,
+    pub orphan_temporaries: List<usize>,
     /// The changes that were made so that the provider takes the prompt.
-    pub adapted: Vec<Adapted>,
+    pub adapted: List<Adapted>,
     /// The older messages of which a temporary message brings excerpts, oldest first: see
     /// [`Recall`](crate::Recall).
-    pub recalled: Vec<Recalled>,
+    pub recalled: List<Recalled>,
     /// The reason why nothing is recalled, where it was asked for.
     pub nothing_recalled: Option<NothingRecalled>,
     /// The error of the application's own search for what is recalled: the prompt was built without

@@ -227,7 +227,7 @@ impl State {
         last.map_or(MIN_CELLS, |run| used(run) * 2).clamp(MIN_CELLS, MAX_CELLS)
     }
 
-    #[inline(never)] // so that it is written where it stays
+    #[inline]
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
         match (before, self.runs.back()) {
             // Nearly always they lie in the last run.
@@ -239,6 +239,7 @@ impl State {
     }
 
     /// Returns the same from any number of runs, before any position.
+    #[inline(never)] // rare, and long
     fn newest_of_runs(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {

@@ -3,6 +3,8 @@
 use std::iter::Chain;
 use std::{option, vec};
 
+use crate::list::List;
+
 /// A list that nearly always has one element or two: the newest records lie in one run or in two
 /// neighbours, and a prompt is a system message and one stretch of records.
 ///
@@ -12,12 +14,12 @@ use std::{option, vec};
 pub(crate) struct Few<T> {
     first: Option<T>,
     second: Option<T>,
-    rest: Vec<T>,
+    rest: List<T>,
 }
 
 impl<T> Few<T> {
     pub(crate) const fn none() -> Self {
-        Self { first: None, second: None, rest: Vec::new() }
+        Self { first: None, second: None, rest: List::new() }
     }
 
     #[inline]
@@ -50,7 +52,7 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn reserve(&mut self, n: usize) {
-        self.rest.reserve(n);
+        self.rest.as_vec().reserve(n);
     }
 
     #[inline]
@@ -64,7 +66,7 @@ impl<T> Few<T> {
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.first.iter_mut().chain(&mut self.second).chain(&mut self.rest)
+        self.first.iter_mut().chain(&mut self.second).chain(self.rest.iter_mut())
     }
 }
 

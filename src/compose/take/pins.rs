@@ -20,7 +20,7 @@ impl<'a> Taking<'a> {
     /// Returns the pinned groups that are sent before the window, oldest last.
     pub(super) fn passed_pins(&mut self) -> Vec<&'a PinnedGroup> {
         let pinned = &self.beside.pinned;
-        self.draft.report.lost_pins.clone_from(&pinned.lost);
+        self.draft.report.lost_pins = pinned.lost.clone().into();
         let is_passed =
             |group: &&PinnedGroup| self.composer.is_passed(self.snapshot, &self.choice, group);
         let mut passed: Vec<_> = pinned.groups.iter().filter(is_passed).collect();
