@@ -16,9 +16,10 @@ use uuid::Uuid;
 
 use super::BUCKET;
 use super::change::Change;
-use super::failure::{Failure, failed, strange};
+use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
 use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
+use super::schema::Schema;
 use super::statements::Statements;
 use crate::error::Result;
 use crate::store::observe::Watch;
@@ -64,7 +65,7 @@ const MOST_BYTES_AT_ONCE: usize = 1 << 18;
 impl Client {
     pub(super) async fn new(session: Arc<Session>, options: &CassandraOptions) -> Result<Self> {
         Ok(Self {
-            cql: Statements::prepare(&session, options).await?,
+            cql: Statements::of(&Schema { session: &session, options }).await?,
             session,
             timeout: options.timeout,
             consistency: options.consistency,
@@ -300,9 +301,10 @@ impl Client {
 
     /// The place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
-        let token =
-            self.cql.slots.calculate_token(&(key,)).map_err(|error| strange(operation, error))?;
-        Ok(token.map_or(i64::MIN, |token| token.value()))
+        match self.cql.slots.calculate_token(&(key,)) {
+            Ok(token) => Ok(token.map_or(i64::MIN, |token| token.value())),
+            Err(error) => Err(Failure::strange(error).during(operation)),
+        }
     }
 
     // ---- requests -------------------------------------------------------------------------------

@@ -62,14 +62,6 @@ pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
     Failure::from(error).during(operation)
 }
 
-/// The error that what was read is not what this crate writes.
-pub(super) fn strange(
-    operation: &'static str,
-    error: impl StdError + Send + Sync + 'static,
-) -> Error {
-    Failure::strange(error).during(operation)
-}
-
 /// A change that may have been made, before others changed what would tell.
 pub(super) fn overtaken(operation: &'static str) -> Error {
     let text = "cassandra: it is not known whether the change was made: the request failed, and then \

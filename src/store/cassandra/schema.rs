@@ -8,9 +8,10 @@ use scylla::deserialize::row::DeserializeRow;
 use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
+use scylla::statement::prepared::PreparedStatement;
 
 use super::ask::Client;
-use super::failure::{failed, strange};
+use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
 use super::upgrade;
 use crate::error::{Error, ErrorKind, Result};
@@ -98,11 +99,6 @@ fn by_size(session: &Session) -> String {
     format!("{{'class': 'NetworkTopologyStrategy', 'replication_factor': {replicas}}}")
 }
 
-/// Some names are words of the language.
-pub(super) fn quoted(keyspace: &str) -> String {
-    format!("\"{keyspace}\"")
-}
-
 pub(super) struct Schema<'a> {
     pub(super) session: &'a Arc<Session>,
     pub(super) options: &'a CassandraOptions,
@@ -120,8 +116,7 @@ impl Schema<'_> {
         if !self.has("keyspaces", &[]).await? {
             let replication = self.options.replication.clone();
             let create = format!(
-                "CREATE KEYSPACE IF NOT EXISTS {} WITH replication = {}",
-                quoted(&self.options.keyspace),
+                "CREATE KEYSPACE IF NOT EXISTS {{}} WITH replication = {}",
                 replication.unwrap_or_else(|| by_size(self.session))
             );
             self.run(&create, ()).await?;
@@ -142,8 +137,10 @@ impl Schema<'_> {
         }
         let select = "SELECT version FROM {}.layout WHERE name = ?";
         let rows = self.query(select, (NAME,)).await?;
-        let row = rows.maybe_first_row::<(i32,)>().map_err(|error| strange("open", error))?;
-        Ok(row.map_or(0, |(version,)| version))
+        match rows.maybe_first_row::<(i32,)>() {
+            Ok(row) => Ok(row.map_or(0, |(version,)| version)),
+            Err(error) => Err(Failure::strange(error).during("open")),
+        }
     }
 
     /// Whether this keyspace, this table of it, or this column of that is there.
@@ -167,13 +164,20 @@ impl Schema<'_> {
     where
         R: for<'a> DeserializeRow<'a, 'a>,
     {
-        let text = text.replace("{}", &quoted(&self.options.keyspace));
-        let statement = self.session.prepare(text).await;
-        let mut statement = statement.map_err(|error| failed("open", error.into()))?;
-        statement.set_consistency(self.options.consistency);
-        statement.set_request_timeout(Some(self.options.timeout));
+        let statement = self.prepare(text).await?;
         let done = client.each(&statement, (), each).await;
         done.map_err(|failure| failure.during("open"))
+    }
+
+    /// Prepares a statement that may be sent again where its answer gets lost. `{}` in it is the
+    /// keyspace.
+    pub(super) async fn prepare(&self, text: &str) -> Result<PreparedStatement> {
+        let prepared = self.session.prepare(self.in_keyspace(text)).await;
+        let mut prepared = prepared.map_err(|error| failed("open", error.into()))?;
+        prepared.set_consistency(self.options.consistency);
+        prepared.set_request_timeout(Some(self.options.timeout));
+        prepared.set_is_idempotent(true);
+        Ok(prepared)
     }
 
     pub(super) async fn query(
@@ -182,11 +186,16 @@ impl Schema<'_> {
         values: impl SerializeRow,
     ) -> Result<scylla::response::query_result::QueryRowsResult> {
         let result = self.send(text, values).await.map_err(|error| failed("open", error))?;
-        result.into_rows_result().map_err(|error| strange("open", error))
+        result.into_rows_result().map_err(|error| Failure::strange(error).during("open"))
     }
 
     pub(super) async fn run(&self, text: &str, values: impl SerializeRow) -> Result<()> {
         self.send(text, values).await.map(drop).map_err(|error| failed("open", error))
+    }
+
+    /// Puts the keyspace in its place: in quotes, since some names are words of the language.
+    fn in_keyspace(&self, text: &str) -> String {
+        text.replace("{}", &format!("\"{}\"", self.options.keyspace))
     }
 
     async fn send(
@@ -194,7 +203,7 @@ impl Schema<'_> {
         text: &str,
         values: impl SerializeRow,
     ) -> Result<scylla::response::query_result::QueryResult, ExecutionError> {
-        let mut statement = Statement::new(text.replace("{}", &quoted(&self.options.keyspace)));
+        let mut statement = Statement::new(self.in_keyspace(text));
         statement.set_consistency(self.options.consistency);
         statement.set_request_timeout(Some(self.options.timeout));
         self.session.query_unpaged(statement, values).await
