@@ -14,11 +14,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use deadpool_postgres::tokio_postgres::{self as driver, SimpleQueryMessage};
 use deadpool_postgres::{Client, ObjectId};
+use futures_util::future::join;
 use parking_lot::Mutex;
 
 use super::backend;
 use super::statements::Statement;
-use crate::store::both::both;
 
 /// The knowledge about one connection.
 pub(super) struct Session {
@@ -40,13 +40,6 @@ pub(super) struct Clock {
     pub(super) here: Instant,
 }
 
-impl Clock {
-    /// The time on the server when so much time is over. It is early rather than late.
-    fn after(self, left: Duration) -> SystemTime {
-        self.there + self.here.elapsed() + left
-    }
-}
-
 impl Session {
     /// Finds out about a connection.
     pub(super) async fn of(client: &Client, said: &Said, prepare: bool) -> Self {
@@ -55,9 +48,10 @@ impl Session {
         Self { prepares: AtomicBool::new(prepares), prepared: Mutex::default(), clock: said.clock }
     }
 
-    /// The time on the server when so much time is over.
+    /// Returns the time on the server when so much time is over. It is early rather than late.
     pub(super) fn after(&self, left: Duration) -> SystemTime {
-        self.clock.after(left)
+        let Clock { there, here } = self.clock;
+        there + here.elapsed() + left
     }
 
     /// Tells whether the connection was made before this, as far as is known.
@@ -91,7 +85,7 @@ impl Session {
 /// transaction, so that it meets one session, and leaves nothing there.
 async fn renames(client: &Client) -> Result<bool, driver::Error> {
     let begun = client.batch_execute("BEGIN READ ONLY");
-    let (begun, prepared) = both(begun, client.prepare_typed(PROBE, &[])).await;
+    let (begun, prepared) = join(begun, client.prepare_typed(PROBE, &[])).await;
     begun?;
     let found = match prepared {
         Ok(prepared) => {
