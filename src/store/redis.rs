@@ -172,12 +172,11 @@ use std::time::{Duration, SystemTime};
 
 use redis::{Value, cmd};
 
-use super::common::at;
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, AsyncChatMemory, BoxFuture, MemoryId};
-use crate::record::{Incarnation, millis};
+use crate::record::{Incarnation, millis, time_of};
 use append::Change;
 use keys::{Keys, shard};
 use link::Link;
@@ -345,7 +344,7 @@ impl AsyncChatMemoryStore for RedisStore {
             };
             let incarnation = incarnation.and_then(|text| text.parse().ok());
             let incarnation = incarnation.ok_or_else(|| unexpected("info"))?;
-            Ok(Some(Info::new(start..end, at(active)).with_incarnation(incarnation)))
+            Ok(Some(Info::new(start..end, time_of(active)).with_incarnation(incarnation)))
         })
     }
 

@@ -130,7 +130,7 @@ pub use options::SqliteOptions;
 pub use rusqlite as driver;
 use rusqlite::{Connection, ErrorCode, params};
 
-use super::common::{nothing, signed, unsigned};
+use super::common::{must_end_at, signed, unsigned};
 use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -326,7 +326,7 @@ impl ChatMemory for SqliteMemory {
             let end = self.shared.connections.read("append", |connection| {
                 Ok(find(connection, &self.id)?.map_or(0, |found| unsigned(found.end)))
             })?;
-            return nothing("sqlite", expected, end);
+            return must_end_at("sqlite", expected, end);
         }
         let ready = Batch::new(&self.id, self.shared.codec, batch, expected)?;
         let positions = self
@@ -338,9 +338,7 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        let mut read = Read::newest(n);
-        read.before = before;
-        self.snapshot(&read)
+        self.snapshot(&Read { before, n, ..Read::default() })
     }
 
     fn evict(&self, before: u64) -> Result<u64> {

@@ -1,7 +1,7 @@
 //! All conversations, by their places in the ring.
 
 use super::rows::Found;
-use super::{CassandraStore, LISTED_AT_ONCE, begins_with, id, key};
+use super::{CassandraStore, LISTED_AT_ONCE, id_of, key};
 use crate::error::Result;
 use crate::memory::MemoryId;
 
@@ -48,9 +48,9 @@ impl CassandraStore {
                 Some((self.shared.client.token(operation, &key)?, key))
             }
         };
-        let wanted = |found: &Found| !found.has_ended() && begins_with(&found.id, prefix);
+        let wanted = |found: &Found| !found.has_ended() && id_of(&found.id).starts_with(prefix);
         let page = self.page(operation, after, n, wanted).await?;
-        Ok(page.into_iter().map(|found| id(&found.id)).collect())
+        Ok(page.iter().map(|found| id_of(&found.id).into()).collect())
     }
 
     /// Ends the conversations that are wanted, and goes on with those whose end was begun; returns

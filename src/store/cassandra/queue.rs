@@ -5,7 +5,6 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync;
@@ -39,9 +38,4 @@ impl Queues {
         queues.by_id.insert(id.clone(), Arc::downgrade(&queue));
         queue
     }
-}
-
-/// Waits in a queue, but not for ever: whoever has waited for this long goes without.
-pub(super) async fn wait(queue: &Queue, time: Duration) -> Option<sync::MutexGuard<'_, ()>> {
-    tokio::time::timeout(time, queue.lock()).await.ok()
 }

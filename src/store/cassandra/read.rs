@@ -14,7 +14,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Records, Slot, Snapshot, Unreadable};
-use crate::store::common::{Rows, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
 pub(super) struct Conversation<'a> {
     pub(super) client: &'a Client,
@@ -166,7 +166,7 @@ fn snapshot(
     let system = system.map(codec::decode).transpose();
     let (records, unreadable) = records(rows, [wanted]);
     Ok(Snapshot {
-        system: system.map_err(|error| no_system("cassandra", error))?.map(Arc::new),
+        system: system.map_err(|error| unreadable_system("cassandra", error))?.map(Arc::new),
         records,
         start: unsigned(head.start),
         end: unsigned(head.end),
@@ -185,14 +185,14 @@ fn records(
     let (mut rows, mut read) = (rows.into_iter().peekable(), Rows::default());
     for seq in wanted.into_iter().flatten() {
         match rows.next_if(|row| row.seq == seq) {
-            Some(row) => read.take(seq, row.at.0, codec::decode(&row.payload)),
-            None => read.take(seq, 0, Err(lost())),
+            Some(row) => read.take_signed(seq, row.at.0, codec::decode(&row.payload)),
+            None => read.take_signed(seq, 0, Err(missing_row())),
         }
     }
     read.into()
 }
 
-fn lost() -> Error {
+fn missing_row() -> Error {
     Error::new(ErrorKind::Storage, "read", "cassandra: the row is gone, and nobody has evicted it")
 }
 

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::BUCKET;
 use crate::error::{Error, ErrorKind, Result};
-use crate::record::{Incarnation, Slot, SlotVersion};
-use crate::store::common::unsigned;
+use crate::record::{Incarnation, Slot};
+use crate::store::common::{fnv, slot_version, unsigned};
 
 /// The place of the head: in front of every message, since the newest come first.
 pub(super) const HEAD: i64 = i64::MAX;
@@ -32,11 +32,8 @@ pub(super) fn id_place(n: i64) -> i64 {
 ///
 /// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
 pub(super) fn slot_place(name: &str) -> i64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     // One bit makes it negative.
-    (hash | 1 << 63).cast_signed().min(-1 - IDS)
+    (fnv(name) | 1 << 63).cast_signed().min(-1 - IDS)
 }
 
 /// The head of a conversation, apart from its messages: one row, which every change replaces.
@@ -187,13 +184,8 @@ impl Pick {
 
     pub(super) fn slot(self) -> Option<Slot> {
         let content = self.payload.unwrap_or_default();
-        Some(Slot::shared(self.name?.into(), version(self.stamp?), content.into()))
+        Some(Slot::shared(self.name?.into(), slot_version(self.stamp?), content.into()))
     }
-}
-
-/// The version of a slot, as it is written.
-pub(super) fn version(stamp: i64) -> SlotVersion {
-    SlotVersion::from_bits(stamp.cast_unsigned())
 }
 
 /// A conversation where it lies in the ring.

@@ -21,7 +21,9 @@ use super::{LIMITS, PostgresMemory, Shared, check_size, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, Expected};
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, appended, conflict, forgotten, signed, unsigned};
+use crate::store::common::{
+    Payloads, appended, check_expected, signed, slot_version, times_of_records, unsigned,
+};
 
 /// The most times that an append is tried again. With the row locked it is done or refused, unless
 /// there is none.
@@ -241,8 +243,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     }
     let statement = memory.shared.statements.append(shape);
     let payloads = Payloads::of("postgres", memory.shared.codec, &append.messages)?;
-    let slots = append.slots.iter().filter_map(|change| change.content.as_deref());
-    check_size(payloads.messages.iter().chain(&payloads.system).map(Vec::as_slice).chain(slots))?;
+    check_size(&payloads, &append.slots)?;
     let mut again = 0;
     let done = loop {
         let tried = if append.is_empty() {
@@ -276,14 +277,13 @@ async fn tried(
     payloads: &Payloads,
     locked: bool,
 ) -> Result<Option<Appended>> {
-    let now = millis(SystemTime::now());
-    let records = append.messages.iter().enumerate().filter(|(_, message)| !message.is_system());
-    let times = records.map(|(i, _)| append.times.get(i).map_or(now, |at| millis(*at)));
-    let times: Vec<i64> = times.map(signed).collect();
+    let now = signed(millis(SystemTime::now()));
+    let times = times_of_records(append).map(signed).chain(std::iter::repeat(now));
+    let times: Vec<i64> = times.take(payloads.messages.len()).collect();
     let names: Vec<&[u8]> = append.slots.iter().map(|change| change.name.as_bytes()).collect();
     let contents: Vec<Option<&[u8]>> =
         append.slots.iter().map(|change| change.content.as_deref()).collect();
-    let version = contents.iter().any(Option::is_some).then(SlotVersion::random);
+    let version = append.writes_slots().then(SlotVersion::random);
     let (expecting, expected): (Vec<&[u8]>, Vec<Option<i64>>) = append
         .slots
         .iter()
@@ -300,7 +300,7 @@ async fn tried(
     let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
     let parameters: [Parameter<'_>; 16] = [
         (&memory.id.as_str().as_bytes(), Type::BYTEA),
-        (&signed(now), Type::INT8),
+        (&now, Type::INT8),
         (&payloads.messages, Type::BYTEA_ARRAY),
         (&payloads.system, Type::BYTEA),
         (&append.expected.map(signed), Type::INT8),
@@ -359,20 +359,21 @@ impl State {
         let mut state = Self::default();
         for row in &rows {
             let positions = unsigned(value(row, 1)?)..unsigned(value(row, 2)?);
-            let stamp = value::<Option<i64>>(row, 3)?.map(i64::cast_unsigned);
+            let stamp: Option<i64> = value(row, 3)?;
             match (value::<&str>(row, 0)?, stamp) {
                 ("known", version) => {
-                    let mut known = appended(positions, version.map(SlotVersion::from_bits));
+                    let mut known = appended(positions, version.map(slot_version));
                     known.repeated = true;
                     state.known = Some(known);
                 }
                 ("slot", Some(version)) => {
                     let name: &[u8] = value(row, 4)?;
-                    state.slots.push((name.to_vec(), SlotVersion::from_bits(version)));
+                    state.slots.push((name.to_vec(), slot_version(version)));
                 }
                 (_, incarnation) => {
                     state.positions = positions;
-                    state.incarnation = incarnation.map(Incarnation::from_bits);
+                    let bits = incarnation.map(i64::cast_unsigned);
+                    state.incarnation = bits.map(Incarnation::from_bits);
                 }
             }
         }
@@ -384,18 +385,13 @@ impl State {
         if self.known.is_some() {
             return Ok(self.known);
         }
-        let end = self.positions.end;
-        if let Some(expected) = append.expected.filter(|expected| *expected != end) {
-            return Err(conflict("postgres", expected, end));
-        }
-        if append.since.is_some_and(|since| !since.holds(self.incarnation, &self.positions)) {
-            return Err(forgotten("postgres"));
-        }
+        check_expected("postgres", append, self.incarnation, &self.positions)?;
         for change in &append.slots {
             let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());
             change.holds(found.map(|slot| slot.1))?;
         }
         let begins = append.creates() || self.incarnation.is_some();
+        let end = self.positions.end;
         Ok((append.is_empty() || !begins).then(|| appended(end..end, None)))
     }
 }

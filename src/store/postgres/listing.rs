@@ -11,8 +11,8 @@ use super::statements::{AT_ONCE, key_of};
 use super::{Shared, value};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryId;
-use crate::record::{Incarnation, millis};
-use crate::store::common::{at, signed, unsigned};
+use crate::record::{Incarnation, millis, time_of};
+use crate::store::common::{signed, unsigned};
 use crate::store::{Info, check_prefix, exists};
 
 /// The number of bytes of an id that the index knows.
@@ -66,7 +66,7 @@ pub(super) async fn info(shared: &Shared, id: &MemoryId) -> Result<Option<Info>>
     let number = |column| value::<i64>(row, column);
     let positions = unsigned(number(0)?)..unsigned(number(1)?);
     let incarnation = Incarnation::from_bits(number(3)?.cast_unsigned());
-    let info = Info::new(positions, at(unsigned(number(2)?)));
+    let info = Info::new(positions, time_of(unsigned(number(2)?)));
     Ok(Some(info.with_incarnation(incarnation)))
 }
 

@@ -13,7 +13,7 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Read;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
-use crate::store::common::{Rows, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, slot_version, unreadable_system, unsigned};
 
 /// The parts of a read besides the newest records. Its statement mentions those alone that it has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -111,19 +111,18 @@ impl Found {
                 self.snapshot.incarnation = Some(Incarnation::from_bits(bits));
             }
             "system" => {
-                let message =
-                    codec::decode(payload).map_err(|error| no_system("postgres", error))?;
+                let message = codec::decode(payload);
+                let message = message.map_err(|error| unreadable_system("postgres", error))?;
                 self.snapshot.system = Some(Arc::new(message));
             }
             "slot" => {
                 let name = usize::try_from(b).ok().and_then(|name| payload.split_at_checked(name));
                 let (name, content) = name.ok_or_else(foreign)?;
                 let name = str::from_utf8(name).map_err(|_| foreign())?;
-                let version = SlotVersion::from_bits(a.cast_unsigned());
-                self.slots.push(Slot::new(name, version, content));
+                self.slots.push(Slot::new(name, slot_version(a), content));
             }
-            "picked" => self.picked.take(a, b, codec::decode(payload)),
-            _ => self.newest.take(a, b, codec::decode(payload)),
+            "picked" => self.picked.take_signed(a, b, codec::decode(payload)),
+            _ => self.newest.take_signed(a, b, codec::decode(payload)),
         }
         Ok(())
     }
@@ -152,8 +151,7 @@ pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVe
     let rows = shared.connections.ask("slots", &[], question).await?;
     let slot = |row: &Row| {
         let name = str::from_utf8(value(row, 0)?).map_err(|_| foreign())?;
-        let version: i64 = value(row, 1)?;
-        Ok((name.to_owned(), SlotVersion::from_bits(version.cast_unsigned())))
+        Ok((name.to_owned(), slot_version(value(row, 1)?)))
     };
     rows.iter().map(slot).collect()
 }

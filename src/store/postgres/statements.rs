@@ -137,19 +137,16 @@ impl Statements {
     // Slots and ids go with their conversation.
 
     pub(super) fn delete(&self, keys: &[String]) -> Script {
-        let Tables { conversation, message, .. } = &self.tables;
+        let Tables { conversation, .. } = &self.tables;
         let keys = keys.join(", ");
         Script {
             first: format!("DELETE FROM {conversation} WHERE key IN ({keys})"),
-            then: vec![format!(
-                "DELETE FROM {message} AS m WHERE m.conversation IN ({keys})
-                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-            )],
+            then: vec![self.forget_messages(&format!("IN ({keys})"))],
         }
     }
 
     pub(super) fn purge(&self, keys: &str, older_than: i64) -> Script {
-        let Tables { conversation, message, .. } = &self.tables;
+        let Tables { conversation, .. } = &self.tables;
         Script {
             first: format!(
                 "DELETE FROM {conversation} WHERE key IN (
@@ -157,11 +154,17 @@ impl Statements {
                     AND active < {older_than} FOR UPDATE SKIP LOCKED
                 )"
             ),
-            then: vec![format!(
-                "DELETE FROM {message} AS m WHERE m.conversation = ANY ('{{{keys}}}'::uuid[])
-                AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
-            )],
+            then: vec![self.forget_messages(&format!("= ANY ('{{{keys}}}'::uuid[])"))],
         }
+    }
+
+    /// Returns the statement that deletes the messages of those of these conversations that are gone.
+    fn forget_messages(&self, of_these: &str) -> String {
+        let Tables { conversation, message, .. } = &self.tables;
+        format!(
+            "DELETE FROM {message} AS m WHERE m.conversation {of_these}
+            AND NOT EXISTS (SELECT FROM {conversation} AS c WHERE c.key = m.conversation)"
+        )
     }
 }
 

@@ -8,10 +8,10 @@ use redis::Value;
 use super::link::APPEND;
 use super::{Shared, parse, unexpected};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, Expected, Limits, MemoryId};
+use crate::memory::{Append, Appended, Expected, Limits, MemoryId, SlotChange};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, conflict};
+use crate::store::common::{Payloads, conflict, times_of_records};
 use crate::store::exists;
 
 /// The bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
@@ -57,8 +57,9 @@ impl Change<'_> {
 
     /// The arguments of the script, in the order in which it names them.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
-        let Payloads { system, messages } = Payloads::of("redis", shared.codec, self.messages)?;
-        self.check_size(system.iter().chain(&messages))?;
+        let payloads = Payloads::of("redis", shared.codec, self.messages)?;
+        self.check_size(&payloads)?;
+        let Payloads { system, messages } = payloads;
         let begins = self.restored.map_or_else(Incarnation::random, |(_, incarnation)| incarnation);
         let mut args = Args::with_capacity(messages.len() + 16);
         args.text(id.as_str().to_owned());
@@ -82,11 +83,10 @@ impl Change<'_> {
         args.given(append.active.map(millis));
         args.given(append.since.and_then(|seen| seen.incarnation));
         args.given(append.since.and_then(|seen| seen.newest));
-        args.given(self.writes().then_some(version));
-        // A system message gets no position, and its time is kept nowhere.
-        let times = self.messages.iter().zip(&append.times).filter(|(it, _)| !it.is_system());
+        args.given(append.writes_slots().then_some(version));
+        let times = times_of_records(append);
         args.given(Some(times.clone().count()));
-        times.for_each(|(_, at)| args.given(Some(millis(*at))));
+        times.for_each(|at| args.given(Some(at)));
         for change in &append.slots {
             args.bytes(change.name.as_bytes());
             args.bytes(if change.content.is_some() { b"set" } else { b"remove" });
@@ -107,16 +107,14 @@ impl Change<'_> {
         }
     }
 
-    /// True where a slot is written.
-    fn writes(&self) -> bool {
-        self.append.is_some_and(|append| append.slots.iter().any(|slot| slot.content.is_some()))
+    fn slots(&self) -> &[SlotChange] {
+        self.append.map_or(&[], |append| &append.slots)
     }
 
-    /// A server closes the connection on whoever sends more than it takes.
-    fn check_size<'a>(&self, payloads: impl Iterator<Item = &'a Vec<u8>>) -> Result<()> {
-        let slots = self.append.iter().flat_map(|append| &append.slots);
-        let slots = slots.filter_map(|slot| slot.content.as_ref()).map(Vec::len);
-        let bytes: usize = payloads.map(Vec::len).chain(slots).sum();
+    /// Refuses a batch that is too large: a server closes the connection on whoever sends more than
+    /// it takes.
+    fn check_size(&self, payloads: &Payloads) -> Result<()> {
+        let bytes: usize = payloads.sizes(self.slots()).sum();
         if bytes > MOST {
             let text = format!("redis: the batch has {bytes} bytes, and may have {MOST}");
             return Err(Error::invalid("append", text));
@@ -133,7 +131,7 @@ impl Change<'_> {
         appended.version = match (before, words.next()) {
             (Some(_), None | Some("")) => None,
             (Some(_), Some(version)) => Some(version.parse().ok()?),
-            (None, _) => self.writes().then_some(version),
+            (None, _) => self.append.filter(|it| it.writes_slots()).map(|_| version),
         };
         Some(appended)
     }
@@ -143,9 +141,9 @@ impl Change<'_> {
         if self.restored.is_some() {
             return exists("redis", id);
         }
-        let slots = self.append.map_or(&[][..], |append| &append.slots);
-        let slot =
-            why.checked_neg().and_then(|i| slots.get(usize::try_from(i).ok()?.checked_sub(2)?));
+        let slot = why
+            .checked_neg()
+            .and_then(|i| self.slots().get(usize::try_from(i).ok()?.checked_sub(2)?));
         match (slot, u64::try_from(why)) {
             (Some(slot), _) => slot.conflict(),
             (None, Ok(end)) => conflict("redis", self.expected.unwrap_or_default(), end),

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use crate::memory::MemoryId;
+use crate::store::common::fnv;
 
 /// Conversations are spread over so many slots, each of which has its own list of ids. So whatever
 /// belongs to a change lies on one slot, the list included, and is changed in one step.
@@ -100,7 +101,7 @@ impl Keys {
 /// FNV-1a alone leaves its highest byte as it was where only the last characters differ, and those
 /// of ids are mostly what tells them apart.
 pub(super) fn shard(id: &MemoryId) -> u8 {
-    let mut hash = fnv(id);
+    let mut hash = fnv(id.as_str());
     for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
         hash = (hash ^ hash >> 33).wrapping_mul(factor);
     }
@@ -109,13 +110,7 @@ pub(super) fn shard(id: &MemoryId) -> u8 {
 
 /// The shard on which an id was in version 1 of the layout.
 pub(super) fn shard_of_version_1(id: &MemoryId) -> u8 {
-    fnv(id).to_be_bytes()[0]
-}
-
-fn fnv(id: &MemoryId) -> u64 {
-    id.as_str().bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    fnv(id.as_str()).to_be_bytes()[0]
 }
 
 #[cfg(test)]
@@ -126,7 +121,7 @@ mod tests {
     #[test]
     fn the_shard_of_an_id_never_changes() {
         // As any other implementation of FNV-1a says, and of what MurmurHash3 ends with.
-        let hashes = ["", "a", "foobar"].map(|id| fnv(&id.into()));
+        let hashes = ["", "a", "foobar"].map(fnv);
         assert_eq!(hashes, [0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8]);
         let shards = ["", "a", "foobar", "support:u1001:c2002"].map(|id| shard(&id.into()));
         assert_eq!(shards, [0xef, 0x82, 0x2c, 0x5e]);

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::memory::{Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{SlotVersion, Snapshot};
-use crate::store::common::nothing;
+use crate::store::common::must_end_at;
 
 /// One conversation of a [`RedisStore`](super::RedisStore).
 #[derive(Clone)]
@@ -97,7 +97,7 @@ impl AsyncChatMemory for RedisMemory {
         self.shared.link.watch.operation("append", async move {
             if batch.is_empty() {
                 let end = self.find("append", &Read::default()).await?.end;
-                return nothing("redis", expected, end);
+                return must_end_at("redis", expected, end);
             }
             let change = Change { messages: batch, expected, ..Change::default() };
             let appended = change.make("append", &self.shared, &self.id).await?;
@@ -108,8 +108,7 @@ impl AsyncChatMemory for RedisMemory {
 
     fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {
         self.shared.link.watch.operation("read", async move {
-            let mut read = Read::newest(n);
-            read.before = before;
+            let read = Read { before, n, ..Read::default() };
             self.find("read", &read).await?.snapshot(&read)
         })
     }

@@ -13,7 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, millis};
-use crate::store::common::{Payloads, appended, conflict, forgotten, nothing, signed, unsigned};
+use crate::store::common::{
+    Payloads, appended, check_expected, conflict, must_end_at, signed, times_of_records, unsigned,
+};
 
 /// Messages as they are written. All that can be done beforehand is, so that others wait for the
 /// rest alone.
@@ -68,7 +70,7 @@ impl Batch {
                 let expected = self.expected.unwrap_or(u64::MAX);
                 return Err(conflict("sqlite", expected, unsigned(found.end)).into());
             }
-            nothing("sqlite", self.expected, 0)?;
+            must_end_at("sqlite", self.expected, 0)?;
             let (active, new) = (self.active.unwrap_or(*now), Incarnation::random());
             (begin(connection, id, 0..count, active, system, new)?, count)
         };
@@ -98,9 +100,7 @@ pub(super) struct Change {
 impl Change {
     pub(super) fn new(id: &MemoryId, codec: Codec, append: &mut Append) -> Result<Self> {
         let mut batch = Batch::new(id, codec, &append.messages, append.expected)?;
-        let timed = append.messages.iter().zip(&append.times);
-        batch.times =
-            timed.filter(|it| !it.0.is_system()).map(|it| signed(millis(*it.1))).collect();
+        batch.times = times_of_records(append).map(signed).collect();
         batch.active = append.active.map(|active| signed(millis(active)));
         let (is_empty, creates) = (append.is_empty(), append.creates());
         let messages = std::mem::take(&mut append.messages);
@@ -140,7 +140,7 @@ impl Change {
     /// Compares the conversation with what is expected. Returns what the append comes to where
     /// nothing is to be changed.
     fn look(&self, connection: &Connection) -> Result<Option<Appended>, Trouble> {
-        let Append { id, slots, since, .. } = &self.rest;
+        let Append { id, slots, .. } = &self.rest;
         let found = find(connection, &self.batch.id)?;
         if let (Some(found), Some(id)) = (&found, id)
             && let Some(known) = beside::known(connection, found.key, id)?
@@ -148,18 +148,15 @@ impl Change {
             return Ok(Some(known));
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
-        let end = nothing("sqlite", self.batch.expected, positions.end)?;
         let incarnation = found.as_ref().and_then(Found::incarnation);
-        if since.is_some_and(|since| !since.holds(incarnation, &positions)) {
-            return Err(forgotten("sqlite").into());
-        }
+        check_expected("sqlite", &self.rest, incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
             let version = key.map(|key| beside::version(connection, key, &change.name));
             change.holds(version.transpose()?.flatten())?;
         }
         let nothing_to_do = self.is_empty || found.is_none() && !self.creates;
-        Ok(nothing_to_do.then(|| appended(end, None)))
+        Ok(nothing_to_do.then(|| appended(positions.end..positions.end, None)))
     }
 }
 

@@ -11,9 +11,9 @@ use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
-use crate::record::{Incarnation, Snapshot};
+use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
-use crate::store::common::{Rows, at, no_system, signed, unsigned};
+use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
 /// The place of a conversation.
 pub(super) struct Found {
@@ -44,7 +44,7 @@ impl Found {
     }
 
     pub(super) fn info(&self) -> Info {
-        let mut info = Info::new(self.positions(), at(unsigned(self.active)));
+        let mut info = Info::new(self.positions(), time_of(unsigned(self.active)));
         info.incarnation = self.incarnation();
         info
     }
@@ -110,7 +110,7 @@ fn take(
     ])?;
     while let Some(row) = found.next()? {
         let seq = row.get::<_, i64>(0)?.wrapping_sub(first);
-        rows.take(seq, row.get(1)?, decode(row.get_ref(2)?));
+        rows.take_signed(seq, row.get(1)?, decode(row.get_ref(2)?));
     }
     Ok(())
 }
@@ -130,7 +130,7 @@ fn system(payload: ValueRef<'_>) -> Result<Option<Arc<Message>>> {
     if payload == ValueRef::Null {
         return Ok(None);
     }
-    let message = decode(payload).map_err(|error| no_system("sqlite", error))?;
+    let message = decode(payload).map_err(|error| unreadable_system("sqlite", error))?;
     Ok(Some(Arc::new(message)))
 }
 
