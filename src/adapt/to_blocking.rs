@@ -125,7 +125,8 @@ fn no_thread(error: std::io::Error) -> Error {
 }
 
 impl Drop for Engine {
-    /// tokio panics where a runtime that waits for its threads is dropped inside another one.
+    /// Shuts the runtime down without waiting: tokio panics where one that waits for its threads is
+    /// dropped inside another one.
     fn drop(&mut self) {
         if let Some(runtime) = self.0.take() {
             runtime.shutdown_background();

@@ -244,8 +244,8 @@ struct Shared {
 }
 
 impl CassandraStore {
-    /// The store in the keyspace `memory_prompt` of the cluster at these addresses, `host:port`
-    /// with commas between them, with the defaults of [`CassandraOptions`].
+    /// Opens the store in the keyspace `memory_prompt` of the cluster at these addresses,
+    /// `host:port` with commas between them, with the defaults of [`CassandraOptions`].
     ///
     /// # Errors
     ///
@@ -255,12 +255,13 @@ impl CassandraStore {
         Self::options().open(addresses).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> CassandraOptions {
         CassandraOptions::new()
     }
 
-    /// The memory of the conversation under this id. Any text of at most 65,534 bytes is an id.
+    /// Returns the memory of the conversation under this id. Any text of at most 65,534 bytes is an
+    /// id.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ impl ChatMemoryStore for InMemoryStore {
         Ok(self.conversations.remove(&self.conversations.key(id.clone())))
     }
 
-    /// As the trait says, a little at a time, so that nobody waits long.
+    /// Deletes what is inactive, as the trait says, a little at a time, so that nobody waits long.
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         let older_than = millis(older_than);
         Ok(self.conversations.remove_where(|conversation| conversation.active() < older_than))

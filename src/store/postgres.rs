@@ -1,4 +1,4 @@
-//! Conversations in a PostgreSQL database.
+//! This module keeps conversations in a PostgreSQL database.
 //!
 //! # The tables
 //!

@@ -229,7 +229,7 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// The store on the server at this address, with the defaults of [`RedisOptions`].
+    /// Opens the store on the server at this address, with the defaults of [`RedisOptions`].
     ///
     /// `redis://user:password@host:port/database`, `redis+unix:///path`, or with the feature
     /// `redis-tls` `rediss://…`.
@@ -243,7 +243,7 @@ impl RedisStore {
         Self::options().open(address).await
     }
 
-    /// The store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster that one of these addresses belongs to.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl RedisStore {
         Self::options().open_cluster(addresses).await
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> RedisOptions {
         RedisOptions {
             codec: Codec::Json,
@@ -267,7 +267,7 @@ impl RedisStore {
         }
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -374,7 +374,8 @@ impl AsyncChatMemoryStore for RedisStore {
     }
 }
 
-/// Beyond it the scripts, which count with floating point, could not go on for long.
+/// The last position: the scripts count with floating point, and could not go on for long behind
+/// it.
 const LAST: u64 = 1 << 52;
 
 fn parse<T: redis::FromRedisValue>(operation: &'static str, value: Value) -> Result<T> {

@@ -199,8 +199,8 @@ pub enum Durability {
 }
 
 impl SqliteStore {
-    /// The store in the file at this path, which is created where there is none, with the defaults
-    /// of [`SqliteOptions`].
+    /// Opens the store in the file at this path, which is created where there is none, with the
+    /// defaults of [`SqliteOptions`].
     ///
     /// # Errors
     ///
@@ -210,12 +210,12 @@ impl SqliteStore {
         Self::options().open(path)
     }
 
-    /// The defaults, to be changed before the store is opened.
+    /// Returns the defaults, to be changed before the store is opened.
     pub fn options() -> SqliteOptions {
         SqliteOptions::new()
     }
 
-    /// The memory of the conversation under this id. Any text is an id.
+    /// Returns the memory of the conversation under this id. Any text is an id.
     ///
     /// # Errors
     ///
@@ -259,8 +259,8 @@ impl ChatMemoryStore for SqliteStore {
         self.ids_with_prefix("", after, n)
     }
 
-    /// As the trait says. What is left of its bytes in the file is described in the
-    /// [module](self#what-is-left-of-what-was-deleted).
+    /// Deletes the conversation, as the trait says. What is left of its bytes in the file is
+    /// described in the [module](self#what-is-left-of-what-was-deleted).
     fn delete(&self, id: &MemoryId) -> Result<bool> {
         let id = id.clone();
         self.shared.connections.write("delete", move |connection| forget_id(connection, &id))
@@ -285,7 +285,8 @@ impl ChatMemoryStore for SqliteStore {
         self.shared.connections.read("info", find)
     }
 
-    /// As the trait says, a little at a time, so that nobody waits long.
+    /// Deletes what has the prefix, as the trait says, a little at a time, so that nobody waits
+    /// long.
     fn delete_prefix(&self, prefix: &str) -> Result<u64> {
         check_prefix(prefix)?;
         purge::with_prefix(&self.shared.connections, prefix)
@@ -405,7 +406,7 @@ fn forget(connection: &Connection, key: i64) -> rusqlite::Result<()> {
     connection.prepare_cached(DELETE)?.execute([key]).map(drop)
 }
 
-/// The same by its id; returns whether there was one.
+/// Deletes a conversation by its id; returns whether there was one.
 fn forget_id(connection: &Connection, id: &MemoryId) -> Result<bool, Trouble> {
     let Some(found) = find(connection, id)? else { return Ok(false) };
     forget(connection, found.key)?;
@@ -444,7 +445,7 @@ impl Trouble {
     }
 }
 
-/// SQLite's error in words that say what to do about it, and then where, and in its own words.
+/// Puts SQLite's error in words that say what to do about it, and adds the place and its own words.
 fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
@@ -464,7 +465,7 @@ fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Err
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
-/// The key of the first message that a conversation can have.
+/// Returns the key of the first message that a conversation can have.
 fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
 }

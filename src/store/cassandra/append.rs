@@ -95,7 +95,7 @@ impl Seen {
         self.rows.iter().find(|row| row.seq == place)
     }
 
-    /// The row of an append of this id.
+    /// Returns the row of an append of this id.
     fn known(&self, id: &str) -> Option<&Look> {
         let mut ids = self.rows.iter().filter(|row| (-IDS..0).contains(&row.seq));
         ids.find(|row| row.name.as_deref() == Some(id))
@@ -103,7 +103,7 @@ impl Seen {
 }
 
 impl Conversation<'_> {
-    /// Appends; returns what it came to and, where something was appended, the head as it is then.
+    /// Appends; returns the outcome and, where something was appended, the head as it is then.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
         let mut seen = self.see(&places, Sure::Acknowledged).await?;
@@ -158,7 +158,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// What is there; what has ended is cleared away first.
+    /// Looks at the conversation, and removes one that has ended first.
     async fn see(&self, places: &[i64], sure: Sure) -> Result<Seen> {
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
@@ -196,7 +196,8 @@ impl Conversation<'_> {
         }
     }
 
-    /// Whether an attempt led to what is there now, though others have changed it since.
+    /// Returns whether an attempt was made after all, though others have changed the conversation
+    /// since.
     async fn is_there(&self, batch: Batch<'_>, tried: &Attempt, seen: &Seen) -> Result<bool> {
         let Some(head) = seen.head.as_ref().filter(|head| head.log == tried.log) else {
             return Err(overtaken("append"));
@@ -221,7 +222,7 @@ impl Conversation<'_> {
 }
 
 impl<'a> Conversation<'a> {
-    /// The change that appends to what was seen, and the head that it leads to.
+    /// Returns the change that appends to what was seen, and the head that it leads to.
     fn plan(&self, batch: Batch<'a>, seen: &Seen) -> (Change<'a>, Head) {
         let mut next = seen.head.clone().unwrap_or_else(|| Head::new(new_log(None), 0));
         let first = next.end;
@@ -256,7 +257,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The outcome of an append by this attempt.
+/// Returns the outcome of an append by this attempt.
 fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
@@ -264,7 +265,7 @@ fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     appended(first..past, version)
 }
 
-/// The version of the slots that an attempt writes: random, as it is itself.
+/// Returns the version of the slots that an attempt writes: random, as its own is.
 fn stamp(attempt: Uuid) -> i64 {
     attempt.as_u64_pair().1.cast_signed()
 }

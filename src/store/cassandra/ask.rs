@@ -1,4 +1,4 @@
-//! The statements, and how each of them is sent.
+//! The requests to the servers: looks, changes, and walks over all conversations.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ pub(super) enum Sure {
 /// The outcome of a change.
 pub(super) enum Swap {
     Done,
-    /// Somebody else was faster, and this is how things are now.
+    /// Somebody else was faster, and this is the head now.
     Lost(Option<Head>),
     /// The same, and an answer got lost on the way: the change may have been made and overtaken.
     Overtaken(Option<Head>),
@@ -76,7 +76,7 @@ impl Client {
 
     // ---- looking --------------------------------------------------------------------------------
 
-    /// The head, where there is one.
+    /// Returns the head, where there is one.
     pub(super) async fn head(
         &self,
         operation: &'static str,
@@ -87,7 +87,7 @@ impl Client {
         Ok(head)
     }
 
-    /// The head, and what lies in these places, all of one moment.
+    /// Returns the head, and the rows in these places, all of one moment.
     pub(super) async fn look(
         &self,
         operation: &'static str,
@@ -108,7 +108,7 @@ impl Client {
         self.try_all(statement, (key, [&[HEAD], places].concat())).await
     }
 
-    /// The head, and the newest `n` of the messages beside it.
+    /// Returns the head, and the newest `n` of the messages beside it.
     pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
         let mut lines = self.all::<Line>("read", &self.cql.newest, (key, limit)).await?.into_iter();
@@ -118,7 +118,7 @@ impl Client {
         Ok(Some(Newest { head, system: first.system, rows }))
     }
 
-    /// What lies in these places, with the head's version, all of one moment.
+    /// Returns the version of the head, and the rows in these places, all of one moment.
     pub(super) async fn pick(
         &self,
         key: &str,
@@ -133,7 +133,7 @@ impl Client {
         Ok((version, rows))
     }
 
-    /// The names of the slots, with the versions as they are written.
+    /// Returns the names of the slots, with the versions as they are written.
     pub(super) async fn slots(&self, key: &str) -> Result<Vec<(String, i64)>> {
         self.all("slots", &self.cql.slots, (key,)).await
     }
@@ -192,7 +192,7 @@ impl Client {
 
     // ---- messages -------------------------------------------------------------------------------
 
-    /// The messages beside the head at these positions, newest first.
+    /// Returns the messages beside the head at these positions, newest first.
     pub(super) async fn beside(
         &self,
         operation: &'static str,
@@ -202,7 +202,7 @@ impl Client {
         self.all(operation, &self.cql.beside, (key, range.start, range.end)).await
     }
 
-    /// The messages of a log at these positions, in no order.
+    /// Returns the messages of a log at these positions, in no order.
     pub(super) async fn of_log(
         &self,
         operation: &'static str,
@@ -217,8 +217,8 @@ impl Client {
         Ok(rows)
     }
 
-    /// Puts messages into a log. Nobody sees them before a head says so, and to put them twice is
-    /// to put them once.
+    /// Puts messages into a log. Nobody sees them before a head says so, and putting them twice
+    /// changes nothing.
     pub(super) async fn put(
         &self,
         operation: &'static str,
@@ -299,7 +299,7 @@ impl Client {
         cluster.get_nodes_info().iter().filter(|node| node.is_connected()).count()
     }
 
-    /// The place of a conversation in the ring.
+    /// Returns the place of a conversation in the ring.
     pub(super) fn token(&self, operation: &'static str, key: &str) -> Result<i64> {
         match self.cql.slots.calculate_token(&(key,)) {
             Ok(token) => Ok(token.map_or(i64::MIN, |token| token.value())),
@@ -348,7 +348,7 @@ impl Client {
         Ok(rows)
     }
 
-    /// Page by page, as long as `each` wants more.
+    /// Calls `each` with the rows of a statement, page by page, until it says that it has enough.
     pub(super) async fn each<R>(
         &self,
         statement: &PreparedStatement,
@@ -384,7 +384,7 @@ fn take_head(operation: &'static str, rows: &mut Vec<Look>) -> Result<Option<Hea
     }
 }
 
-/// The buckets in which these positions lie.
+/// Returns the buckets in which these positions lie.
 pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     if range.is_empty() {
         return 0..0;
@@ -392,5 +392,5 @@ pub(super) fn buckets(range: &Range<i64>) -> Range<i64> {
     range.start / BUCKET..(range.end - 1) / BUCKET + 1
 }
 
-/// Between two tries of the same change.
+/// The pause between two tries of the same change.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -24,12 +24,12 @@ impl Failure {
         Self::Strange(Box::new(error))
     }
 
-    /// As the error of an operation that changed nothing.
+    /// Returns the error of an operation that changed nothing.
     pub(super) fn during(self, operation: &'static str) -> Error {
         self.error(ErrorKind::Storage, operation, "")
     }
 
-    /// As the error of a change about which nobody answered, however often it was asked.
+    /// Returns the error of a change about which nobody answered, however often it was asked for.
     pub(super) fn unacknowledged(self, operation: &'static str) -> Error {
         let text = "it is not known whether the change was made: ";
         self.error(ErrorKind::Unacknowledged, operation, text)
@@ -57,12 +57,13 @@ impl Failure {
     }
 }
 
-/// The error of a request that failed and changed nothing.
+/// Returns the error of a request that failed and changed nothing.
 pub(super) fn failed(operation: &'static str, error: ExecutionError) -> Error {
     Failure::from(error).during(operation)
 }
 
-/// A change that may have been made, before others changed what would tell.
+/// Returns the error of a change that may have been made: others have changed since what would
+/// tell.
 pub(super) fn overtaken(operation: &'static str) -> Error {
     let text = "cassandra: it is not known whether the change was made: the request failed, and then \
                 another writer changed the conversation";
@@ -94,8 +95,9 @@ fn words(error: &ExecutionError) -> String {
     }
 }
 
-/// `Unavailable` leaves doubt: replicas that have agreed on a change commit it, and where too few
-/// are alive by then that is said in the same word as where too few were to begin with.
+/// Returns whether a change may have been made in spite of this error. `Unavailable` leaves doubt:
+/// replicas that have agreed on a change commit it, and where too few are alive by then that is
+/// said in the same word as where too few were to begin with.
 fn leaves_doubt(error: &ExecutionError) -> bool {
     use DbError as Db;
     match error {

@@ -1,4 +1,4 @@
-//! How messages are forgotten, and the end of a conversation.
+//! Forgetting messages, and ending a conversation.
 
 use scylla::value::MaybeUnset;
 

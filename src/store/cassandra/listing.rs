@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 
 impl CassandraStore {
-    /// The next `n` conversations after this one in the ring that are wanted.
+    /// Returns the next `n` conversations after this one in the ring that are wanted.
     async fn page(
         &self,
         operation: &'static str,

@@ -1,4 +1,4 @@
-//! The queues in which those wait for each other who change one conversation in one process.
+//! Queues, in which those of one process who change the same conversation wait for each other.
 //!
 //! Nothing depends on it. Two changes of one conversation at once cost each other rounds among the
 //! replicas, and waiting here is cheaper.
@@ -11,7 +11,7 @@ use tokio::sync;
 
 use crate::memory::MemoryId;
 
-/// The state that those who wait in the same queue share.
+/// The lock for which those who wait in the same queue wait.
 pub(super) type Queue = Arc<sync::Mutex<()>>;
 
 #[derive(Default)]

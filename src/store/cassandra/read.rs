@@ -1,4 +1,4 @@
-//! One conversation, and how it is read.
+//! One conversation, and reading it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,13 +22,13 @@ pub(super) struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    /// The head, where the conversation goes on.
+    /// Returns the head of a conversation that has not ended.
     pub(super) async fn head(&self, operation: &'static str, sure: Sure) -> Result<Option<Head>> {
         let head = self.client.head(operation, self.key, sure).await?;
         Ok(head.filter(|head| !head.ended))
     }
 
-    /// A change from the head `seen` to `next`.
+    /// Returns a change from the head `seen` to `next`.
     pub(super) fn change(
         &self,
         seen: Option<&Head>,
@@ -101,7 +101,8 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    /// The messages at these positions, in no order: those that were picked, if they are all there.
+    /// Returns the messages at these positions, in no order: those that were picked, if they are
+    /// all there.
     async fn stretch(&self, head: &Head, stretch: &Range<u64>, picked: &[Row]) -> Result<Vec<Row>> {
         let range = signed(stretch.start)..signed(stretch.end);
         let picked = picked.iter().filter(|row| range.contains(&row.seq) && row.seq >= head.sealed);
@@ -112,7 +113,7 @@ impl<'a> Conversation<'a> {
         self.rows("read", head, range).await
     }
 
-    /// The messages at these positions, in no order.
+    /// Returns the messages at these positions, in no order.
     pub(super) async fn rows(
         &self,
         operation: &'static str,
@@ -127,7 +128,7 @@ impl<'a> Conversation<'a> {
         Ok(rows)
     }
 
-    /// Those that lie in buckets.
+    /// Returns those of them that lie in buckets.
     async fn sealed(
         &self,
         operation: &'static str,
@@ -149,7 +150,7 @@ fn places(read: &Read) -> Vec<i64> {
     places
 }
 
-/// The slots of these names, each once, and the messages.
+/// Parts picked rows into the slots of these names and the messages.
 fn part(picked: Vec<Pick>, names: &[String]) -> (Vec<Slot>, Vec<Row>) {
     let (slots, rows): (Vec<_>, Vec<_>) = picked.into_iter().partition(|pick| pick.seq < 0);
     let slots = slots.into_iter().filter_map(Pick::slot);
@@ -176,7 +177,7 @@ fn snapshot(
     })
 }
 
-/// Returns the messages of these rows at these positions: what is not among them is lost.
+/// Returns the messages of these rows at these positions; a position without a row is an error.
 fn records(
     mut rows: Vec<Row>,
     wanted: impl IntoIterator<Item = Range<i64>>,

@@ -23,12 +23,12 @@ pub(super) const HEAD: i64 = i64::MAX;
 /// The number of append ids that are remembered.
 pub(super) const IDS: i64 = 64;
 
-/// The place of the `n`th id: that of the one that came 64 ids before it.
+/// Returns the place of the `n`th id: that of the one that came 64 ids before it.
 pub(super) fn id_place(n: i64) -> i64 {
     -1 - n.rem_euclid(IDS)
 }
 
-/// The place of the slot of this name: the 64 bits of FNV-1a.
+/// Returns the place of the slot of this name: by a hash of 64 bits, FNV-1a.
 ///
 /// Of two names that share a place, which is less likely than one in 2⁶², the first one has it.
 pub(super) fn slot_place(name: &str) -> i64 {
@@ -39,10 +39,11 @@ pub(super) fn slot_place(name: &str) -> i64 {
 /// The head of a conversation, apart from its messages: one row, which every change replaces.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Head {
-    /// Another one after each change. A change is made only if this is still what its maker saw.
+    /// The version, new after each change. A change is made only if this is still what its maker
+    /// saw.
     pub(super) version: Uuid,
-    /// Under which name its moved messages lie in `message`: another one for each incarnation,
-    /// which is the half of it.
+    /// The name under which its moved messages lie in `message`. It is another one for each
+    /// incarnation, which is half of it.
     pub(super) log: Uuid,
     pub(super) start: i64,
     pub(super) end: i64,
@@ -58,7 +59,7 @@ pub(super) struct Head {
 }
 
 impl Head {
-    /// The head of a conversation that nobody has begun.
+    /// Returns the head of a conversation that nobody has begun.
     pub(super) fn new(log: Uuid, start: i64) -> Self {
         Self {
             version: Uuid::nil(),
@@ -77,14 +78,15 @@ impl Head {
         Incarnation::from_bits(self.log.as_u64_pair().1)
     }
 
-    /// Whether a bucket of it may be there, or be on its way from somebody who moves messages.
+    /// Returns whether a bucket of it may be there, or be on its way from somebody who moves
+    /// messages.
     pub(super) fn has_buckets(&self) -> bool {
         self.sealed > self.swept * BUCKET || self.end >= (self.swept + 2) * BUCKET
     }
 }
 
-/// The name under which the buckets of a new conversation lie; of a given incarnation, or of a new
-/// one.
+/// Returns the name under which the buckets of a new conversation lie: of this incarnation, or of a
+/// new one.
 pub(super) fn new_log(incarnation: Option<Incarnation>) -> Uuid {
     let random = Uuid::new_v4();
     let (high, low) = random.as_u64_pair();
@@ -110,7 +112,7 @@ macro_rules! rows {
         }
 
         impl $name {
-            /// The head, where this is its row.
+            /// Returns the head, where this is its row.
             pub(super) fn head(&self, operation: &'static str) -> Result<Head> {
                 let head = || {
                     let (start, sealed) = (self.start?, self.sealed?);
@@ -142,7 +144,7 @@ rows! {
 }
 
 impl Look {
-    /// The positions of the append that an id stands for.
+    /// Returns the positions of the append that an id stands for.
     pub(super) fn positions(&self) -> Range<u64> {
         unsigned(self.start.unwrap_or(0))..unsigned(self.end.unwrap_or(0))
     }
@@ -152,7 +154,7 @@ fn damaged(operation: &'static str) -> Error {
     Error::new(ErrorKind::Storage, operation, "cassandra: the conversation's head is damaged")
 }
 
-/// The head's version, a message, or a slot, as a read picks it out.
+/// A row that a read picks out: the head (of which the version is read), a message, or a slot.
 #[derive(scylla::DeserializeRow)]
 pub(super) struct Pick {
     pub(super) seq: i64,

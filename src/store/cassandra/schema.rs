@@ -83,12 +83,13 @@ pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) 
     }
 }
 
-/// Between two tries to bring the tables up to date.
+/// The pause between two tries to bring the tables up to date.
 const PAUSE: Duration = Duration::from_secs(1);
 
 const NAME: &str = "memory-prompt";
 
-/// As many replicas as there are nodes in the smallest data centre, and three at most.
+/// Returns the replication where nobody has set one: as many replicas as there are nodes in the
+/// smallest data centre, and three at most.
 fn by_size(session: &Session) -> String {
     let cluster = session.get_cluster_state();
     let mut centres = std::collections::HashMap::<_, usize>::new();
@@ -130,7 +131,7 @@ impl Schema<'_> {
         self.run("INSERT INTO {}.layout (name, version) VALUES (?, ?)", (NAME, CURRENT)).await
     }
 
-    /// The version of the tables, 0 where there are none.
+    /// Returns the version of the tables, 0 where there are none.
     async fn version(&self) -> Result<i32> {
         if !self.has("tables", &["layout"]).await? {
             return Ok(0);
@@ -143,7 +144,7 @@ impl Schema<'_> {
         }
     }
 
-    /// Whether this keyspace, this table of it, or this column of that is there.
+    /// Returns whether this keyspace, this table of it, or this column of that is there.
     pub(super) async fn has(&self, kind: &str, names: &[&str]) -> Result<bool> {
         let columns = ["keyspace_name", "table_name", "column_name"];
         let names = [&[self.options.keyspace.as_str()], names].concat();

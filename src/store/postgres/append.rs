@@ -70,12 +70,12 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// An append of messages, and nothing else.
+    /// Returns the shape of an append of messages and nothing else.
     pub(super) fn plain(begins: bool) -> Self {
         Self { begins, more: false, id: false, slots: false }
     }
 
-    /// Each of them.
+    /// Returns each shape.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let shape = |bits: u8| Self {
             begins: bits & 1 > 0,
@@ -100,7 +100,7 @@ impl Shape {
         !(self.more || self.id || self.slots)
     }
 
-    /// The statement, whose answer is where the conversation ends now, or nothing.
+    /// Returns the statement, whose answer is where the conversation ends now, or nothing.
     pub(super) fn statement(self, tables: &Tables) -> String {
         let Tables { message, .. } = tables;
         let extended = self.extended(tables);
@@ -127,8 +127,8 @@ impl Shape {
         )
     }
 
-    /// The part that settles the positions. Where others append meanwhile, it waits for the row and
-    /// goes on from its newest version.
+    /// Returns the part of the statement that settles the positions. Where others append meanwhile,
+    /// it waits for the row and goes on from its newest version.
     fn extended(self, tables: &Tables) -> String {
         let Tables { conversation, .. } = tables;
         let key = key(CONVERSATION);
@@ -154,7 +154,7 @@ impl Shape {
         )
     }
 
-    /// The conditions on the newest version of the row.
+    /// Returns the conditions on the newest version of the row.
     fn newest(self, tables: &Tables) -> String {
         let mut all = vec![format!(r#"({EXPECTED} IS NULL OR c."end" = {EXPECTED})"#)];
         if self.more {
@@ -174,8 +174,8 @@ impl Shape {
         all.join(" AND ")
     }
 
-    /// The conditions on other rows, as they were when the statement began; beside that it sets how
-    /// long the statement may wait for a lock.
+    /// Returns the conditions on other rows, as they were when the statement began; beside that it
+    /// sets how long the statement may wait for a lock.
     fn before(self, tables: &Tables) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
@@ -269,7 +269,7 @@ pub(super) async fn append_with(memory: &PostgresMemory, append: &mut Append) ->
     Ok(done)
 }
 
-/// Appends, unless something is not as expected, or was changed meanwhile.
+/// Tries to append; returns nothing where something is not as expected, or was changed meanwhile.
 async fn tried(
     memory: &PostgresMemory,
     append: &Append,
@@ -329,7 +329,7 @@ async fn tried(
     Ok(Some(appended(end.saturating_sub(times.len() as u64)..end, version)))
 }
 
-/// The state that an append depends on, as it is.
+/// The state of a conversation on which an append depends.
 #[derive(Default)]
 struct State {
     known: Option<Appended>,

@@ -1,4 +1,4 @@
-//! Questions: one message to the server, and what is made of its answer.
+//! Questions: one message to the server each, and its answer.
 
 use std::time::{Duration, SystemTime};
 
@@ -22,37 +22,39 @@ pub(super) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// For a question whose answer is waited for so long: the server has nine tenths of it.
+    /// Makes a line for a question whose answer is waited for so long: the server has nine tenths
+    /// of it.
     pub(super) fn new(client: &'a Client, session: &'a Session, left: Duration) -> Self {
         let patience = left.mul_f64(0.9).min(LONGEST);
         Self { client, session, patience, until: session.after(patience) }
     }
 
-    /// The time that the server has for what waits for a lock, in milliseconds as its settings take
-    /// them.
+    /// Returns the time that the server has for what waits for a lock, in milliseconds as its
+    /// settings take them.
     fn millis(&self) -> u128 {
         self.patience.as_millis().clamp(1, i32::MAX as u128)
     }
 
-    /// The same for a whole statement: a little more, so that it says what it waited for.
+    /// Returns the time for a whole statement: a little more, so that it says what it waited for.
     fn more_millis(&self) -> u128 {
         (self.millis() * 21 / 20).min(i32::MAX as u128)
     }
 
-    /// The end of it, for a script.
+    /// Returns the end of that time by the server's clock, for a script.
     fn until(&self) -> String {
         let until = self.until.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         format!("to_timestamp({})", until.as_secs_f64())
     }
 }
 
-/// The longest that is waited for an answer: dates have an end.
+/// The longest time to wait for an answer: dates have an end.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// One message to the server, and what is made of its answer.
+/// One message to the server, and its answer.
 pub(super) trait Question: Sync {
     type Answer;
-    /// It changes something: to ask again does harm where nobody knows if it was done.
+    /// True where it changes something: to ask again does harm where nobody knows whether it was
+    /// done.
     const CHANGES: bool;
     fn ask(
         &self,
@@ -194,8 +196,8 @@ fn values<'a>(parameters: &[Parameter<'a>]) -> Vec<&'a (dyn ToSql + Sync)> {
     parameters.iter().map(|(value, _)| *value).collect()
 }
 
-/// The milliseconds until a time by the server's clock, or as many thousandths of that time as
-/// this, as the text of a setting. (None would be no limit at all.)
+/// Returns the SQL for the milliseconds until a time by the server's clock, or as many thousandths
+/// of that time as this, as the text of a setting. (None would be no limit at all.)
 pub(super) fn millis_until(time: &str, thousandths: u32) -> String {
     format!(
         "least(greatest(extract(epoch FROM {time} - clock_timestamp()) * {thousandths}, 1), {})::int::text",

@@ -46,7 +46,7 @@ impl AsyncWrite for Nobody {
 }
 
 impl AsyncRead for Nobody {
-    /// "S" says that TLS may begin.
+    /// Answers "S", which says that TLS may begin.
     fn poll_read(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,

@@ -1,4 +1,5 @@
-//! The connections of a store: how long to wait, when to ask again, and what a lost answer means.
+//! The connections of a store: waiting for one, asking again, and the errors of answers that got
+//! lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +28,7 @@ use crate::memory::MemoryId;
 use crate::store::Figures;
 use crate::store::observe::Watch;
 
-/// A pool, and how long to wait for what.
+/// A pool of connections, and the times to wait.
 ///
 /// All that is asked is one message to the server and one answer: a statement, or a script that the
 /// server runs as one transaction. So nothing of a session is needed beyond a question, as
@@ -36,7 +37,7 @@ pub(super) struct Connections {
     pool: Pool,
     security: Security,
     sessions: Sessions,
-    /// A connection was lost since the last new one.
+    /// True where a connection was lost since the last new one.
     lost: AtomicBool,
     settling: Arc<Settling>,
     tables: Tables,
@@ -65,12 +66,12 @@ const SHORT: u32 = 20;
 /// A connection that can't be had.
 struct NoConnection {
     error: Error,
-    /// There may be one in a moment: the server starts, or is not there.
+    /// True where there may be one in a moment: the server starts, or is not there.
     may_come_back: bool,
 }
 
 impl From<Error> for NoConnection {
-    /// One that nobody waits for.
+    /// Makes an error after which there is nothing to wait for.
     fn from(error: Error) -> Self {
         Self { error, may_come_back: false }
     }
@@ -104,7 +105,7 @@ impl Time {
 }
 
 impl Connections {
-    /// As many connections to this address as are needed, none of them yet.
+    /// Returns the connections to this address, none of which is made before it is needed.
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
         // So that there is time left for a new one.
         let patience = options.connect_timeout / 4;
@@ -139,7 +140,7 @@ impl Connections {
         Self::over(pool, security, tables, options)
     }
 
-    /// The connections of this pool.
+    /// Returns the connections of this pool.
     pub(super) fn over(
         pool: Pool,
         security: Security,
@@ -166,7 +167,7 @@ impl Connections {
         })
     }
 
-    /// Room for a connection.
+    /// Returns room for a connection.
     pub(super) fn lease(&self) -> Lease<'_> {
         Lease::new(&self.runtime, &self.security, self.timeout)
     }
@@ -272,9 +273,9 @@ impl Connections {
         })
     }
 
-    /// A connection, and what is known about it. Where it is new, that is found out first, and the
-    /// version of the tables is looked at: the connection may have waited for a server on which
-    /// another program upgraded them.
+    /// Returns a connection, and what is known about it. Where it is new, that is found out first,
+    /// and the version of the tables is looked at: the connection may have waited for a server on
+    /// which another program upgraded them.
     async fn line<'a>(
         &self,
         operation: &'static str,
@@ -311,7 +312,7 @@ impl Connections {
         }
     }
 
-    /// A connection to which nothing was sent yet.
+    /// Returns a connection to which nothing was sent yet.
     pub(super) async fn connection(&self, operation: &'static str) -> Result<Client> {
         self.get(operation, self.timeout).await.map_err(|no| no.error)
     }

@@ -25,7 +25,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 /// A connection that somebody waits for.
 pub(super) struct Lease<'a> {
     client: Option<Client>,
-    /// It is asked in more than one step, and is of no use where that breaks off.
+    /// True while it is looked at in more than one step: it is of no use where that breaks off.
     new: bool,
     runtime: &'a Handle,
     security: &'a Security,
@@ -35,12 +35,12 @@ pub(super) struct Lease<'a> {
 }
 
 impl<'a> Lease<'a> {
-    /// For a connection which, once it is given up, is waited for as long as this.
+    /// Makes room for a connection which, once it is given up, is waited for as long as this.
     pub(super) fn new(runtime: &'a Handle, security: &'a Security, patience: Duration) -> Self {
         Self { client: None, new: false, runtime, security, patience, changes: None }
     }
 
-    /// From now on these conversations may be changed.
+    /// Notes that these conversations may be changed from now on.
     pub(super) fn changes(&mut self, settling: &'a Arc<Settling>, ids: &'a [&'a MemoryId]) {
         self.changes = Some((settling, ids));
     }
@@ -52,19 +52,19 @@ impl<'a> Lease<'a> {
         (self.client.insert(client), &mut self.new)
     }
 
-    /// The answer is there: back to the pool.
+    /// Gives the connection back to the pool: the answer is there.
     pub(super) fn done(mut self) {
         self.client = None;
     }
 
-    /// The answer is there, and it is the last one: the connection is closed.
+    /// Closes the connection: the answer is there, and it is the last one.
     pub(super) fn close(mut self) {
         self.client.take().map(Client::take);
     }
 }
 
 impl Drop for Lease<'_> {
-    /// The time was up, or the future was dropped.
+    /// Gives the connection up: the time was up, or the future was dropped.
     fn drop(&mut self) {
         if let Some(client) = self.client.take() {
             let (patience, security, new) = (self.patience, self.security.clone(), self.new);

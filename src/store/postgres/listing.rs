@@ -36,8 +36,8 @@ pub(super) async fn ids(
     rows.iter().map(id).collect()
 }
 
-/// The least text of bytes that stands behind all that begin with this prefix, as far as the index
-/// knows them; none where nothing does.
+/// Returns the least text of bytes that stands behind all that begin with this prefix, as far as
+/// the index knows them; none where nothing does.
 fn behind(prefix: &str) -> Option<Vec<u8>> {
     let mut bytes = prefix.as_bytes().to_vec();
     bytes.truncate(INDEXED);
@@ -123,8 +123,8 @@ pub(super) async fn purge_inactive(shared: &Shared, older_than: SystemTime) -> R
     }
 }
 
-/// The way through many conversations, some at once: as many as the server can delete in time,
-/// since they may be of any length.
+/// A way through many conversations, some at once: as many as the server can delete in time, since
+/// they may be of any length.
 struct Parts {
     at_once: usize,
     /// The time for each part, and when the last one began.

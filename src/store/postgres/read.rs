@@ -27,7 +27,7 @@ impl ReadShape {
         Self { slots: !read.slots.is_empty(), positions: !read.positions.is_empty() }
     }
 
-    /// Each of them.
+    /// Returns each shape.
     pub(super) fn all() -> impl Iterator<Item = Self> {
         let shape = |(slots, positions)| Self { slots, positions };
         [(false, false), (true, false), (false, true), (true, true)].into_iter().map(shape)
@@ -143,7 +143,7 @@ fn foreign() -> Error {
     Error::new(ErrorKind::Storage, "read", text)
 }
 
-/// The names of all slots with their versions.
+/// Returns the names of all slots with their versions.
 pub(super) async fn slots(memory: &PostgresMemory) -> Result<Vec<(String, SlotVersion)>> {
     let shared = &memory.shared;
     let parameters: [Parameter<'_>; 1] = [(&memory.id.as_str().as_bytes(), Type::BYTEA)];

@@ -32,7 +32,7 @@ impl Certificates {
         self.authority.is_some() || self.own.is_some()
     }
 
-    /// The authorities that are trusted.
+    /// Returns the authorities that are trusted.
     fn roots(&self) -> Result<RootCertStore> {
         let mut roots = RootCertStore::empty();
         let Some(authority) = &self.authority else {

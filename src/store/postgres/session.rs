@@ -1,5 +1,5 @@
-//! The knowledge about a connection: whether statements can be prepared on it, which are, and what
-//! time it is on the server.
+//! The knowledge about a connection: whether statements can be prepared on it, which ones are, and
+//! the time on the server.
 //!
 //! A prepared statement belongs to a session of the server. A pooler gives each transaction another
 //! session, and there its name means nothing, or a statement of somebody else. So nothing is
@@ -27,7 +27,7 @@ pub(super) struct Session {
     clock: Clock,
 }
 
-/// The server's words about itself and its clock, beside the version of the tables.
+/// The server's words about itself and its clock, which it says beside the version of the tables.
 pub(super) struct Said {
     pub(super) backend: Option<i32>,
     pub(super) clock: Clock,
@@ -74,7 +74,8 @@ impl Session {
         }
     }
 
-    /// Nothing is prepared on this connection any more: what was is not there.
+    /// Notes that nothing is to be prepared on this connection any more: what was prepared is not
+    /// there.
     pub(super) fn prepare_no_more(&self) {
         self.prepares.store(false, Ordering::Relaxed);
         self.prepared.lock().clear();
@@ -111,7 +112,7 @@ async fn renames(client: &Client) -> Result<bool, driver::Error> {
 const PROBE: &str = "SELECT name FROM pg_prepared_statements
     WHERE statement LIKE '%memory-prompt looks for its own statement%'";
 
-/// The driver calls its statements `s1`, `s2` and so on.
+/// Returns whether a statement is one of the driver's, which calls them `s1`, `s2` and so on.
 fn is_of_the_driver(name: &str) -> bool {
     name.strip_prefix('s').is_some_and(|number| number.bytes().all(|it| it.is_ascii_digit()))
 }

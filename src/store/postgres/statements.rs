@@ -1,4 +1,4 @@
-//! All that is ever asked of the server.
+//! All statements that the server is ever sent.
 
 use std::collections::HashMap;
 
@@ -18,7 +18,7 @@ pub(super) fn key(id: &str) -> String {
     format!("encode(substr(sha256({id}), 1, 16), 'hex')::uuid")
 }
 
-/// The same for a script, which has no parameters.
+/// Returns the same for a script, which has no parameters.
 pub(super) fn key_of(id: &MemoryId) -> String {
     let digit = |four_bits: u8| char::from(b"0123456789abcdef"[usize::from(four_bits)]);
     let bytes = id.as_str().bytes();
@@ -180,7 +180,7 @@ fn restore(tables: &Tables) -> String {
     )
 }
 
-/// What an append depends on, as it is.
+/// Returns the query for the state of a conversation on which an append depends.
 ///
 /// Where it has an id that is known, this is its answer. Then it writes, though it changes nothing,
 /// and so waits for what the append waited for: where that was a standby, and was given up, the
@@ -209,6 +209,6 @@ fn state(tables: &Tables, of_id: bool) -> String {
     )
 }
 
-/// Is 1 if there is time left, by the first parameter of each change. To divide by it undoes what
-/// came late.
+/// The SQL for 1 where there is time left, by the first parameter of each change. To divide by it
+/// undoes what came late.
 pub(super) const IN_TIME: &str = "(clock_timestamp() < $1)::int";

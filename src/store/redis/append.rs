@@ -55,7 +55,7 @@ impl Change<'_> {
         }
     }
 
-    /// The arguments of the script, in the order in which it names them.
+    /// Returns the arguments of the script, in the order in which it names them.
     fn args(&self, shared: &Shared, id: &MemoryId, version: SlotVersion) -> Result<Args<'_>> {
         let payloads = Payloads::of("redis", shared.codec, self.messages)?;
         self.check_size(&payloads)?;
@@ -136,7 +136,7 @@ impl Change<'_> {
         Some(appended)
     }
 
-    /// The error of a change that was not made.
+    /// Returns the error of a change that was not made, by the number that the script returned.
     fn refused(&self, id: &MemoryId, why: i64) -> Error {
         if self.restored.is_some() {
             return exists("redis", id);

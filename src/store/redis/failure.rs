@@ -1,4 +1,4 @@
-//! The driver's errors: what they say about an operation, and in words.
+//! The driver's errors: the fate of the operation, and words for people.
 
 use redis::{RedisError, ServerErrorKind};
 
@@ -55,7 +55,7 @@ impl Fate {
     }
 }
 
-/// The driver's error in words that say what to do about it.
+/// Puts the driver's error in words that say what to do about it.
 pub(super) fn why(error: &RedisError, place: &str) -> String {
     let text = match error.code() {
         Some("OOM") => "the server's memory is full (maxmemory)",

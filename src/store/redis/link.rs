@@ -1,4 +1,4 @@
-//! The way to the server: one connection or those of a cluster, and what is done when an answer
+//! The way to the server: one connection or those of a cluster, and asking again when an answer
 //! stays away.
 
 use std::collections::HashMap;
@@ -32,8 +32,8 @@ pub(super) struct Link {
     pub(super) place: String,
     /// The key of the data's version.
     pub(super) version: String,
-    /// Whether a connection was lost since that was looked at: who waits for a new one may find
-    /// other data.
+    /// True where a connection was lost since the version was looked at: who waits for a new one
+    /// may find other data.
     pub(super) lost: AtomicBool,
     /// The time of the servers' clocks, in milliseconds, and when it was that.
     pub(super) clocks: parking_lot::Mutex<HashMap<String, (u64, Instant)>>,
@@ -43,8 +43,8 @@ pub(super) struct Link {
 /// The time for which a server's clock is trusted to go as ours does.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// How much longer than anybody asks for a change again the server remembers what it returned: by
-/// so much the clocks of a master and of the replica that takes over may differ.
+/// The time for which the server remembers what a change returned, longer than anybody asks for it
+/// again: by so much the clocks of a master and of the replica that takes over may differ.
 const LONGER: Duration = Duration::from_secs(60);
 
 /// A script with the hash by which a server knows it.
@@ -124,7 +124,7 @@ impl Link {
         }
     }
 
-    /// What is wanted of a conversation, all of one moment.
+    /// Reads what is wanted of a conversation, all of one moment.
     pub(super) async fn read(&self, operation: &'static str, wanted: &Wanted<'_>) -> Result<Value> {
         // A transaction and not a script: Lua turns each entry into tables and back, which takes
         // five times as long as to find it.
@@ -151,7 +151,8 @@ impl Link {
         }
     }
 
-    /// Whatever went wrong, there may be another server now, with another clock.
+    /// Forgets the clocks: whatever went wrong, there may be another server now, with another
+    /// clock.
     fn forget_clocks(&self) {
         self.clocks.lock().clear();
     }
@@ -161,8 +162,9 @@ impl Link {
         1 + self.waiting.len()
     }
 
-    /// A connection does nothing else while it waits for replicas: so those who wait share several,
-    /// and keep nobody else. Changes of one conversation share one, on which they keep their order.
+    /// Returns the way of a change. A connection does nothing else while it waits for replicas: so
+    /// those who wait share several, and keep nobody else. Changes of one conversation share one,
+    /// on which they keep their order.
     fn way_of_a_change(&self, key: &str) -> &Way {
         let shard = hash_tag(key).and_then(|shard| usize::from_str_radix(shard, 16).ok());
         let way = shard.unwrap_or_default().checked_rem(self.waiting.len());
@@ -225,7 +227,7 @@ async fn send(
     Ok((result?, confirmed?))
 }
 
-/// The part of a key that says where in a cluster it lies: the shard, in hex.
+/// Returns the part of a key that says where in a cluster it lies: the shard, in hex.
 fn hash_tag(key: &str) -> Option<&str> {
     key.split(['{', '}']).nth(1)
 }
@@ -248,16 +250,16 @@ struct Patience<'a> {
     deadline: Instant,
     pause: Duration,
     in_doubt: bool,
-    /// Why the last attempt failed, where it was answered.
+    /// The reason why the last attempt failed, where it was answered.
     told: Option<String>,
-    /// That of the connection in use.
+    /// The number of the connection in use.
     number: u64,
-    /// That of the connection that all share who wait for no replica.
+    /// The number of the connection that all share who wait for no replica.
     number_of_all: u64,
 }
 
 impl Patience<'_> {
-    /// The connection for the next attempt.
+    /// Returns the connection for the next attempt.
     async fn connection(&mut self) -> Result<Connection> {
         in_runtime("redis", self.operation)?;
         loop {
@@ -290,8 +292,8 @@ impl Patience<'_> {
         schema::check(key, &found).map(|()| true).map_err(|why| self.failed(&why))
     }
 
-    /// The last millisecond, by the clock of the server that has this key, in which somebody waits
-    /// for an answer.
+    /// Returns the last millisecond, by the clock of the server that has this key, in which
+    /// somebody waits for an answer.
     ///
     /// A server that was silent does what it was asked for when it is back, however late that is.
     /// Its clock is asked for once and again when something went wrong, and taken for as slow as it
@@ -422,8 +424,8 @@ impl Patience<'_> {
         let _ = timeout_at(self.deadline, renewal).await;
     }
 
-    /// The error where nothing has come since it was asked. Who refused before, and then had next
-    /// to no time to do so again, is not called silent.
+    /// Returns the error where nothing has come since it was asked. Who refused before, and then
+    /// had next to no time to do so again, is not called silent.
     fn silence(&self, asked: Instant) -> Error {
         let is_short = asked.elapsed() < self.link.timeout / 3;
         match &self.told {

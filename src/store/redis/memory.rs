@@ -30,12 +30,12 @@ impl RedisMemory {
         Self { id, shared }
     }
 
-    /// The key of the stream that the messages are in.
+    /// Returns the key of the stream that the messages are in.
     pub fn log_key(&self) -> String {
         self.shared.keys.log(&self.id)
     }
 
-    /// The token of a new change, and the keys of the conversation.
+    /// Returns the token of a new change, and the keys of the conversation.
     fn keys(&self) -> Vec<String> {
         let keys = &self.shared.keys;
         let mut all = vec![keys.token(shard(&self.id))];

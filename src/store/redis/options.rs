@@ -128,8 +128,8 @@ impl RedisOptions {
         self
     }
 
-    /// The authority that signs the server's certificate, and the client's own, for `rediss://`.
-    /// Unless set, those count that the operating system trusts.
+    /// Sets the authority that signs the server's certificate, and the client's own, for
+    /// `rediss://`. Unless set, those count that the operating system trusts.
     ///
     /// Where the process has not chosen its cryptography yet (`rustls::crypto::CryptoProvider`), it
     /// becomes ring.
@@ -140,7 +140,7 @@ impl RedisOptions {
         self
     }
 
-    /// The store on the server at this address.
+    /// Opens the store on the server at this address.
     ///
     /// # Errors
     ///
@@ -163,7 +163,7 @@ impl RedisOptions {
         self.on(ways, keys, place).await
     }
 
-    /// The store on the cluster that one of these addresses belongs to.
+    /// Opens the store on the cluster that one of these addresses belongs to.
     ///
     /// # Errors
     ///
@@ -180,8 +180,8 @@ impl RedisOptions {
         self.on(ways, keys, place).await
     }
 
-    /// The store behind a connection of your own, whose timeouts count beside those that are set
-    /// here.
+    /// Opens the store behind a connection of your own, whose timeouts count beside those that are
+    /// set here.
     ///
     /// # Errors
     ///
@@ -191,8 +191,8 @@ impl RedisOptions {
         self.on(vec![Way::Given(Connection::One(connection))], keys, OWN.to_owned()).await
     }
 
-    /// The store behind a cluster connection of your own. It must not read from replicas, which are
-    /// behind.
+    /// Opens the store behind a cluster connection of your own. It must not read from replicas,
+    /// which are behind.
     ///
     /// # Errors
     ///
@@ -213,7 +213,7 @@ impl RedisOptions {
         try_join_all(ways).await
     }
 
-    /// The store that uses the first of these ways for all, and the others for changes.
+    /// Returns the store that uses the first of these ways for all, and the others for changes.
     async fn on(self, mut ways: Vec<Way>, keys: Keys, place: String) -> Result<RedisStore> {
         let link = Link {
             way: ways.swap_remove(0),
@@ -234,7 +234,7 @@ impl RedisOptions {
         Ok(RedisStore { shared: Arc::new(shared) })
     }
 
-    /// The names of the keys, if nothing about the options is wrong.
+    /// Returns the names of the keys, if nothing about the options is wrong.
     fn keys(&self) -> Result<Keys> {
         if self.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
             return Err(Error::invalid(
@@ -309,7 +309,7 @@ impl RedisOptions {
     }
 }
 
-/// rustls panics where it is needed and nobody has chosen.
+/// Chooses the cryptography where nobody has: rustls panics where it is needed and not chosen.
 #[cfg(feature = "redis-tls")]
 fn choose_cryptography(address: &redis::ConnectionAddr) {
     use rustls::crypto::{CryptoProvider, ring};
@@ -320,12 +320,13 @@ fn choose_cryptography(address: &redis::ConnectionAddr) {
     }
 }
 
-/// The driver's words without the address, which may hold a password.
+/// Returns the error of an address, in the driver's words: they lack the address, which may hold a
+/// password.
 fn unusable(error: &RedisError) -> Error {
     Error::invalid("open", format!("redis: the address can't be used: {error}"))
 }
 
-/// So many changes wait for replicas at the same time.
+/// The number of changes that wait for replicas at the same time.
 const WAITING: usize = 8;
 
 const OWN: &str = "a connection of the caller's";

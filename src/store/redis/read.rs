@@ -1,4 +1,4 @@
-//! The answers to a read, and the sense that is made of them.
+//! The answers to a read, and the snapshot that is made of them.
 
 use std::ops::Range;
 use std::str::FromStr;
@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::common::{Rows, unreadable_system};
 
-/// The answers to a read, before sense is made of them.
+/// The answers to a read, before messages are decoded.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) start: u64,
@@ -35,7 +35,7 @@ pub(super) struct Row {
 }
 
 impl Found {
-    /// None where it is nothing that this crate writes.
+    /// Reads the answers of a server; none where they are not what this crate writes.
     pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
         let mut parts = array(reply)?.into_iter();
         let [start, end, system, incarnation] =
@@ -135,8 +135,8 @@ impl Row {
     }
 }
 
-/// So many missing entries are told one by one in an answer; a state that somebody else wrote may
-/// lie.
+/// The number of missing entries that are told one by one in an answer; a state that somebody else
+/// wrote may lie.
 const MOST_GONE: u64 = 1 << 20;
 
 fn rows(value: Value) -> Option<Vec<Row>> {

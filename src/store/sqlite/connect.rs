@@ -17,8 +17,8 @@ use crate::store::observe::Watch;
 
 /// Readers have connections of their own, so that they wait for no writer.
 pub(super) struct Connections {
-    /// None where there is one connection for all. Closed before the writer: whoever closes last
-    /// tidies up the log, and readers can't.
+    /// The readers; none where there is one connection for all. Closed before the writer: whoever
+    /// closes last tidies up the log, and readers can't.
     readers: Option<Readers>,
     writer: Writer,
     /// The file, where it is written to.
@@ -48,12 +48,12 @@ struct Unchanged {
     modified: Option<SystemTime>,
 }
 
-/// A connection keeps as many statements prepared as there are here.
+/// The number of statements that a connection keeps prepared: as many as there are here.
 const STATEMENTS: usize = 32;
 
 const WRITTEN_TO: &str = "others wrote to the file each time it was read";
 
-/// More idle readers than this are closed: each holds a page cache.
+/// The most idle readers that are kept: each holds a page cache.
 const MOST_IDLE: usize = 8;
 
 impl Connections {
@@ -95,7 +95,7 @@ impl Connections {
         Ok(Self { readers, writer, opened, place, watch: Watch::new("sqlite") })
     }
 
-    /// One connection for everything.
+    /// Takes one connection for everything.
     pub(super) fn shared(
         place: Place,
         mut connection: Connection,
@@ -210,7 +210,7 @@ impl Unchanged {
 }
 
 impl Readers {
-    /// One that does nothing, and reads the file that is there now.
+    /// Returns a reader that does nothing, and that reads the file which is there now.
     fn idle(&self) -> Option<Reader> {
         let mut idle = self.idle.lock();
         idle.retain(|reader| reader.opened.as_ref().is_none_or(Opened::is_there));
@@ -308,8 +308,8 @@ fn is_filled(path: &Path, ending: &str) -> bool {
     std::fs::metadata(beside).is_ok_and(|beside| beside.len() > 0)
 }
 
-/// The name of a file without a log, and without a journal by which half of a change would have to
-/// be undone, as one that nobody changes, which SQLite reads without locks.
+/// Returns the name of a file without a log, and without a journal by which half of a change would
+/// have to be undone, as one that nobody changes, which SQLite reads without locks.
 fn unchanging(path: &Path) -> Option<String> {
     if is_filled(path, "-wal") || is_filled(path, "-journal") {
         return None;
@@ -337,7 +337,7 @@ fn connect(
     Ok(connection)
 }
 
-/// What each connection begins with.
+/// Sets up a connection as each one begins.
 fn set_up(connection: &mut Connection, options: &SqliteOptions) -> Result<(), Trouble> {
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     if let Some(on_connect) = &options.on_connect {

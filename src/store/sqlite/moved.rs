@@ -22,7 +22,8 @@ impl Opened {
         Self(vec![(path.to_owned(), which(path))])
     }
 
-    /// With its log, where it has one: that stays for as long as anybody has the file open.
+    /// Notes the file with its log, where it has one: that stays for as long as anybody has the
+    /// file open.
     pub(super) fn with_log(path: &Path) -> Self {
         let mut log = path.as_os_str().to_owned();
         log.push("-wal");

@@ -15,10 +15,10 @@ use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::store::common::signed;
 
-/// Conversations in a page, and at most in a transaction.
+/// The number of conversations in a page, and the most in a transaction.
 const AT_ONCE: usize = 64;
 
-/// A transaction begins no further conversation after this time.
+/// The time after which a transaction begins no further conversation.
 const FOR: Duration = Duration::from_millis(5);
 
 /// Deletes the conversations to which nothing was appended since this time; returns how many.
@@ -77,7 +77,8 @@ fn all<T: Clone + Send + 'static>(
     }
 }
 
-/// Deletes some of these; returns how many were looked at, and how many are gone.
+/// Deletes some of these, for as long as one transaction may take; returns how many were looked at,
+/// and how many are gone.
 fn some<T>(
     connection: &Connection,
     these: &[T],

@@ -37,7 +37,7 @@ pub(super) struct Writer {
     began: Began,
 }
 
-/// Who wants to write, first come first served.
+/// The changes that wait to be made, first come first served.
 #[derive(Default)]
 struct Queue {
     led: bool,
@@ -62,8 +62,8 @@ enum Told {
 /// The outcome of a change; the outer error is a panic.
 type Outcome = thread::Result<Result<(), Trouble>>;
 
-/// No commit holds more changes than this, so that neither other processes nor the one who leads
-/// wait for long.
+/// The most changes in a commit, so that neither other processes nor the one who leads wait for
+/// long.
 const MOST_IN_A_GROUP: usize = 256;
 
 impl Writer {
@@ -290,9 +290,9 @@ fn in_savepoint(connection: &Connection, change: &mut Change<'_>) -> Option<Outc
     Some(outcome)
 }
 
-/// Whether a commit that failed must not be tried again for each of its changes: whoever interrupts
-/// SQLite may be told so of a commit that is done, and whoever keeps it from the file has been
-/// waited for.
+/// Returns whether a commit that failed must not be tried again for each of its changes: whoever
+/// interrupts SQLite may be told so of a commit that is done, and whoever keeps it from the file
+/// has been waited for.
 fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) => !open,
@@ -300,7 +300,7 @@ fn is_final(error: &rusqlite::Error, open: bool) -> bool {
     }
 }
 
-/// The same error for another one.
+/// Returns the same error for another one who waits.
 fn same(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {
@@ -313,7 +313,7 @@ fn same(error: &rusqlite::Error) -> rusqlite::Error {
     }
 }
 
-/// For what can't be: a change that was made and left no result.
+/// Returns the error for what can't be: a change that was made and left no result.
 fn not_made() -> Trouble {
     Error::new(ErrorKind::Storage, "write", "sqlite: the change was not made").into()
 }
