@@ -85,7 +85,7 @@ impl<T> ToBlocking<T> {
     }
 
     /// Wraps something else on the same runtime.
-    pub(crate) fn beside<U>(&self, inner: U) -> ToBlocking<U> {
+    pub(crate) fn on_same_runtime<U>(&self, inner: U) -> ToBlocking<U> {
         ToBlocking { inner, engine: Arc::clone(&self.engine) }
     }
 }
@@ -97,7 +97,7 @@ impl<S: AsyncChatMemoryStore> ToBlocking<S> {
     ///
     /// As [`ChatMemoryStore::memory`].
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<ToBlocking<Arc<dyn AsyncChatMemory>>> {
-        self.inner.memory(id.into()).map(|memory| self.beside(memory))
+        self.inner.memory(id.into()).map(|memory| self.on_same_runtime(memory))
     }
 }
 

@@ -61,19 +61,15 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
         n: usize,
     ) -> BoxFuture<'a, Result<Vec<MemoryId>>> {
         Box::pin(async move {
-            let mut found = Vec::new();
-            let mut after = after.cloned();
+            let (mut found, mut after) = (Vec::new(), after.cloned());
             while found.len() < n {
                 let page = self.ids(after.as_ref(), PAGE).await?;
-                let last = page.len() < PAGE;
-                after = page.last().cloned();
-                let left = n - found.len();
-                found.extend(
-                    page.into_iter().filter(|id| id.as_str().starts_with(prefix)).take(left),
-                );
-                if last {
+                let wanted = page.iter().filter(|id| id.as_str().starts_with(prefix));
+                found.extend(wanted.take(n - found.len()).cloned());
+                if page.len() < PAGE {
                     break;
                 }
+                after = page.into_iter().last();
             }
             Ok(found)
         })
@@ -202,8 +198,7 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
         mut progress: impl FnMut(&Copied) + Send,
     ) -> impl Future<Output = Result<Copied>> + Send {
         async move {
-            let mut copied = Copied::default();
-            let mut after = None;
+            let (mut copied, mut after) = (Copied::default(), None);
             loop {
                 let ids = self.ids(after.as_ref(), PAGE).await?;
                 for id in &ids {
@@ -211,11 +206,10 @@ pub trait AsyncChatMemoryStoreExt: AsyncChatMemoryStore {
                         copy(self, other, id, &mut copied, &mut progress).await?;
                     }
                 }
-                let last = ids.len() < PAGE;
-                after = ids.into_iter().last().or(after);
-                if last {
+                if ids.len() < PAGE {
                     return Ok(copied);
                 }
+                after = ids.into_iter().last();
             }
         }
     }

@@ -409,8 +409,8 @@ impl CassandraMemory {
         Ok(payloads)
     }
 
-    /// Moves messages that are no longer new, where there are enough. What fails here is done by the
-    /// next append: this one is appended, wherever its messages lie.
+    /// Moves messages that are no longer new, where there are enough. What fails here is done by
+    /// the next append: this one is appended, wherever its messages lie.
     async fn tidy(&self, head: Option<Head>) {
         if let Some(head) = head {
             let _ = self.conversation().tidy(&head).await;

@@ -79,8 +79,8 @@ pub(super) fn check_expected(
     Ok(())
 }
 
-/// Returns the time of each message that gets a position, in milliseconds since 1970; none where the
-/// append brings no times.
+/// Returns the time of each message that gets a position, in milliseconds since 1970; none where
+/// the append brings no times.
 pub(super) fn times_of_records(append: &Append) -> impl Iterator<Item = u64> + Clone {
     let timed = append.messages.iter().zip(&append.times);
     timed.filter(|(message, _)| !message.is_system()).map(|(_, at)| millis(*at))
@@ -135,7 +135,8 @@ pub(super) fn unreadable_system(backend: &str, error: Error) -> Error {
     Error::new(ErrorKind::Codec, "read", text).with_source(error)
 }
 
-/// Returns the FNV-1a hash of a text, of 64 bits. It is part of what is stored, so it never changes.
+/// Returns the FNV-1a hash of a text, of 64 bits. It is part of what is stored, so it never
+/// changes.
 pub(super) fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)

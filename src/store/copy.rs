@@ -23,7 +23,7 @@ pub struct Copied {
     pub records: u64,
 }
 
-/// One conversation on its way.
+/// A conversation on its way to another store.
 pub(super) struct Journey {
     id: MemoryId,
     /// The conversation that is copied, but for its records.

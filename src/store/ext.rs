@@ -45,18 +45,16 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
         mut filter: impl FnMut(&MemoryId) -> bool,
         mut progress: impl FnMut(&Copied),
     ) -> Result<Copied> {
-        let mut copied = Copied::default();
-        let mut after = None;
+        let (mut copied, mut after) = (Copied::default(), None);
         loop {
             let ids = self.ids(after.as_ref(), PAGE)?;
             for id in ids.iter().filter(|id| filter(id)) {
                 copy(self, other, id, &mut copied, &mut progress)?;
             }
-            let last = ids.len() < PAGE;
-            after = ids.into_iter().last().or(after);
-            if last {
+            if ids.len() < PAGE {
                 return Ok(copied);
             }
+            after = ids.into_iter().last();
         }
     }
 }

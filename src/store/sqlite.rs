@@ -107,8 +107,8 @@
 //! file system and the disk keep is another matter.
 
 mod append;
-mod beside;
 mod connect;
+mod extras;
 mod listing;
 mod moved;
 mod options;
@@ -365,7 +365,7 @@ impl ChatMemory for SqliteMemory {
             let first = first_key(found.key);
             connection.prepare_cached(EVICT)?.execute([first, first.wrapping_add(found.end)])?;
             connection.prepare_cached(CLEAR)?.execute([found.key])?;
-            beside::clear(connection, found.key)?;
+            extras::clear(connection, found.key)?;
             Ok(())
         })
     }
@@ -391,7 +391,7 @@ impl ChatMemory for SqliteMemory {
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
         self.shared.connections.read("slots", |connection| {
             let found = find(connection, &self.id)?;
-            let slots = found.map(|found| beside::list(connection, found.key)).transpose()?;
+            let slots = found.map(|found| extras::list(connection, found.key)).transpose()?;
             Ok(slots.unwrap_or_default())
         })
     }
@@ -465,6 +465,14 @@ fn failed(operation: &'static str, error: rusqlite::Error, place: &Place) -> Err
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
+/// Returns the path of the file beside a database that has its name with this ending, as its log
+/// has.
+fn file_beside(database: &Path, ending: &str) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
 /// Returns the key of the first message that a conversation can have.
 fn first_key(conversation: i64) -> i64 {
     conversation.wrapping_mul(MOST_MESSAGES)
@@ -514,7 +522,7 @@ const MOST_CONVERSATIONS: i64 = (1 << 31) - 1;
 /// A row of SQLite's has 10⁹ bytes at most, unless somebody compiled it otherwise. A slot is a
 /// small document, and is written whole each time.
 const LIMITS: Limits =
-    Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: beside::IDS };
+    Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };
 
 const SET_START: &str = "UPDATE conversation SET start = ?2 WHERE key = ?1";
 const EVICT: &str = "DELETE FROM message WHERE key >= ?1 AND key < ?2";

@@ -106,7 +106,7 @@ impl Conversation<'_> {
     /// Appends; returns the outcome and, where something was appended, the head as it is then.
     pub(super) async fn append(&self, batch: Batch<'_>) -> Result<(Appended, Option<Head>)> {
         let places = batch.places();
-        let mut seen = self.see(&places, Sure::Acknowledged).await?;
+        let mut seen = self.look(&places, Sure::Acknowledged).await?;
         let mut tried: Option<Attempt> = None;
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
@@ -119,13 +119,13 @@ impl Conversation<'_> {
             if let Some(tried) = tried.take()
                 && self.is_there(batch, &tried, &seen).await?
             {
-                return Ok((came_to(batch, &tried), None));
+                return Ok((outcome(batch, &tried), None));
             }
             if let Err(error) = batch.check(&seen) {
                 if seen.sure == Sure::Begun {
                     return Err(error);
                 }
-                seen = self.see(&places, Sure::Begun).await?;
+                seen = self.look(&places, Sure::Begun).await?;
                 continue;
             }
             let end = seen.head.as_ref().map_or(0, |head| head.end);
@@ -141,7 +141,7 @@ impl Conversation<'_> {
                 ids: seen.head.as_ref().map_or(0, |head| head.ids),
             };
             let now = match self.client.swap("append", self.key, &change).await? {
-                Swap::Done => return Ok((came_to(batch, &attempt), Some(next))),
+                Swap::Done => return Ok((outcome(batch, &attempt), Some(next))),
                 Swap::Lost(now) => now,
                 Swap::Overtaken(now) => {
                     tried = Some(attempt);
@@ -153,13 +153,13 @@ impl Conversation<'_> {
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), sure: Sure::Begun }
                 }
-                _ => self.see(&places, Sure::Begun).await?,
+                _ => self.look(&places, Sure::Begun).await?,
             };
         }
     }
 
     /// Looks at the conversation, and removes one that has ended first.
-    async fn see(&self, places: &[i64], sure: Sure) -> Result<Seen> {
+    async fn look(&self, places: &[i64], sure: Sure) -> Result<Seen> {
         let mut patience = Tries::of("append", self.client.timeout);
         loop {
             patience.again().await?;
@@ -258,7 +258,7 @@ impl<'a> Conversation<'a> {
 }
 
 /// Returns the outcome of an append by this attempt.
-fn came_to(batch: Batch<'_>, attempt: &Attempt) -> Appended {
+fn outcome(batch: Batch<'_>, attempt: &Attempt) -> Appended {
     let first = unsigned(attempt.first);
     let past = first + batch.payloads.messages.len() as u64;
     let version = batch.with.writes_slots().then(|| slot_version(stamp(attempt.version)));

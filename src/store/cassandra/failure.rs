@@ -38,7 +38,7 @@ impl Failure {
     fn error(self, kind: ErrorKind, operation: &'static str, text: &str) -> Error {
         match self {
             Self::Request(error) => {
-                let text = format!("cassandra: {text}{}", words(&error));
+                let text = format!("cassandra: {text}{}", describe(&error));
                 Error::new(kind, operation, text).with_source(*error)
             }
             Self::Strange(error) => {
@@ -75,7 +75,8 @@ pub(super) fn unreachable(address: &str, error: NewSessionError) -> Error {
     Error::new(ErrorKind::Storage, "open", text).with_source(error)
 }
 
-fn words(error: &ExecutionError) -> String {
+/// Puts the driver's error in words that say what to do about it.
+fn describe(error: &ExecutionError) -> String {
     match error {
         ExecutionError::RequestTimeout(time) => format!("no answer within {time:?}"),
         ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, text)) => {

@@ -33,11 +33,11 @@ impl Statements {
     }
 }
 
-// In these texts `{}` is the keyspace. `seq` 9223372036854775807 is `HEAD`, and what is below -64 is a
-// slot: see `rows.rs`.
+// In these texts `{}` is the keyspace. `seq` 9223372036854775807 is `HEAD`, and what is below -64
+// is a slot: see `rows.rs`.
 //
-// `conversation` is changed under the condition on its version and in no other way: the replicas' own
-// clock for such changes orders them, and must not be mixed with another one.
+// `conversation` is changed under the condition on its version and in no other way: the replicas'
+// own clock for such changes orders them, and must not be mixed with another one.
 //
 // A row of `message` is put with the earliest time there is, so that one that comes late, from
 // somebody who moves what others have removed meanwhile, stays removed.

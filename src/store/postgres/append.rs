@@ -41,7 +41,7 @@ const PAYLOADS: &str = "$4";
 const SYSTEM: &str = "$5";
 /// The expected end.
 const EXPECTED: &str = "$6";
-/// That of a conversation that it begins.
+/// The incarnation of a conversation that it begins.
 const INCARNATION: &str = "$7";
 const TIMES: &str = "$8";
 const ACTIVE: &str = "$9";

@@ -38,7 +38,7 @@ pub(super) struct Connections {
     security: Security,
     sessions: Sessions,
     /// True where a connection was lost since the last new one.
-    lost: AtomicBool,
+    connection_lost: AtomicBool,
     settling: Arc<Settling>,
     tables: Tables,
     runtime: Handle,
@@ -57,7 +57,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The most answers that may get lost until it is the question's fault: once with a connection that
 /// was dead already, once with what kills another one.
-const LOST: u32 = 2;
+const MOST_LOST: u32 = 2;
 
 /// Nothing is sent where less than this part of the whole time is left: the server could not say in
 /// time what it did.
@@ -156,7 +156,7 @@ impl Connections {
             pool,
             security,
             sessions: Sessions::default(),
-            lost: AtomicBool::new(false),
+            connection_lost: AtomicBool::new(false),
             settling: Arc::default(),
             tables,
             runtime,
@@ -180,7 +180,7 @@ impl Connections {
         question: Q,
     ) -> Result<Q::Answer> {
         let mut time = Time::new(self.timeout);
-        let mut lost = 0;
+        let mut lost_answers = 0;
         loop {
             self.settled(operation, ids, &time).await?;
             let mut lease = self.lease();
@@ -190,7 +190,7 @@ impl Connections {
             let (client, session) = match self.line(operation, &time, &mut lease).await {
                 Ok(line) => line,
                 Err(no) if no.may_come_back && time.pause().await => {
-                    self.lost.store(true, Ordering::Relaxed);
+                    self.connection_lost.store(true, Ordering::Relaxed);
                     self.watch.retried(operation, "no connection");
                     continue;
                 }
@@ -219,7 +219,7 @@ impl Connections {
             };
             let verdict = Verdict::of(&error);
             match verdict {
-                Verdict::Unknown => self.lost.store(true, Ordering::Relaxed),
+                Verdict::Unknown => self.connection_lost.store(true, Ordering::Relaxed),
                 Verdict::NotPrepared => session.prepare_no_more(),
                 Verdict::Late => self.sessions.forget(client),
                 _ => {}
@@ -240,8 +240,8 @@ impl Connections {
                     return Err(fail_unacknowledged(operation, &text).with_source(error));
                 }
                 Verdict::Unknown => {
-                    lost += 1;
-                    lost <= LOST && time.pause().await
+                    lost_answers += 1;
+                    lost_answers <= MOST_LOST && time.pause().await
                 }
             };
             if !again {
@@ -292,7 +292,7 @@ impl Connections {
         let looked = timeout(patience, self.look(operation, client)).await;
         let session = looked.unwrap_or_else(|_| Err(self.nobody_answered(operation).into()))?;
         *new = false;
-        if self.lost.swap(false, Ordering::Relaxed) {
+        if self.connection_lost.swap(false, Ordering::Relaxed) {
             self.watch.reconnected(operation);
         }
         let session = self.sessions.keep(client, session, self.pool.status().max_size);

@@ -158,7 +158,8 @@ impl Statements {
         }
     }
 
-    /// Returns the statement that deletes the messages of those of these conversations that are gone.
+    /// Returns the statement that deletes the messages of those of these conversations that are
+    /// gone.
     fn forget_messages(&self, of_these: &str) -> String {
         let Tables { conversation, message, .. } = &self.tables;
         format!(

@@ -64,12 +64,12 @@ impl Change<'_> {
         let mut args = Args::with_capacity(messages.len() + 16);
         args.text(id.as_str().to_owned());
         args.bytes(self.effect().as_bytes());
-        args.given(self.expected);
-        args.given(Some(millis(SystemTime::now())));
-        args.given(shared.ttl);
+        args.optional(self.expected);
+        args.optional(Some(millis(SystemTime::now())));
+        args.optional(shared.ttl);
         args.0.push(system.unwrap_or_default().into()); // no payload is empty
-        args.given(Some(begins));
-        args.given(Some(messages.len()));
+        args.optional(Some(begins));
+        args.optional(Some(messages.len()));
         args.0.extend(messages.into_iter().map(Cow::Owned));
         if let Some(append) = self.append {
             self.more(&mut args, append, version);
@@ -79,14 +79,14 @@ impl Change<'_> {
 
     fn more<'a>(&self, args: &mut Args<'a>, append: &'a Append, version: SlotVersion) {
         args.bytes(append.id.as_deref().unwrap_or_default().as_bytes());
-        args.given(self.restored.map(|(start, _)| start));
-        args.given(append.active.map(millis));
-        args.given(append.since.and_then(|seen| seen.incarnation));
-        args.given(append.since.and_then(|seen| seen.newest));
-        args.given(append.writes_slots().then_some(version));
+        args.optional(self.restored.map(|(start, _)| start));
+        args.optional(append.active.map(millis));
+        args.optional(append.since.and_then(|seen| seen.incarnation));
+        args.optional(append.since.and_then(|seen| seen.newest));
+        args.optional(append.writes_slots().then_some(version));
         let times = times_of_records(append);
-        args.given(Some(times.clone().count()));
-        times.for_each(|at| args.given(Some(at)));
+        args.optional(Some(times.clone().count()));
+        times.for_each(|at| args.optional(Some(at)));
         for change in &append.slots {
             args.bytes(change.name.as_bytes());
             args.bytes(if change.content.is_some() { b"set" } else { b"remove" });
@@ -173,7 +173,7 @@ impl<'a> Args<'a> {
         self.0.push(Cow::Owned(text.into_bytes()));
     }
 
-    fn given(&mut self, value: Option<impl ToString>) {
+    fn optional(&mut self, value: Option<impl ToString>) {
         self.text(value.map_or_else(String::new, |value| value.to_string()));
     }
 }

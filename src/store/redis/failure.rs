@@ -56,7 +56,7 @@ impl Fate {
 }
 
 /// Puts the driver's error in words that say what to do about it.
-pub(super) fn why(error: &RedisError, place: &str) -> String {
+pub(super) fn describe(error: &RedisError, place: &str) -> String {
     let text = match error.code() {
         Some("OOM") => "the server's memory is full (maxmemory)",
         Some("MISCONF") => "the server can't write to its disk and refuses changes (MISCONF)",

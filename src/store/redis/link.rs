@@ -13,7 +13,7 @@ use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connect::{Connection, Way};
-use super::failure::{Fate, why};
+use super::failure::{Fate, describe};
 use super::schema;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +34,7 @@ pub(super) struct Link {
     pub(super) version: String,
     /// True where a connection was lost since the version was looked at: who waits for a new one
     /// may find other data.
-    pub(super) lost: AtomicBool,
+    pub(super) connection_lost: AtomicBool,
     /// The time of the servers' clocks, in milliseconds, and when it was that.
     pub(super) clocks: parking_lot::Mutex<HashMap<String, (u64, Instant)>>,
     pub(super) watch: Watch,
@@ -235,7 +235,7 @@ fn hash_tag(key: &str) -> Option<&str> {
 /// The end of an attempt.
 enum Outcome<T> {
     Answer(RedisResult<T>),
-    /// None came; there may be a connection and time to ask again.
+    /// No answer came; there may be a connection and time to ask again.
     Silence {
         again: bool,
     },
@@ -266,11 +266,11 @@ impl Patience<'_> {
             let mut connection;
             (connection, self.number) = self.way.connection();
             (_, self.number_of_all) = self.link.way.connection();
-            if self.operation == "open" || !self.link.lost.load(Ordering::Relaxed) {
+            if self.operation == "open" || !self.link.connection_lost.load(Ordering::Relaxed) {
                 return Ok(connection);
             }
             if self.is_current(&mut connection).await? {
-                if self.link.lost.swap(false, Ordering::Relaxed) {
+                if self.link.connection_lost.swap(false, Ordering::Relaxed) {
                     self.link.watch.reconnected(self.operation);
                 }
                 return Ok(connection);
@@ -343,7 +343,7 @@ impl Patience<'_> {
             }
             Outcome::Silence { again } => {
                 self.in_doubt = true;
-                self.link.lost.store(true, Ordering::Relaxed);
+                self.link.connection_lost.store(true, Ordering::Relaxed);
                 if !again {
                     return Err(self.silence(asked));
                 }
@@ -353,13 +353,13 @@ impl Patience<'_> {
         };
         let fate = Fate::of(&error, &self.link.way);
         if error.is_io_error() || error.is_connection_dropped() {
-            self.link.lost.store(true, Ordering::Relaxed);
+            self.link.connection_lost.store(true, Ordering::Relaxed);
         }
         self.in_doubt |= matches!(fate, Fate::InDoubt);
         if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
-            return Err(self.failed(&why(&error, &self.link.place)).with_source(error));
+            return Err(self.failed(&describe(&error, &self.link.place)).with_source(error));
         }
-        self.told = Some(why(&error, &self.link.place));
+        self.told = Some(describe(&error, &self.link.place));
         self.link.watch.retried(
             self.operation,
             match fate {
@@ -415,7 +415,7 @@ impl Patience<'_> {
 
     /// Makes new connections, where the address leads now. Those who only read would never know.
     async fn look_elsewhere(&self) {
-        self.link.lost.store(true, Ordering::Relaxed);
+        self.link.connection_lost.store(true, Ordering::Relaxed);
         let renewal = async {
             self.way.renew(self.number).await;
             self.link.way.renew(self.number_of_all).await;

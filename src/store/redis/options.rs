@@ -13,7 +13,7 @@ use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
 
 use super::connect::{Connection, Source, Way};
-use super::failure::why;
+use super::failure::describe;
 use super::keys::Keys;
 use super::link::Link;
 use super::{RedisStore, Shared};
@@ -222,7 +222,7 @@ impl RedisOptions {
             replicas: self.replicas,
             place,
             version: keys.version(),
-            lost: AtomicBool::new(false),
+            connection_lost: AtomicBool::new(false),
             clocks: parking_lot::Mutex::default(),
             watch: Watch::new("redis"),
         };
@@ -299,7 +299,7 @@ impl RedisOptions {
         match limited {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(error)) => {
-                Err(failed(format!("redis: {}", why(&error, place))).with_source(error))
+                Err(failed(format!("redis: {}", describe(&error, place))).with_source(error))
             }
             Err(_) => {
                 let time = self.connect_timeout;

@@ -18,13 +18,13 @@ use crate::store::common::{Rows, unreadable_system};
 pub(super) struct Found {
     pub(super) start: u64,
     pub(super) end: u64,
-    /// None where there is no conversation.
+    /// The incarnation; none where there is no conversation.
     pub(super) incarnation: Option<Incarnation>,
     system: Option<Vec<u8>>,
     /// Newest first.
     pub(super) rows: Vec<Row>,
     slots: Vec<Slot>,
-    /// Those that were asked for one by one, oldest first.
+    /// The rows that were asked for one by one, oldest first.
     single: Vec<Row>,
 }
 

@@ -7,7 +7,7 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, ToSql, params};
 
 use super::read::{Found, find};
-use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, beside, first_key};
+use super::{MOST_CONVERSATIONS, MOST_MESSAGES, Trouble, extras, first_key};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
@@ -25,9 +25,9 @@ pub(super) struct Batch {
     payloads: Payloads,
     expected: Option<u64>,
     now: i64,
-    /// One for each payload, or none: it is then now.
+    /// The time of each payload, or no times: it is then now.
     times: Vec<i64>,
-    /// When the conversation was last active, in place of now.
+    /// The time when the conversation was last active, in place of now.
     active: Option<i64>,
 }
 
@@ -125,14 +125,14 @@ impl Change {
         for change in slots {
             if let Some(content) = &change.content {
                 let version = *version.get_or_insert_with(SlotVersion::random);
-                beside::set_slot(connection, key, &change.name, version, content)?;
+                extras::set_slot(connection, key, &change.name, version, content)?;
             } else {
-                beside::remove_slot(connection, key, &change.name)?;
+                extras::remove_slot(connection, key, &change.name)?;
             }
         }
         let appended = appended(positions, version);
         if let Some(id) = id {
-            beside::remember(connection, key, id, &appended)?;
+            extras::remember(connection, key, id, &appended)?;
         }
         Ok(appended)
     }
@@ -143,7 +143,7 @@ impl Change {
         let Append { id, slots, .. } = &self.rest;
         let found = find(connection, &self.batch.id)?;
         if let (Some(found), Some(id)) = (&found, id)
-            && let Some(known) = beside::known(connection, found.key, id)?
+            && let Some(known) = extras::known(connection, found.key, id)?
         {
             return Ok(Some(known));
         }
@@ -152,7 +152,7 @@ impl Change {
         check_expected("sqlite", &self.rest, incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
-            let version = key.map(|key| beside::version(connection, key, &change.name));
+            let version = key.map(|key| extras::version(connection, key, &change.name));
             change.holds(version.transpose()?.flatten())?;
         }
         let nothing_to_do = self.is_empty || found.is_none() && !self.creates;

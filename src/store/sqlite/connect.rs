@@ -10,7 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use super::moved::Opened;
 use super::ticket::{Began, Tickets, patience, pause};
 use super::writer::{Writer, deferred, in_transaction};
-use super::{Durability, Place, SqliteOptions, Trouble, schema};
+use super::{Durability, Place, SqliteOptions, Trouble, file_beside, schema};
 use crate::error::{Error, Result};
 use crate::store::Figures;
 use crate::store::observe::Watch;
@@ -303,9 +303,7 @@ fn connect_unchanging(uri: &str, options: &SqliteOptions) -> Result<Connection, 
 /// Returns whether a file with this ending lies beside it and holds something. SQLite may have left
 /// an empty one where it could not go on.
 fn is_filled(path: &Path, ending: &str) -> bool {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(ending);
-    std::fs::metadata(beside).is_ok_and(|beside| beside.len() > 0)
+    std::fs::metadata(file_beside(path, ending)).is_ok_and(|file| file.len() > 0)
 }
 
 /// Returns the name of a file without a log, and without a journal by which half of a change would

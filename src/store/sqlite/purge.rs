@@ -69,11 +69,10 @@ fn all<T: Clone + Send + 'static>(
             left = &left[seen..];
             rest(began);
         }
-        let is_last = page.len() < AT_ONCE;
-        after = page.into_iter().last();
-        if is_last {
+        if page.len() < AT_ONCE {
             return Ok(deleted);
         }
+        after = page.into_iter().last();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{Trouble, beside, first_key};
+use super::{Trouble, extras, first_key};
 use crate::codec;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
@@ -89,7 +89,7 @@ pub(super) fn snapshot(
         take(&mut picked, connection, &found, stretch, usize::MAX)?;
     }
     let (records, unreadable) = picked.into();
-    let slots = beside::slots(connection, found.key, &read.slots)?;
+    let slots = extras::slots(connection, found.key, &read.slots)?;
     Ok(snapshot.with_picked(records, unreadable).with_slots(slots))
 }
 

@@ -13,7 +13,6 @@
 //! can be no such file, there are short waits alone.
 
 use std::collections::hash_map::RandomState;
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError, remove_file};
 use std::hash::BuildHasher;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use super::file_beside;
 
 /// The file that lends out the ticket. Removed when the database is closed by whoever closes it
 /// last.
@@ -52,18 +53,13 @@ impl Tickets {
     pub(super) fn of(database: &Path) -> Self {
         // Under the name of the file itself, as SQLite's log is, by whatever link it was opened.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
-        let beside = |end: &str| {
-            let mut name = OsString::from(&database);
-            name.push(end);
-            PathBuf::from(name)
-        };
-        let path = beside("-turn");
+        let path = file_beside(&database, "-turn");
         // Others may have created it, and not for us to write to.
         let created = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let ticket = created.or_else(|_| File::open(&path)).ok();
         Self(ticket.map(|ticket| {
             let had = Mutex::default();
-            Place { path, log: beside("-wal"), ticket, had }
+            Place { path, log: file_beside(&database, "-wal"), ticket, had }
         }))
     }
 
@@ -109,7 +105,7 @@ impl Drop for Tickets {
     }
 }
 
-/// When a connection began to wait, so that waiting for the ticket counts too.
+/// The time when a connection began to wait, so that waiting for the ticket counts too.
 pub(super) type Began = Arc<Mutex<Option<Instant>>>;
 
 /// Returns the answer to SQLite's question where the database is busy: whether to try again, after

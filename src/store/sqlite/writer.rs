@@ -145,7 +145,7 @@ impl Writer {
             if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) {
                 // These have waited for the other process as long as this one has.
                 while lead.group.len() < came_before && lead.admit().is_some() {}
-                lead.tell(|_| Ok(Err(same(error).into())));
+                lead.tell(|_| Ok(Err(copy_of(error).into())));
             }
         })?;
         own(&connection)?; // a transaction that is dropped is rolled back
@@ -166,7 +166,7 @@ impl Writer {
                 Ok(())
             }
             Some(Err(error)) if lead.group.is_empty() || is_final(&error, open) => {
-                lead.tell(|_| Ok(Err(same(&error).into())));
+                lead.tell(|_| Ok(Err(copy_of(&error).into())));
                 Err(error.into())
             }
             _ => {
@@ -301,7 +301,7 @@ fn is_final(error: &rusqlite::Error, open: bool) -> bool {
 }
 
 /// Returns the same error for another one who waits.
-fn same(error: &rusqlite::Error) -> rusqlite::Error {
+fn copy_of(error: &rusqlite::Error) -> rusqlite::Error {
     match error {
         rusqlite::Error::SqliteFailure(code, text) => {
             rusqlite::Error::SqliteFailure(*code, text.clone())
