@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use super::copy::{Copied, Journey};
+use super::copy::{Copied, Transfer};
 use super::{Info, PAGE, check_prefix, unsupported};
 use crate::error::Result;
 use crate::memory::{AsyncChatMemory, BoxFuture, MemoryId};
@@ -226,22 +226,22 @@ async fn copy(
 ) -> Result<()> {
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
-    let head = source.read_with(&Journey::first(slots)).await?;
+    let head = source.read_with(&Transfer::first(slots)).await?;
     // Deleted since it was listed, or it is there.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
-    let mut journey = Journey::new(id.clone(), head, info, target.limits());
-    journey.check()?;
-    to.restore(id, journey.head.start, journey.head.incarnation).await?;
-    while let Some((wanted, n)) = journey.next() {
+    let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
+    transfer.check()?;
+    to.restore(id, transfer.head.start, transfer.head.incarnation).await?;
+    while let Some((wanted, n)) = transfer.next() {
         let page = source.read(Some(wanted.end), n).await?;
-        for mut append in journey.page(&wanted, &page)? {
+        for mut append in transfer.page(&wanted, &page)? {
             let positions = target.append_with(&mut append).await?.positions;
             copied.records += positions.end - positions.start;
             progress(copied);
         }
     }
-    for mut append in journey.closing()? {
+    for mut append in transfer.closing()? {
         target.append_with(&mut append).await?;
     }
     copied.conversations += 1;

@@ -188,7 +188,7 @@ use append::Batch;
 use ask::{Client, Sure};
 use queue::{Queue, Queues};
 use read::Conversation;
-use rows::{Found, Head};
+use rows::{Head, Listed};
 
 /// Many conversations in a keyspace of Apache Cassandra. A clone is a handle on the same session.
 ///
@@ -333,7 +333,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn purge_inactive(&self, older_than: SystemTime) -> BoxFuture<'_, Result<u64>> {
         let older_than = signed(millis(older_than));
         self.shared.watched("purge_inactive", async move {
-            let wanted = |found: &Found| found.has_ended() || found.active.0 < older_than;
+            let wanted = |found: &Listed| found.has_ended() || found.active.0 < older_than;
             self.remove_all("purge_inactive", Some(older_than), wanted).await
         })
     }
@@ -362,7 +362,7 @@ impl AsyncChatMemoryStore for CassandraStore {
     fn delete_prefix<'a>(&'a self, prefix: &'a str) -> BoxFuture<'a, Result<u64>> {
         self.shared.watched("delete_prefix", async move {
             check_prefix(prefix)?;
-            let wanted = |found: &Found| id_of(&found.id).starts_with(prefix);
+            let wanted = |found: &Listed| id_of(&found.id).starts_with(prefix);
             self.remove_all("delete_prefix", None, wanted).await
         })
     }

@@ -18,7 +18,7 @@ use super::BUCKET;
 use super::change::Change;
 use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
-use super::rows::{Found, HEAD, Head, Line, Look, Pick, Row};
+use super::rows::{HEAD, Head, Listed, Look, NewestRow, Pick, Row};
 use super::schema::Schema;
 use super::statements::Statements;
 use crate::error::Result;
@@ -111,10 +111,11 @@ impl Client {
     /// Returns the head, and the newest `n` of the messages beside it.
     pub(super) async fn newest(&self, key: &str, n: usize) -> Result<Option<Newest>> {
         let limit = i32::try_from(n).unwrap_or(i32::MAX).saturating_add(1);
-        let mut lines = self.all::<Line>("read", &self.cql.newest, (key, limit)).await?.into_iter();
-        let Some(first) = lines.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
+        let rows: Vec<NewestRow> = self.all("read", &self.cql.newest, (key, limit)).await?;
+        let mut rows = rows.into_iter();
+        let Some(first) = rows.next().filter(|first| first.seq == HEAD) else { return Ok(None) };
         let head = first.head("read")?;
-        let rows = lines.map(|line| Row::new(line.seq, line.at, line.payload)).collect();
+        let rows = rows.map(|row| Row::new(row.seq, row.at, row.payload)).collect();
         Ok(Some(Newest { head, system: first.system, rows }))
     }
 
@@ -283,7 +284,7 @@ impl Client {
         &self,
         operation: &'static str,
         token: i64,
-        each: impl FnMut(Found) -> bool + Send,
+        each: impl FnMut(Listed) -> bool + Send,
     ) -> Result<()> {
         self.each(&self.cql.ids, (token,), each).await.map_err(|failure| failure.during(operation))
     }

@@ -140,7 +140,7 @@ rows! {
     Look { name: String, stamp: i64, attempt: Uuid }
 
     /// The head with the system message, or a message.
-    Line { system: Vec<u8>, at: CqlTimestamp, payload: Vec<u8> }
+    NewestRow { system: Vec<u8>, at: CqlTimestamp, payload: Vec<u8> }
 }
 
 impl Look {
@@ -190,16 +190,16 @@ impl Pick {
     }
 }
 
-/// A conversation where it lies in the ring.
+/// A conversation as a walk through the ring lists it.
 #[derive(scylla::DeserializeRow)]
-pub(super) struct Found {
+pub(super) struct Listed {
     pub(super) id: String,
     pub(super) place: i64,
     pub(super) active: CqlTimestamp,
     ended: Option<bool>,
 }
 
-impl Found {
+impl Listed {
     pub(super) fn has_ended(&self) -> bool {
         self.ended.unwrap_or(false)
     }

@@ -65,7 +65,7 @@ impl ReadShape {
 pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapshot> {
     read.check()?;
     let rows = rows(memory, read).await?;
-    let mut found = Found::default();
+    let mut found = Reply::default();
     for row in &rows {
         found.take(row)?;
     }
@@ -93,14 +93,14 @@ async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
 
 /// The answer to a read, as far as it was taken in.
 #[derive(Default)]
-struct Found {
+struct Reply {
     snapshot: Snapshot,
     newest: Rows,
     picked: Rows,
     slots: Vec<Slot>,
 }
 
-impl Found {
+impl Reply {
     fn take(&mut self, row: &Row) -> Result<()> {
         let (a, b) = (value::<i64>(row, 1)?, value::<i64>(row, 2)?);
         let payload: &[u8] = value(row, 3)?;

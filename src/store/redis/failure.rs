@@ -1,11 +1,11 @@
-//! The driver's errors: the fate of the operation, and words for people.
+//! The driver's errors: what they mean for an operation, and words for people.
 
 use redis::{RedisError, ServerErrorKind};
 
 use super::connect::Way;
 
-/// The fate of an operation that failed.
-pub(super) enum Fate {
+/// The sense of an error for what was asked for.
+pub(super) enum Verdict {
     /// It is not done, and would not be the next time.
     Refused,
     /// It is not done, but may be the next time.
@@ -16,8 +16,8 @@ pub(super) enum Fate {
     InDoubt,
 }
 
-impl Fate {
-    /// Returns the fate of an operation that failed so on this way.
+impl Verdict {
+    /// Returns the verdict on an operation that failed so on this way.
     pub(super) fn of(error: &RedisError, way: &Way) -> Self {
         use redis::ErrorKind::{
             AuthenticationFailed, Client, Extension, InvalidClientConfig, Server,

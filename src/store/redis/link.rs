@@ -13,7 +13,7 @@ use redis::{Cmd, RedisResult, ServerErrorKind, Value, cmd, pipe};
 use tokio::time::{Instant, sleep, timeout_at};
 
 use super::connect::{Connection, Way};
-use super::failure::{Fate, describe};
+use super::failure::{Verdict, describe};
 use super::schema;
 use super::wanted::Wanted;
 use crate::error::{Error, ErrorKind, Result};
@@ -351,25 +351,25 @@ impl Patience<'_> {
                 return Ok(None);
             }
         };
-        let fate = Fate::of(&error, &self.link.way);
+        let verdict = Verdict::of(&error, &self.link.way);
         if error.is_io_error() || error.is_connection_dropped() {
             self.link.connection_lost.store(true, Ordering::Relaxed);
         }
-        self.in_doubt |= matches!(fate, Fate::InDoubt);
-        if matches!(fate, Fate::Refused) || Instant::now() + self.pause >= self.deadline {
+        self.in_doubt |= matches!(verdict, Verdict::InDoubt);
+        if matches!(verdict, Verdict::Refused) || Instant::now() + self.pause >= self.deadline {
             return Err(self.failed(&describe(&error, &self.link.place)).with_source(error));
         }
         self.told = Some(describe(&error, &self.link.place));
         self.link.watch.retried(
             self.operation,
-            match fate {
-                Fate::NotYet => "the server is not ready",
-                Fate::NotHere => "the server has become a replica",
+            match verdict {
+                Verdict::NotYet => "the server is not ready",
+                Verdict::NotHere => "the server has become a replica",
                 _ => "the connection is lost, or the server in doubt",
             },
         );
         sleep(self.pause).await;
-        if matches!(fate, Fate::NotHere) {
+        if matches!(verdict, Verdict::NotHere) {
             self.look_elsewhere().await;
         }
         self.pause = (self.pause * 2).min(Duration::from_millis(200));

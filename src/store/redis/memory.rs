@@ -9,7 +9,7 @@ use redis::cmd;
 use super::append::{Change, limits};
 use super::keys::shard;
 use super::link::{CLEAR, EVICT};
-use super::read::Found;
+use super::read::Reply;
 use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
@@ -48,7 +48,7 @@ impl RedisMemory {
     /// Many entries are read in pages, so that they do not hold up the server. Entries do not
     /// change, so pages make one whole unless some were forgotten meanwhile: then it begins anew,
     /// with larger pages.
-    async fn find(&self, operation: &'static str, read: &Read) -> Result<Found> {
+    async fn find(&self, operation: &'static str, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
         'anew: loop {
             let mut found = self.page(operation, read.before, n.min(at_once), Some(read)).await?;
@@ -74,13 +74,13 @@ impl RedisMemory {
         before: Option<u64>,
         n: usize,
         more: Option<&Read>,
-    ) -> Result<Found> {
+    ) -> Result<Reply> {
         let mut wanted = Wanted::newest(&self.shared.keys, &self.id, before, n);
         if let Some(read) = more {
             wanted = wanted.with(read);
         }
         let reply = self.shared.link.read(operation, &wanted).await?;
-        Found::parse(reply, wanted.names()).ok_or_else(|| unexpected(operation))
+        Reply::parse(reply, wanted.names()).ok_or_else(|| unexpected(operation))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The answers to a read, and the snapshot that is made of them.
 
+use std::cell::LazyCell;
 use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use crate::store::common::{Rows, unreadable_system};
 
 /// The answers to a read, before messages are decoded.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct Reply {
     pub(super) start: u64,
     pub(super) end: u64,
     /// The incarnation; none where there is no conversation.
@@ -34,7 +35,7 @@ pub(super) struct Row {
     payload: Option<Vec<u8>>,
 }
 
-impl Found {
+impl Reply {
     /// Reads the answers of a server; none where they are not what this crate writes.
     pub(super) fn parse(reply: Value, names: &[&str]) -> Option<Self> {
         let mut parts = array(reply)?.into_iter();
@@ -98,8 +99,10 @@ fn take(all: &mut Rows, rows: Vec<Row>, positions: Range<u64>) -> Result<()> {
             format!("redis: {gone} entries are gone, or the state of the conversation is damaged");
         return Err(Error::new(ErrorKind::Storage, "read", text));
     }
-    let text = "redis: the entry is gone; does the server evict keys?";
-    let missing = Arc::new(Error::new(ErrorKind::Storage, "read", text));
+    let missing = LazyCell::new(|| {
+        let text = "redis: the entry is gone; does the server evict keys?";
+        Arc::new(Error::new(ErrorKind::Storage, "read", text))
+    });
     let mut rows = rows.into_iter().filter(|row| positions.contains(&row.seq)).peekable();
     for seq in positions.clone() {
         match rows.next_if(|row| row.seq == seq) {

@@ -234,7 +234,7 @@ fn checked(
     let started = Instant::now();
     loop {
         let reader = open(path, options)?;
-        let found = schema::look(&reader.connection).and_then(schema::Found::must_be_current);
+        let found = schema::look(&reader.connection).and_then(schema::Version::must_be_current);
         if !reader.was_overtaken(path) {
             return found.map(|()| reader);
         }

@@ -15,7 +15,7 @@ use crate::record::{Incarnation, Snapshot, time_of};
 use crate::store::Info;
 use crate::store::common::{Rows, signed, unreadable_system, unsigned};
 
-/// The place of a conversation.
+/// The row of a conversation, without its system message.
 pub(super) struct Found {
     pub(super) key: i64,
     pub(super) start: i64,
