@@ -186,10 +186,8 @@ impl CassandraOptions {
 
     fn check(&self) -> Result<()> {
         if self.largest_batch == 0 {
-            return Err(Error::invalid(
-                "open",
-                "cassandra: a largest batch of 0 bytes takes nothing",
-            ));
+            let text = "cassandra: a largest batch of 0 bytes takes nothing";
+            return Err(Error::invalid("open", text));
         }
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         if self.keyspace.chars().all(is_plain) && (1..=48).contains(&self.keyspace.len()) {

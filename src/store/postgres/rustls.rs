@@ -44,10 +44,8 @@ impl Certificates {
             roots.add(certificate).map_err(refuse)?;
         }
         if roots.is_empty() {
-            return Err(Error::invalid(
-                "open",
-                "postgres: the authority's file holds no certificate",
-            ));
+            let text = "postgres: the authority's file holds no certificate";
+            return Err(Error::invalid("open", text));
         }
         Ok(roots)
     }

@@ -11,6 +11,7 @@ use redis::cluster::{ClusterClient, ClusterClientBuilder};
 use redis::cluster_async::ClusterConnection;
 use redis::io::tcp::TcpSettings;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo, RedisError, RedisResult};
+use tokio::time::timeout;
 
 use super::connect::{Connection, Source, Way};
 use super::failure::describe;
@@ -150,7 +151,10 @@ impl RedisOptions {
         in_runtime("redis", "open")?;
         let place = info.addr().to_string();
         #[cfg(feature = "redis-tls")]
-        let client = self.client(info);
+        let client = match &self.certificates {
+            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
+            None => Client::open(info),
+        };
         #[cfg(not(feature = "redis-tls"))]
         let client = Client::open(info);
         let client = client.map_err(|error| unusable(&error))?;
@@ -206,10 +210,8 @@ impl RedisOptions {
     /// replicas.
     async fn made(&self, place: &str, source: Source) -> Result<Vec<Way>> {
         let ways = if self.replicas.is_some() { 1 + WAITING } else { 1 };
-        let ways = (0..ways).map(async |_| {
-            let connection = self.connect(place, source.connect()).await?;
-            Ok(Way::made(source.clone(), connection))
-        });
+        let ways = (0..ways)
+            .map(async |_| Ok(Way::made(source.clone(), self.connect(place, &source).await?)));
         try_join_all(ways).await
     }
 
@@ -237,10 +239,8 @@ impl RedisOptions {
     /// Returns the names of the keys, if nothing about the options is wrong.
     fn keys(&self) -> Result<Keys> {
         if self.ttl.is_some_and(|ttl| ttl < Duration::from_millis(1)) {
-            return Err(Error::invalid(
-                "open",
-                "redis: a ttl below a millisecond would keep nothing",
-            ));
+            let text = "redis: a ttl below a millisecond would keep nothing";
+            return Err(Error::invalid("open", text));
         }
         Keys::new(&self.prefix).ok_or_else(|| {
             let text = "redis: the prefix holds a brace, and would hide the hash tags of the keys";
@@ -264,14 +264,6 @@ impl RedisOptions {
         tcp
     }
 
-    #[cfg(feature = "redis-tls")]
-    fn client(&self, info: ConnectionInfo) -> RedisResult<Client> {
-        match &self.certificates {
-            Some(certificates) => Client::build_with_tls(info, certificates.clone()),
-            None => Client::open(info),
-        }
-    }
-
     fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
         let builder = ClusterClientBuilder::new(infos)
             // All are asked for the way, and one that is silent must not use up the time.
@@ -289,22 +281,13 @@ impl RedisOptions {
         builder.build()
     }
 
-    async fn connect<T>(
-        &self,
-        place: &str,
-        connection: impl Future<Output = RedisResult<T>>,
-    ) -> Result<T> {
-        let limited = tokio::time::timeout(self.connect_timeout, connection).await;
-        let failed = |text| Error::new(ErrorKind::Storage, "open", text);
-        match limited {
+    async fn connect(&self, place: &str, source: &Source) -> Result<Connection> {
+        let time = self.connect_timeout;
+        let failed = |text| Error::new(ErrorKind::Storage, "open", format!("redis: {text}"));
+        match timeout(time, source.connect()).await {
             Ok(Ok(connection)) => Ok(connection),
-            Ok(Err(error)) => {
-                Err(failed(format!("redis: {}", describe(&error, place))).with_source(error))
-            }
-            Err(_) => {
-                let time = self.connect_timeout;
-                Err(failed(format!("redis: {place} does not answer within {time:?}")))
-            }
+            Ok(Err(error)) => Err(failed(describe(&error, place)).with_source(error)),
+            Err(_) => Err(failed(format!("{place} does not answer within {time:?}"))),
         }
     }
 }

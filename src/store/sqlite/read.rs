@@ -118,11 +118,10 @@ fn take(
 fn decode(payload: ValueRef<'_>) -> Result<Message> {
     match payload {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => codec::decode(bytes),
-        _ => Err(Error::new(
-            ErrorKind::Codec,
-            "read",
-            "sqlite: the payload is neither text nor blob",
-        )),
+        _ => {
+            let text = "sqlite: the payload is neither text nor blob";
+            Err(Error::new(ErrorKind::Codec, "read", text))
+        }
     }
 }
 
