@@ -227,7 +227,7 @@ impl State {
         last.map_or(MIN_CELLS, |run| used(run) * 2).clamp(MIN_CELLS, MAX_CELLS)
     }
 
-    #[inline(never)] // so that it is written where it stays
+    #[inline(never)] // so that the snapshot is written where it stays
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
         match (before, self.runs.back()) {
             // Nearly always they lie in the last run.

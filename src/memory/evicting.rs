@@ -148,8 +148,8 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
-        // What the window owes to the callback goes there first, and is not in the number that is
-        // returned.
+        // Records that have left the window go to the callback first, and are not in the number
+        // that is returned.
         self.trim()?;
         let known = self.state.lock().ledger.known();
         let gone = self.memory.evict(before)?;

@@ -227,7 +227,7 @@ async fn copy(
     let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
     let slots = if source.limits().has_slots() { source.slots().await? } else { Vec::new() };
     let head = source.read_with(&Transfer::first(slots)).await?;
-    // Deleted since it was listed, or it is there.
+    // There is none where it was deleted since it was listed.
     let Some(info) = from.info(id).await? else { return Ok(()) };
     copied.id = Some(id.clone());
     let mut transfer = Transfer::new(id.clone(), head, info, target.limits());

@@ -452,9 +452,9 @@ impl PostgresMemory {
                 batch.clear();
                 return Ok(end.saturating_sub(payloads.messages.len() as u64)..end);
             }
-            // Where it ends is another question, so the answer may be of a moment later, when it
-            // ends where it was expected to; until now it did not, so this ends with the one that
-            // moves it on.
+            // The end is asked for by another statement, and by then the conversation may have come
+            // to end where it was expected to: the append is tried again. That ends, since each
+            // append by others moves the end on.
             let end = self.end().await?;
             if expected != Some(end) {
                 return Err(conflict("postgres", expected.unwrap_or(0), end));

@@ -132,7 +132,7 @@ impl Conversation<'_> {
             if batch.is_empty() || seen.head.is_none() && !batch.creates() {
                 return Ok((appended(unsigned(end)..unsigned(end), None), None));
             }
-            patience.again().await?; // nothing is in doubt here
+            patience.again().await?; // an error here leaves no doubt: nothing is under way
             let (change, next) = self.plan(batch, &seen);
             let attempt = Attempt {
                 version: change.version,
@@ -149,7 +149,7 @@ impl Conversation<'_> {
                 }
             };
             seen = match now {
-                // Nothing but the head was asked for, and it goes on.
+                // Nothing but the head was asked for, and the conversation has not ended.
                 Some(head) if places.is_empty() && !head.ended => {
                     Seen { head: Some(head), rows: Vec::new(), sure: Sure::Begun }
                 }
@@ -203,7 +203,7 @@ impl Conversation<'_> {
             return Err(overtaken("append"));
         };
         if batch.id().is_some() && head.ids - tried.ids <= IDS {
-            return Ok(false); // its id would be there
+            return Ok(false); // else its id would be there
         }
         if !batch.payloads.messages.is_empty() {
             if head.end <= tried.first {
@@ -244,7 +244,7 @@ impl<'a> Conversation<'a> {
             let place = slot_place(name);
             match content {
                 Some(content) => change.write(place, name, stamp, content),
-                // Where nothing is, a tombstone is one too many.
+                // Where there is no slot, a tombstone would be one too many.
                 None if seen.slot(place).is_none() => {}
                 None => change.erase(place),
             }

@@ -154,7 +154,8 @@ impl<'a> Change<'a> {
     pub(super) async fn send(&self, session: &Session) -> Result<bool, Failure> {
         let result = session.batch(&self.batch, &self.values).await?;
         let rows = result.into_rows_result().map_err(Failure::strange)?;
-        // How many columns there are is the server's business; the first one says whether.
+        // Servers answer with more or fewer columns; the first one says whether the change was
+        // made.
         let row = rows.first_row::<AnyRow>().map_err(Failure::strange)?;
         Ok(matches!(row.columns.first(), Some(Some(CqlValue::Boolean(true)))))
     }

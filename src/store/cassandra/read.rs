@@ -40,7 +40,7 @@ impl<'a> Conversation<'a> {
     }
 
     pub(super) async fn read(&self, read: &Read) -> Result<Snapshot> {
-        // Without `before`, what lies beside the head comes with it.
+        // Without `before`, the messages beside the head come with it.
         let beside = if read.before.is_none() { read.n } else { 0 };
         let n = read.n.try_into().unwrap_or(i64::MAX);
         let places = places(read);
@@ -48,7 +48,8 @@ impl<'a> Conversation<'a> {
         let mut tries = Tries::of("read", self.client.timeout);
         loop {
             let confirming = std::mem::take(&mut confirms);
-            // Where nobody was faster, to look once more at what seems to be lost is no race.
+            // A second look at a row that seems to be gone is no lost race, and is not counted as a
+            // try.
             if !confirming {
                 tries.again().await?;
             }

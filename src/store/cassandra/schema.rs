@@ -60,8 +60,8 @@ const CURRENT: i32 = 2;
 /// date, where that is needed, and writes nothing where it is not.
 pub(super) async fn prepare(session: &Arc<Session>, options: &CassandraOptions) -> Result<()> {
     let schema = Schema { session, options };
-    // Who brings the tables up to date together with somebody else may stumble over that one's
-    // steps. All of them can be taken again.
+    // Two who bring the tables up to date at the same time may stumble over the steps of each
+    // other. All steps can be taken again.
     let mut tries = 5;
     loop {
         let version = schema.version().await?;

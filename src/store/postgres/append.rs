@@ -179,10 +179,10 @@ impl Shape {
     fn before(self, tables: &Tables) -> String {
         let Tables { slot, append, .. } = tables;
         let key = key(CONVERSATION);
-        // For as long as there is time, so that the server says that it did nothing while somebody
-        // waits.
+        // It waits for as long as there is time, so that the server says that it did nothing while
+        // somebody still waits.
         let lock_timeout = millis_until(UNTIL, 900);
-        // Until the end of the transaction, which is that of the statement.
+        // The setting holds until the end of the transaction, which is that of the statement.
         let mut all =
             vec![format!("(SELECT set_config('lock_timeout', {lock_timeout}, true)) IS NOT NULL")];
         if self.id {

@@ -146,9 +146,9 @@ impl Question for Script {
     async fn ask(&self, line: &Line<'_>) -> Result<Vec<u64>, driver::Error> {
         let Self { first, then } = self;
         let (millis, more, until) = (line.millis(), line.more_millis(), line.until());
-        // What waits for the lock and what the rest takes have one time between them. The message
-        // in the log is for nobody: with it there is something to commit, whatever there was to do.
-        // So where an earlier attempt did it, and is on no standby yet, this one waits for the
+        // The wait for the lock and the rest have one time between them. Nobody reads the message
+        // in the log: with it there is something to commit, even where there was nothing to do. So
+        // where an earlier attempt did it, and is on no standby yet, this one waits for the
         // standby, too.
         let script = format!(
             "SET LOCAL lock_timeout = {millis}; SET LOCAL statement_timeout = {more}; {first}; \
@@ -163,7 +163,7 @@ impl Question for Script {
             SimpleQueryMessage::CommandComplete(count) => Some(*count),
             _ => None,
         });
-        // Neither the settings nor the look at the clock.
+        // Without those of the settings and of the look at the clock.
         let counts = counts.enumerate().filter(|(i, _)| ![0, 1, 3].contains(i));
         Ok(counts.map(|(_, count)| count).collect())
     }

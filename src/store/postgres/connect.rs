@@ -107,9 +107,9 @@ impl Time {
 impl Connections {
     /// Returns the connections to this address, none of which is made before it is needed.
     pub(super) fn to(config: Config, tables: Tables, options: &PostgresOptions) -> Result<Self> {
-        // So that there is time left for a new one.
+        // A part of the time, so that some is left for a new one.
         let patience = options.connect_timeout / 4;
-        // When one was found to be forgotten, the last time.
+        // The last time when a connection was found to be gone.
         let found: Arc<Mutex<Option<Instant>>> = Arc::default();
         let still_there = Hook::async_fn(move |client: &mut ClientWrapper, metrics| {
             let (idle, found) = (metrics.last_used(), Arc::clone(&found));
@@ -118,8 +118,8 @@ impl Connections {
                     return Ok(());
                 }
                 let gone = || Err(HookError::message("it is not there any more"));
-                // What forgot one forgot all that idled then, as like as not: nobody waits for each
-                // of them.
+                // A firewall that forgot one has likely forgotten all that idled then: none of them
+                // is asked.
                 if found.lock().is_some_and(|found| idle > found.elapsed()) {
                     return gone();
                 }
@@ -231,7 +231,8 @@ impl Connections {
             }
             let again = match verdict {
                 Verdict::NotPrepared => true,
-                // A new one may lead elsewhere; where it doesn't, nobody knows when it will.
+                // A new connection may lead to another server; where it leads to this one again,
+                // trying again is in vain.
                 Verdict::ReadOnly => of_before,
                 Verdict::InTheWay | Verdict::Late => time.pause().await,
                 Verdict::Undone => false,

@@ -70,7 +70,7 @@ impl Drop for Lease<'_> {
             let (patience, security, new) = (self.patience, self.security.clone(), self.new);
             let changes = self.changes.filter(|_| !new);
             let unsettled = changes.map(|(settling, ids)| settling.begin(ids));
-            // It ends as late as it may, but it ends.
+            // This has an end, however late.
             self.runtime.spawn(async move {
                 let given_up = GivenUp(Some(client));
                 let _ = timeout(patience, given_up.end(&security, new)).await;
@@ -86,7 +86,7 @@ struct GivenUp(Option<Client>);
 impl GivenUp {
     async fn end(mut self, security: &Security, new: bool) {
         let Some(client) = &self.0 else { return };
-        // What is asked last is answered last.
+        // Answers come in the order of the questions: behind this one, all are there.
         let idle = timeout(GRACE, client.simple_query("")).await.is_ok_and(|answer| answer.is_ok());
         if idle && !new {
             self.0 = None; // as good as before
@@ -107,12 +107,13 @@ async fn cancel(client: &Client, security: &Security) {
     security.cancel(&client.cancel_token()).await;
     while !client.is_closed() {
         if timeout(patience, client.simple_query(END)).await.is_err() {
-            // It came early, before what it is for.
+            // The cancellation came before the statement that it was for.
             security.cancel(&client.cancel_token()).await;
             patience *= 2; // a server that stands still shall not find hundreds of these
             continue;
         }
-        // It ends in a moment, or a cancellation came late and hit the end itself.
+        // The session ends in a moment, unless a cancellation came late and hit this very
+        // statement.
         sleep(pause).await;
         pause = (pause * 2).min(AGAIN);
     }

@@ -75,7 +75,7 @@ pub(super) async fn read(memory: &PostgresMemory, read: &Read) -> Result<Snapsho
 async fn rows(memory: &PostgresMemory, read: &Read) -> Result<Vec<Row>> {
     let Shared { connections, statements, .. } = &*memory.shared;
     let names: Vec<&[u8]> = read.slots.iter().map(String::as_bytes).collect();
-    // What is larger than the database's numbers is nobody's position.
+    // A position that is larger than the database's numbers is that of no record.
     let positions: Vec<i64> =
         read.positions.iter().filter_map(|it| (*it).try_into().ok()).collect();
     let parameters: [Parameter<'_>; 5] = [

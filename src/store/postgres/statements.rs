@@ -134,7 +134,7 @@ impl Statements {
         }
     }
 
-    // Slots and ids go with their conversation.
+    // In the next two, slots and ids go with their conversation.
 
     pub(super) fn delete(&self, keys: &[String]) -> Script {
         let Tables { conversation, .. } = &self.tables;

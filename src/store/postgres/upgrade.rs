@@ -19,8 +19,8 @@ use crate::error::{Error, ErrorKind, Result};
 /// Creates the tables, or brings them up to date; one process does, the others wait for it. Where
 /// they are current, it only looks.
 pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Result<()> {
-    // What is given up on it is cancelled: nobody is to be kept from the tables by what nobody will
-    // commit.
+    // What is given up on this connection is cancelled, so that a transaction which nobody will
+    // commit keeps nobody from the tables.
     let mut lease = connections.lease();
     let (client, _) = lease.hold(connections.connection("open").await?, true);
     let patience = connections.timeout();
@@ -33,8 +33,8 @@ pub(super) async fn prepare(connections: &Connections, tables: &Tables) -> Resul
         // Each statement is to see what others committed before it, whatever the default is.
         let level = IsolationLevel::ReadCommitted;
         let transaction = client.build_transaction().isolation_level(level).start().await?;
-        // Until the end of the transaction. Who waits for a table keeps all others from it
-        // meanwhile.
+        // The limit holds until the end of the transaction: who waits for a table keeps all others
+        // from it meanwhile.
         let lock = format!(
             "SET LOCAL lock_timeout = {}; SELECT pg_advisory_xact_lock(x'6d70726d'::int)",
             patience.as_millis().clamp(1, i32::MAX as u128)

@@ -148,7 +148,8 @@ impl Change<'_> {
             (Some(slot), _) => slot.conflict(),
             (None, Ok(end)) => conflict("redis", self.expected.unwrap_or_default(), end),
             (None, Err(_)) => {
-                // What was seen is compared with nothing.
+                // The only other reason: the conversation that was seen is gone. The error is that
+                // of an append to nothing.
                 let since = self.append.and_then(|append| append.since);
                 let seen = Append { since, ..Append::default() };
                 seen.check_on_nothing().err().unwrap_or_else(|| unexpected("append"))

@@ -34,7 +34,7 @@ impl Verdict {
             ) if !cluster => Self::NotYet,
             // It is not done, and may have been late by the clock of another server than this one.
             _ if error.code() == Some("LATE") => Self::NotYet,
-            // It was a master, perhaps: the address may lead to the new one.
+            // The server may have been the master before: the address may lead to the new one now.
             Server(ServerErrorKind::ReadOnly) if !cluster && way.is_made() => Self::NotHere,
             Server(ServerErrorKind::ReadOnly) if !cluster => Self::Refused,
             Server(
@@ -48,7 +48,7 @@ impl Verdict {
             | Extension
             | InvalidClientConfig => Self::Refused,
             _ if error.is_connection_refusal() && !cluster => Self::NotYet,
-            // The cluster's client has asked several times by itself, and tells of the last one
+            // The cluster's client has asked several times by itself, and tells the last error
             // alone.
             _ => Self::InDoubt,
         }
@@ -66,7 +66,7 @@ pub(super) fn describe(error: &RedisError, place: &str) -> String {
         _ if error.kind() == redis::ErrorKind::AuthenticationFailed => {
             "the server wants another user or password"
         }
-        // It was asked for what each server has.
+        // What was asked for is a command that each server has.
         _ if error.to_string().contains("unknown command") && error.to_string().contains("GET") => {
             return format!(
                 "{place} is a Redis Sentinel, or something else that keeps no data: name the master"

@@ -217,7 +217,7 @@ async fn send(
     let Some((replicas, time)) = replicas else {
         return Ok((command.query_async(connection).await?, 0));
     };
-    // On one connection, since WAIT is about what came before it on its own.
+    // Both go over one connection: WAIT waits for what came before it there.
     let mut both = pipe();
     both.ignore_errors().add_command(command);
     both.cmd("WAIT").arg(replicas).arg(u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
@@ -285,7 +285,7 @@ impl Patience<'_> {
             return Ok(false);
         };
         if found == Value::Nil {
-            // It holds nothing (any more), as a server that came back without its data.
+            // The server holds nothing (any more): it came back without its data.
             self.look(&schema::mark(key), connection).await?;
             return Ok(false);
         }
@@ -393,7 +393,8 @@ impl Patience<'_> {
             let again = limit < self.deadline && timeout_at(self.deadline, renewal).await.is_ok();
             return Outcome::Silence { again };
         }
-        // Who waits for replicas is silent for a while, and so are those behind.
+        // A connection on which a change waits for replicas is silent for a while, for those behind
+        // it too.
         let waits = !std::ptr::eq(self.way, &raw const self.link.way);
         let waits = self.link.replicas.filter(|_| waits).map_or(Duration::ZERO, |(_, time)| time);
         let another = async {
@@ -401,8 +402,8 @@ impl Patience<'_> {
             while !self.way.replace(self.number, asked, third).await {
                 sleep(third / 16).await;
             }
-            // The others lead to the same place, and who finds no silence there, since it goes on
-            // as if nothing had happened, would find a master of old.
+            // The other connections lead to the same old server. If it goes on as if nothing had
+            // happened, they would go on with a master of old.
             let all = self.link.waiting.iter().chain([&self.link.way]);
             join_all(all.map(|way| way.renew_silent(asked))).await;
         };

@@ -160,7 +160,7 @@ impl RedisOptions {
         let client = client.map_err(|error| unusable(&error))?;
         let config = ConnectionManagerConfig::new()
             .set_connection_timeout(Some(self.connect_timeout))
-            // How long is waited, and what is tried again, is decided here.
+            // This crate decides how long to wait, and what to try again.
             .set_response_timeout(None)
             .set_number_of_retries(0);
         let ways = self.made(&place, Source::One(client, Box::new(config))).await?;
@@ -257,8 +257,9 @@ impl RedisOptions {
 
     fn tcp(&self) -> TcpSettings {
         let tcp = TcpSettings::default().set_nodelay(true);
-        // A machine that is gone breaks no connection by itself; half of the time is left for
-        // another. The system takes some weeks at most.
+        // A machine that is gone breaks no connection by itself: after half of the time it counts
+        // as broken, so that the rest is left for another one. The system takes a few weeks at
+        // most.
         #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
         let tcp = tcp.set_user_timeout((self.timeout / 2).min(Duration::from_secs(24 * 60 * 60)));
         tcp
@@ -266,11 +267,12 @@ impl RedisOptions {
 
     fn cluster_client(&self, infos: Vec<ConnectionInfo>) -> RedisResult<ClusterClient> {
         let builder = ClusterClientBuilder::new(infos)
-            // All are asked for the way, and one that is silent must not use up the time.
+            // All nodes are asked which slots they have, and one that is silent must not use up the
+            // time.
             .connection_timeout(self.connect_timeout / 2)
             .response_timeout(self.timeout)
             .tcp_settings(self.tcp())
-            // The driver's own is a second and more, as long as a replica needs to take over.
+            // The driver waits for a second and more, as long as a replica needs to take over.
             .min_retry_wait(20)
             .max_retry_wait(200);
         #[cfg(feature = "redis-tls")]
@@ -298,7 +300,7 @@ fn choose_cryptography(address: &redis::ConnectionAddr) {
     use rustls::crypto::{CryptoProvider, ring};
     let needed = matches!(address, redis::ConnectionAddr::TcpTls { .. });
     if needed && CryptoProvider::get_default().is_none() {
-        // Where that fails, somebody else has just chosen.
+        // It fails where somebody else has just chosen.
         let _ = ring::default_provider().install_default();
     }
 }

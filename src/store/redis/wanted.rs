@@ -24,7 +24,7 @@ impl<'a> Wanted<'a> {
         let newest = match before.map(|before| before.checked_sub(1)) {
             None => "+".to_owned(),
             Some(Some(seq)) => entry(seq),
-            // `0-0` is no entry, and stands before all of them.
+            // No entry has the id `0-0`, and it stands before all of them.
             Some(None) => "0-0".to_owned(),
         };
         let [state, log, slots, versions, _] = keys.conversation(id);

@@ -127,7 +127,7 @@ impl Connections {
                 let reader = readers.idle().map_or_else(|| readers.open(), Ok)?;
                 let result = in_transaction(&reader.connection, deferred, &mut work);
                 if reader.was_overtaken(&readers.path) {
-                    // What was read may be of several moments, and an error one of nobody's making.
+                    // What was read may be of several moments, and an error may come of that alone.
                     if pause(started, readers.options.busy_timeout) {
                         continue;
                     }
@@ -256,8 +256,8 @@ fn open_beside_writer(path: &Path, options: &SqliteOptions) -> Result<Reader, Tr
 /// process has on it.)
 fn look_first(path: &Path, options: &SqliteOptions) -> Result<(), Trouble> {
     if is_filled(path, "-journal") {
-        // What is in the file may be half of something, and only who may write can undo that; who
-        // does will look too, before it writes anything of ours.
+        // The file may hold half of a change, which only a connection that may write can undo; that
+        // one looks too, before it writes anything of ours.
         return Ok(());
     }
     if let Some(uri) = unchanging(path) {
@@ -327,7 +327,8 @@ fn connect(
     flags: OpenFlags,
     began: Began,
 ) -> Result<Connection, Trouble> {
-    // A connection is used by one thread at a time; a name that begins with `file:` is a name.
+    // No mutex: a connection is used by one thread at a time. No URI: a name that begins with
+    // `file:` is a name.
     let mut connection =
         Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_handler(Some(patience(options.busy_timeout, began)))?;

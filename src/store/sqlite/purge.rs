@@ -30,7 +30,7 @@ pub(super) fn inactive(connections: &Connections, older_than: i64) -> Result<u64
             inactive.query_map(params![after, older_than, signed(AT_ONCE)], |row| row.get(0))?;
         Ok(keys.collect::<rusqlite::Result<_>>()?)
     };
-    // Unless somebody appended to it meanwhile.
+    // It is looked at again: somebody may have appended to it meanwhile.
     let purge = move |connection: &Connection, key: &i64| {
         let gone = connection.prepare_cached(IS_INACTIVE)?.exists([*key, older_than])?;
         if gone {

@@ -54,7 +54,7 @@ impl Tickets {
         // Under the name of the file itself, as SQLite's log is, by whatever link it was opened.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
         let path = file_beside(&database, "-turn");
-        // Others may have created it, and not for us to write to.
+        // Somebody else may have created it so that this process may only read it.
         let created = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let ticket = created.or_else(|_| File::open(&path)).ok();
         Self(ticket.map(|ticket| {

@@ -242,7 +242,8 @@ impl Lead<'_> {
 impl Drop for Lead<'_> {
     fn drop(&mut self) {
         let mut queue = self.queue.lock();
-        // Who is still here was told nothing, since this thread panics: none of it was committed.
+        // Those who are still in the group were told nothing, since this thread panics: none of
+        // their changes was committed.
         while let Some(waiting) = self.group.pop_back() {
             queue.waiting.push_front(waiting);
         }
